@@ -1,0 +1,22 @@
+/* What this CPU can run, found once by cpuid and XCR0 and clamped by the environment variable
+ * FATHOM_MAX_ISA (scalar | avx2 | avx512). Thread-safe. */
+#ifndef FTH_BASE_CPU_H
+#define FTH_BASE_CPU_H
+
+#include <stdint.h>
+
+typedef enum fth_isa { FTH_ISA_SCALAR = 0, FTH_ISA_AVX2 = 1, FTH_ISA_AVX512 = 2, FTH_ISA_COUNT = 3 } fth_isa;
+
+struct fth_cpu {
+    fth_isa isa;         /* the best set kernels may use: AVX2 means avx2+fma+bmi2+f16c,
+                            AVX512 means f+cd+bw+dq+vl on top */
+    int avx512_bf16;     /* both 0 when isa < FTH_ISA_AVX512 */
+    int amx_bf16;        /* includes the kernel's permission to use the tile registers */
+    uint32_t cores;      /* CPUs this process may run on (affinity and cgroup quota) */
+    char name[64];       /* "AMD EPYC ..." */
+};
+
+const struct fth_cpu *fth_cpu_get(void);
+const char *fth_isa_name(fth_isa isa); /* "scalar", "avx2", "avx512" */
+
+#endif

@@ -1,0 +1,35 @@
+/* Small text tools: a growing string, number parsing that says no, nearest name. */
+#ifndef FTH_BASE_TEXT_H
+#define FTH_BASE_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A growing NUL-terminated string; zero-initialise; `failed` is set (and text kept) when memory is out. */
+struct fth_text {
+    char *data; /* NULL while empty */
+    size_t length, capacity;
+    int failed;
+};
+void fth_text_append(struct fth_text *text, const char *bytes, size_t length);
+void fth_text_printf(struct fth_text *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void fth_text_free(struct fth_text *text);
+const char *fth_text_get(const struct fth_text *text); /* "" when empty; borrowed until next append */
+
+/* Whole-string parses: 1 on success; 0 on empty, trailing bytes, overflow. Locale-independent. */
+int fth_parse_i64(const char *bytes, size_t length, int64_t *out);
+int fth_parse_u64(const char *bytes, size_t length, uint64_t *out);
+int fth_parse_f64(const char *bytes, size_t length, double *out);
+
+/* The name of names[0..n) with the smallest edit distance to `word`, or NULL when none is near (more
+ * than a third of the letters differ). */
+const char *fth_nearest(const char *word, const char *const *names, size_t n);
+
+/* "12.3 GB", "4.5 k": for people. */
+void fth_format_bytes(char out[32], double bytes);
+
+/* Escapes for error messages: at most `limit` bytes of a value, unprintable bytes as \xNN. */
+void fth_text_quote(char *out, size_t out_size, const char *bytes, size_t length);
+
+#endif

@@ -1,0 +1,42 @@
+/* Worker pool and bounded queue.
+ *
+ * A pool has `size` workers, the caller of fth_pool_run being worker 0. Workers spin for a short while
+ * for the next job and then sleep on a futex; with more workers than CPUs they sleep at once.
+ * Nothing is allocated after creation. */
+#ifndef FTH_BASE_THREAD_H
+#define FTH_BASE_THREAD_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct fth_pool fth_pool;
+
+/* size >= 1. Owned: fth_pool_destroy (NULL-safe; waits for the workers). */
+fth_status fth_pool_create(uint32_t size, fth_pool **out, fth_error *err);
+void fth_pool_destroy(fth_pool *pool);
+uint32_t fth_pool_size(const fth_pool *pool);
+
+/* Runs fn(arg, worker) once on every worker and returns when all have returned. Not reentrant. */
+void fth_pool_run(fth_pool *pool, void (*fn)(void *arg, uint32_t worker), void *arg);
+
+/* Runs fn(arg, task, worker) for every task in [0, tasks), each exactly once, workers taking the next
+ * task from a shared counter. Which worker runs a task is not determined: fn's result may depend on
+ * `task` only; `worker` is for scratch memory. */
+void fth_pool_for(fth_pool *pool, uint32_t tasks,
+                  void (*fn)(void *arg, uint32_t task, uint32_t worker), void *arg);
+
+/* Nanoseconds worker 0 has spent in fth_pool_run waiting for the others, since creation. */
+uint64_t fth_pool_wait_ns(const fth_pool *pool);
+
+/* A bounded first-in-first-out queue of pointers between threads. */
+typedef struct fth_queue fth_queue;
+fth_status fth_queue_create(uint32_t capacity, fth_queue **out, fth_error *err);
+void fth_queue_destroy(fth_queue *queue); /* NULL-safe; items still inside are the caller's to free */
+/* Waits while full. Returns 0 when the queue was closed (the item was not taken). */
+int fth_queue_push(fth_queue *queue, void *item);
+/* Waits while empty. Returns 0 when closed and empty. */
+int fth_queue_pop(fth_queue *queue, void **item);
+void fth_queue_close(fth_queue *queue); /* wakes everybody; idempotent */
+
+#endif
