@@ -1,0 +1,63 @@
+/* The arithmetic, one function pointer per kernel, chosen once by CPU.
+ *
+ * kernels.def is the one list: it makes this table, the dispatch (cpu/<group>_<isa>.c hold the code),
+ * the tests (every instruction set against scalar) and `fathom info`.
+ *
+ * Conventions. A matrix is (rows m, columns n, pointer, leading dimension in floats >= n), row-major.
+ * Nothing is assumed about alignment; padding columns (n .. ld) may be read by nobody and written by
+ * nobody. Outputs come last and never overlap inputs except where "in place" is said. Kernels are pure:
+ * no allocation, no system call, no state; sums over rows run in increasing row order, so a kernel's
+ * result is a function of its arguments alone. Scalar kernels are the reference that the tests
+ * compare with. */
+#ifndef FTH_KERNELS_KERNELS_H
+#define FTH_KERNELS_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+
+typedef enum fth_act {
+    FTH_ACT_NONE,
+    FTH_ACT_RELU,
+    FTH_ACT_SIGMOID,
+    FTH_ACT_TANH,
+    FTH_ACT_GELU, /* x * Phi(x), the exact form by erf */
+    FTH_ACT_COUNT
+} fth_act;
+
+typedef enum fth_pooling { FTH_POOL_NONE, FTH_POOL_SUM, FTH_POOL_MEAN, FTH_POOL_MAX } fth_pooling;
+
+/* What an optimizer step needs besides the vectors; filled once per step by optim/. */
+struct fth_opt_args {
+    float lr;          /* this step's, schedule applied */
+    float grad_scale;  /* every gradient is multiplied by it first (clipping); 1 = none */
+    float l1, l2;      /* l2: gradient += l2 * w (coupled); FTRL: the two penalties */
+    float weight_decay; /* decoupled: w -= lr * weight_decay * w */
+    float momentum;
+    float eps;
+    float beta1, beta2;
+    float correction1, correction2; /* 1 - beta^step: Adam's bias corrections */
+    float lr_power, beta;           /* FTRL-proximal: -0.5 and beta usually */
+};
+
+struct fth_kernels {
+#define FTH_KERNEL(name, returns, args) returns(*name) args;
+#include "kernels/kernels.def"
+#undef FTH_KERNEL
+};
+
+/* The table for this CPU (fth_cpu_get()->isa); never NULL; thread-safe. */
+const struct fth_kernels *fth_kernels_get(void);
+
+/* The table of one instruction set: where a group has no code for it, the entries are the next lower
+ * set's. NULL when this CPU cannot run it (scalar always can). For tests and benches. */
+const struct fth_kernels *fth_kernels_for(fth_isa isa);
+
+/* Which instruction set the entry `index` (order of kernels.def) of a table comes from, and its name:
+ * for `fathom info`. */
+size_t fth_kernels_count(void);
+const char *fth_kernel_name(size_t index);
+fth_isa fth_kernel_isa(const struct fth_kernels *table, size_t index);
+
+#endif
