@@ -1,0 +1,200 @@
+/* The configuration, checked into structs. One YAML file plus --set overrides become one fth_config;
+ * schema.c is the one table of keys (name, type, range, default, help) from which parsing, checking,
+ * printing and docs/configuration.md are made.
+ *
+ * Strings and arrays are owned by the config (its arena). Read-only after loading: any thread. */
+#ifndef FTH_CONFIG_CONFIG_H
+#define FTH_CONFIG_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+struct fth_strings {
+    const char *const *items;
+    uint32_t n;
+};
+struct fth_ints {
+    const int64_t *items;
+    uint32_t n;
+};
+struct fth_floats {
+    const double *items;
+    uint32_t n;
+};
+
+/* ---- data: ---- */
+enum fth_format { FTH_FORMAT_CRITEO, FTH_FORMAT_CSV, FTH_FORMAT_LIBSVM, FTH_FORMAT_LIBFFM };
+enum fth_bad_line { FTH_BAD_STOP, FTH_BAD_SKIP };
+enum fth_holdout { FTH_HOLDOUT_NONE, FTH_HOLDOUT_HASH, FTH_HOLDOUT_TAIL };
+
+struct fth_data_config {
+    int format;                 /* enum fth_format */
+    struct fth_strings train;   /* files, globs, "-" for standard input; gzip and zstd by content */
+    struct fth_strings valid;   /* the held-out part by file (may be empty) */
+    struct fth_strings test;    /* what `fathom eval` reads by default (may be empty) */
+    int holdout;                /* enum fth_holdout: part of `train` held out when `valid` is empty */
+    double holdout_fraction;    /* 0..1 */
+    char delimiter;             /* csv */
+    int header;                 /* csv: first line of each file names the columns */
+    struct fth_strings columns; /* csv without header: the names in order */
+    int strip;                  /* csv: spaces around cells are dropped */
+    int skip_blank;             /* blank lines are not data (else malformed) */
+    const char *comment;        /* csv: lines that start with this are not data; "" none */
+    int on_bad_line;            /* enum fth_bad_line */
+    int64_t bad_line_limit;     /* with skip: more than this many stop; -1 no limit */
+    int64_t shuffle;            /* examples in the shuffle buffer; 0 none */
+    int64_t queue_depth;        /* batches read ahead, at least 1 */
+    int64_t block_bytes;        /* text read at once */
+    int64_t parse_threads;
+    const char *label;          /* column name; criteo and libsvm have their own */
+    struct fth_strings positive; /* label texts that mean 1; empty: the numbers 0 and 1 (-1 is 0) */
+    const char *weight;         /* sample weight's column, "" none */
+    const char *query;          /* grouping column for grouped AUC, "" none */
+};
+
+/* ---- features: ---- */
+enum fth_standardise { FTH_STANDARDISE_NONE, FTH_STANDARDISE_RUNNING, FTH_STANDARDISE_GIVEN };
+
+/* numeric: in the order written: missing -> clip -> log1p -> standardise. */
+struct fth_numeric_config {
+    struct fth_strings columns; /* the transforms hold for each; "I1..I13" ranges are expanded */
+    int clip;
+    double clip_low, clip_high;
+    int log1p;                  /* sign(x) * log1p(|x|) */
+    int standardise;            /* enum fth_standardise */
+    double mean, deviation;     /* FTH_STANDARDISE_GIVEN */
+    int missing_indicator;      /* a second float, 1 where missing: "a weight of its own" */
+    double missing_value;       /* stands for the number where missing (after transforms) */
+    /* Bucketised copy as a categorical field (named COLUMN_bucket), next to or instead of the number */
+    struct fth_floats boundaries; /* given */
+    int64_t quantiles;            /* > 0: learned from the first `learn_lines` lines */
+    int bucket_only;              /* the number itself is not a feature */
+    const char *table;            /* of the bucketised field; "" = its own name */
+    int64_t dim;                  /* 0: embedding.dim */
+};
+
+struct fth_categorical_config {
+    struct fth_strings columns;
+    const char *table;          /* shared table's name; "" = the column's own name */
+    int64_t buckets;            /* > 0: key = hash % buckets */
+    int64_t min_count;          /* admission */
+    int64_t dim;                /* 0: embedding.dim */
+    /* ragged fields: */
+    int sequence;               /* 1: positions kept (attention); 0 with separator: pooled */
+    const char *separator;      /* "" = single value */
+    const char *group;          /* sequences whose positions belong together share a group; "" own */
+    int64_t max_length;         /* positions kept */
+    int keep_last;              /* 1: the last max_length, 0: the first */
+    int pooling;                /* enum fth_pooling of kernels.h: sum, mean, max */
+    int64_t ffm_field;          /* libffm: the field number; -1: by order. libsvm: all entries */
+};
+
+struct fth_features_config {
+    struct fth_numeric_config *numeric;
+    uint32_t n_numeric;
+    struct fth_categorical_config *categorical;
+    uint32_t n_categorical;
+    struct fth_strings missing; /* texts that mean missing besides the empty cell, such as "?" */
+    int64_t learn_lines;        /* sample for learned quantiles */
+};
+
+/* ---- embedding: ---- */
+enum fth_init { FTH_INIT_UNIFORM, FTH_INIT_NORMAL, FTH_INIT_ZERO };
+struct fth_embedding_config {
+    int64_t dim;
+    int init;            /* enum fth_init */
+    double init_scale;   /* uniform: [-scale, scale); normal: deviation. 0: 1/sqrt(dim) */
+    int64_t memory_limit; /* bytes for all packs; reaching it stops with FTH_E_LIMIT */
+    int huge_pages;
+};
+
+/* ---- model: one struct for the zoo; a model reads what it uses, the rest is refused when set ---- */
+struct fth_model_config {
+    const char *name;         /* lr fm wide_deep deepfm dcn dcnv2 dlrm din */
+    struct fth_ints hidden;   /* deep part's layers */
+    struct fth_ints bottom;   /* dlrm */
+    struct fth_ints top;      /* dlrm, without the last 1 */
+    int64_t cross_layers;     /* dcn, dcnv2 */
+    struct fth_ints attention; /* din: attention unit's hidden layers */
+    const char *activation;   /* relu prelu dice sigmoid tanh gelu */
+    double dropout;
+    int batch_norm, layer_norm, residual;
+    struct fth_strings wide;  /* wide_deep: categorical fields of the wide part; empty: all */
+    const char *target;       /* din: the target item's field(s) are matched by table with the history */
+};
+
+/* ---- optimizer: ---- */
+enum fth_schedule { FTH_SCHEDULE_CONSTANT, FTH_SCHEDULE_POLYNOMIAL, FTH_SCHEDULE_COSINE };
+struct fth_optimizer_config {
+    const char *name; /* sgd momentum adagrad rowwise_adagrad adam adamw ftrl lamb */
+    double lr, eps, beta1, beta2, momentum, weight_decay, l1, l2, initial_accumulator;
+    double lr_power, beta; /* ftrl */
+};
+struct fth_schedule_config {
+    int kind;             /* enum fth_schedule, after the warm-up */
+    int64_t warmup_steps; /* linear from 0 */
+    int64_t total_steps;  /* where polynomial and cosine end */
+    double end_factor;    /* lr there, as a factor */
+    double power;
+};
+
+/* ---- train: ---- */
+struct fth_train_config {
+    int64_t batch_size, epochs;
+    int64_t max_steps;            /* 0: none */
+    double label_smoothing;
+    double clip_norm;             /* 0: none */
+    int64_t eval_every;           /* steps; 0: at the end of every epoch */
+    const char *early_stop_metric; /* "" none; auc log_loss normalised_entropy gauc */
+    int64_t early_stop_patience;  /* evaluations without a better value */
+    double early_stop_min_delta;
+    int64_t log_every;            /* steps between lines when not on a terminal */
+};
+struct fth_checkpoint_config {
+    const char *dir; /* "" none */
+    int64_t every_steps;
+    double every_minutes;
+    int64_t keep;
+};
+
+struct fth_config {
+    uint64_t seed;
+    int64_t threads;      /* 0: all cores */
+    int precision;        /* 0 fp32, 1 bf16 */
+    const char *tuning;   /* file, "" built in */
+    int64_t tile;         /* examples a tile; 0: by the plan */
+    struct fth_strings without; /* switched-off optimisations (passes' and stages' names) */
+    struct fth_data_config data;
+    struct fth_features_config features;
+    struct fth_embedding_config embedding;
+    struct fth_model_config model;
+    struct fth_optimizer_config dense_optimizer;  /* optimizer.dense */
+    struct fth_optimizer_config sparse_optimizer; /* optimizer.sparse */
+    struct fth_schedule_config schedule;
+    struct fth_train_config train;
+    struct fth_checkpoint_config checkpoint;
+    fth_arena *arena; /* owns every string and array above */
+};
+
+/* Reads and checks a YAML file; `path` "-" is standard input. Overrides are "key.path=value" as from
+ * --set (values are YAML scalars or flow lists; list items by number: features.numeric.0.clip=...).
+ * Every refusal names file, line and column (or the override), the key path, what is wrong and what
+ * would be accepted, with the nearest known key. Owned: fth_config_free. */
+fth_status fth_config_read(const char *path, const char *const *overrides, size_t n_overrides,
+                           struct fth_config **out, fth_error *err);
+/* The same from memory (resuming, tests, fuzzing); `name` is for messages. */
+fth_status fth_config_parse(const char *name, const char *text, size_t length,
+                            const char *const *overrides, size_t n_overrides, struct fth_config **out,
+                            fth_error *err);
+void fth_config_free(struct fth_config *config); /* NULL-safe */
+
+/* The whole resolved configuration as YAML that parses to the same structs. Owned: free(). NULL: memory. */
+char *fth_config_print(const struct fth_config *config);
+
+/* docs/configuration.md, made from the schema. Owned: free(). */
+char *fth_config_reference(void);
+
+#endif

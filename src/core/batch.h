@@ -1,0 +1,151 @@
+/* A batch, raw and ready: what data/, feature/ and everything after them exchange.
+ *
+ * A block is a run of consecutive lines, parsed into cells (raw text, borrowed from the block's own
+ * buffer). A feature program turns a block into examples; examples are shuffled, split and packed into
+ * batches, which the training step reads. Nothing here has behaviour beyond allocation.
+ *
+ *   text block --parser--> fth_block (cells) --feature program--> fth_batch (examples of the block)
+ *        --assembler (shuffle, holdout, batch size)--> fth_batch (a training batch)
+ *
+ * Threads: each object has one owner at a time; queues hand them over. */
+#ifndef FTH_CORE_BATCH_H
+#define FTH_CORE_BATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* ---- raw ---- */
+
+/* One cell's text: bytes [offset, offset + length) of the block's text, quotes already resolved and, if
+ * asked, spaces stripped. Length 0 is an empty cell; whether that means "missing" is feature/'s say. */
+struct fth_cell {
+    uint32_t offset, length;
+};
+
+/* What a line of libsvm or libffm holds: (field, index) : value. */
+struct fth_entry {
+    uint32_t field;  /* libffm's field; 0 for libsvm */
+    float value;
+    uint64_t index;
+};
+
+struct fth_block {
+    char *text;              /* owned, NUL-terminated after text_length */
+    size_t text_length, text_capacity;
+    const char *file;        /* name for messages, borrowed from the reader */
+    uint32_t file_index;
+    uint64_t first_line;     /* 1-based number in its file of the block's first physical line */
+    uint64_t first_example;  /* number of the block's first line among all data lines of the epoch's files */
+    uint64_t byte_offset;    /* of text[0] in its (decompressed) file */
+    uint64_t byte_end;       /* one past the block's last byte in its file */
+    int last;                /* last block of the epoch */
+
+    uint32_t n_lines;        /* well-formed data lines, = rows below */
+    uint32_t n_columns;      /* csv, criteo: cells per line */
+    struct fth_cell *cells;  /* [n_lines][n_columns]; csv and criteo */
+    uint32_t *entry_start;   /* [n_lines + 1]; libsvm and libffm */
+    struct fth_entry *entries;
+    struct fth_cell *labels; /* [n_lines]; libsvm and libffm (csv, criteo: a column) */
+    uint64_t *line_number;   /* [n_lines] 1-based physical line in the file */
+    uint64_t *example_number; /* [n_lines] number among all data lines (well-formed or not) of the epoch */
+
+    /* The first malformed line, and how many there were. */
+    uint64_t n_bad;
+    fth_error first_bad;     /* code FTH_E_DATA, message "file:line:column: reason"; code 0: none */
+
+    size_t cells_capacity, entries_capacity, lines_capacity;
+};
+
+/* ---- ready ---- */
+
+#define FTH_NO_GROUP (-1)
+
+/* One categorical field's keys. */
+struct fth_keys {
+    int32_t group;   /* FTH_NO_GROUP: exactly one key an example; else the ragged group its offsets are in */
+    uint64_t *keys;  /* [n] or [groups[group].total], salted 64-bit */
+    float *values;   /* NULL: all 1; else one a key (libsvm, libffm values) */
+    size_t capacity;
+};
+
+/* Offsets shared by the fields of one ragged group (a history's item and category): position t of example
+ * i is in [offsets[i], offsets[i + 1]). offsets[0] == 0. */
+struct fth_ragged {
+    uint32_t *offsets; /* [n + 1] */
+    uint32_t total;    /* == offsets[n] */
+};
+
+/* What the columns of a batch are; fixed for a feature program's life, borrowed by batches. */
+struct fth_schema {
+    uint32_t n_dense;               /* floats an example after all numeric transforms */
+    const char *const *dense_names; /* [n_dense] */
+    uint32_t n_fields;
+    const char *const *field_names;  /* [n_fields] */
+    const int32_t *field_group;      /* [n_fields] FTH_NO_GROUP or ragged group */
+    const uint8_t *field_weighted;   /* [n_fields] 1: values are present */
+    uint32_t n_groups;
+    const uint32_t *group_max;       /* [n_groups] most positions an example can have */
+    int has_weight, has_query;
+};
+
+/* Where the reader stands after a batch: enough to go on with the same bits (docs/checkpoint.md). */
+struct fth_position {
+    uint64_t epoch;        /* 0-based */
+    uint64_t file_index;
+    uint64_t byte_offset;  /* of the shuffle block (or line) to read next, in its decompressed file */
+    uint64_t line;         /* physical line number there */
+    uint64_t example;      /* number among the epoch's data lines there */
+    uint64_t block;        /* shuffle block number within the epoch */
+    uint64_t taken;        /* examples already emitted from that shuffle block */
+    uint64_t examples_seen; /* training examples emitted since the start of training */
+    uint64_t lines_read, lines_bad; /* since the start of training */
+    double *feature_state; /* [n_feature_state] running statistics as of this batch; owned by the batch */
+    size_t n_feature_state;
+};
+
+struct fth_batch {
+    const struct fth_schema *schema;
+    uint32_t n, capacity;     /* examples */
+    float *dense;             /* [n][dense_ld] */
+    uint32_t dense_ld;        /* fth_padded_columns(n_dense), or 0 */
+    struct fth_ragged *groups; /* [n_groups] */
+    struct fth_keys *fields;   /* [n_fields] */
+    float *label;             /* [n] 0 or 1 */
+    float *weight;            /* [n] or NULL: all 1 */
+    uint64_t *query;          /* [n] or NULL: the grouping column's hash, for grouped AUC */
+    uint64_t *example_number; /* [n] number among the epoch's data lines */
+    struct fth_position after; /* training batches only */
+};
+
+/* Room for `capacity` examples and no ragged positions yet. Owned: fth_batch_destroy. The schema is
+ * borrowed for the batch's life. */
+fth_status fth_batch_create(const struct fth_schema *schema, uint32_t capacity, struct fth_batch **out,
+                            fth_error *err);
+void fth_batch_destroy(struct fth_batch *batch); /* NULL-safe */
+/* Makes room for at least `examples`, and `positions` in each field of a group. Grows only. */
+fth_status fth_batch_reserve(struct fth_batch *batch, uint32_t examples, fth_error *err);
+fth_status fth_batch_reserve_positions(struct fth_batch *batch, uint32_t group, uint32_t positions,
+                                       fth_error *err);
+/* Appends example `i` of `from` (same schema) to `to`. */
+fth_status fth_batch_append(struct fth_batch *to, const struct fth_batch *from, uint32_t i,
+                            fth_error *err);
+void fth_batch_clear(struct fth_batch *batch);
+
+fth_status fth_block_create(struct fth_block **out, fth_error *err);
+void fth_block_destroy(struct fth_block *block); /* NULL-safe */
+
+/* What data/ asks of feature/ (filled by train/): turns a parsed block into examples. Called from several
+ * threads at once, on different blocks; `out` is cleared first. Lines that a feature refuses are left out of
+ * `out` and counted in block->n_bad with first_bad set, like malformed lines. `finish` runs on the
+ * assembling thread, in order, on each completed training or evaluation batch: it applies what depends on
+ * the order of examples (running standardisation) and, when `train` is set, writes batch->after.feature_state. */
+struct fth_transform {
+    void *ctx;
+    const struct fth_schema *schema;
+    fth_status (*examples)(void *ctx, struct fth_block *block, struct fth_batch *out, fth_error *err);
+    fth_status (*finish)(void *ctx, struct fth_batch *batch, int train, fth_error *err);
+};
+
+#endif
