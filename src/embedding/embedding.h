@@ -1,0 +1,92 @@
+/* Embedding tables, packed: tables of one dimension (and the one sparse optimizer) share a pack: one index,
+ * one slab of rows, one operation a step for all their fields.
+ *
+ * A batch's way: fth_embedding_prepare finds (training: makes) the row of every key of the batch, unique
+ * rows known as a side result; the step gathers from them (graph/rows.h); the update tasks sum gradients per
+ * unique row in a fixed order and apply the row optimizer in one pass.
+ *
+ * Row r of a pack, contiguous:        | dim weights | slot 0 | slot 1 |   padded to a multiple of 4 floats,
+ * from 16 floats on to a cache line; beside it: key, frequency, last step, table number.
+ *
+ * Invariants: a row's first value is a draw of (seed, table, key); row numbers decide nothing; the order of rows
+ * in a checkpoint is the same at any thread count. Memory is reserved as address space and backed on first
+ * touch; the bytes in use never pass memory_limit (FTH_E_LIMIT names table and limit).
+ *
+ * Threads: prepare runs on the pool and belongs to one thread; see graph/rows.h for the rest. */
+#ifndef FTH_EMBEDDING_EMBEDDING_H
+#define FTH_EMBEDDING_EMBEDDING_H
+
+#include "base/error.h"
+#include "base/thread.h"
+#include "config/config.h"
+#include "core/batch.h"
+#include "graph/graph.h"
+#include "graph/rows.h"
+#include "optim/optim.h"
+
+typedef struct fth_embedding fth_embedding;
+
+struct fth_embedding_options {
+    const struct fth_lookup *lookups; /* borrowed during create only */
+    uint32_t n_lookups;
+    const struct fth_embedding_config *config;     /* copied */
+    const struct fth_optimizer_config *optimizer;  /* the sparse one; copied */
+    uint64_t seed;
+    uint32_t max_batch;
+    int packing; /* 0: every table a pack of its own (--without packing): same bits */
+};
+
+fth_status fth_embedding_create(const struct fth_embedding_options *options, fth_embedding **out,
+                                fth_error *err);
+void fth_embedding_destroy(fth_embedding *embedding); /* NULL-safe */
+
+/* Finds the rows of the batch's keys. training: missing rows are made (subject to admission), frequency and
+ * last step (= step) are kept; otherwise nothing changes and a key without a row reads zeros. The batch is
+ * borrowed until the next prepare. */
+fth_status fth_embedding_prepare(fth_embedding *embedding, fth_pool *pool,
+                                 const struct fth_batch *batch, int training, uint64_t step,
+                                 fth_error *err);
+/* The step's optimizer arguments for the following updates. */
+void fth_embedding_set_args(fth_embedding *embedding, const struct fth_opt_args *args);
+/* For the runtime; borrowed until destroy. */
+const struct fth_rows *fth_embedding_rows(fth_embedding *embedding);
+
+/* ---- what is inside: checkpoints, inspect ---- */
+struct fth_pack_info {
+    uint32_t dim, n_slots, n_tables;
+    const char *const *table_names;
+    const char *const *slot_names;
+    const uint32_t *slot_columns; /* dim, or 1 for rowwise slots */
+    uint64_t rows;                /* admitted */
+    uint64_t candidates;          /* keys counted but not yet admitted */
+    uint64_t bytes;               /* in use: slab, metadata, index, candidates */
+};
+uint32_t fth_embedding_packs(const fth_embedding *embedding);
+void fth_embedding_pack_info(const fth_embedding *embedding, uint32_t pack, struct fth_pack_info *out);
+/* Unique rows and keys looked up in the last prepare. */
+void fth_embedding_last_batch(const fth_embedding *embedding, uint64_t *keys, uint64_t *unique_rows);
+
+/* Rows in checkpoint order, copied out column-wise: up to `max` from row `first` on; returns how many.
+ * keys are the batch's keys. Any array may be NULL. weights [n][dim], slots[i] [n][slot_columns[i]]. */
+struct fth_row_arrays {
+    uint64_t *keys;
+    uint32_t *tables;
+    float *weights;
+    float *slots[FTH_MAX_SLOTS];
+    uint64_t *frequency;
+    uint64_t *last_step;
+};
+uint64_t fth_embedding_export(const fth_embedding *embedding, uint32_t pack, uint64_t first,
+                              uint64_t max, const struct fth_row_arrays *arrays);
+uint64_t fth_embedding_export_candidates(const fth_embedding *embedding, uint32_t pack, uint64_t first,
+                                         uint64_t max, uint64_t *keys, uint32_t *tables,
+                                         uint64_t *counts);
+/* Adds rows (restore, initial weights from elsewhere); a row that is there already is overwritten.
+ * Exporting again gives the order of importing. */
+fth_status fth_embedding_import(fth_embedding *embedding, uint32_t pack, uint64_t n,
+                                const struct fth_row_arrays *arrays, fth_error *err);
+fth_status fth_embedding_import_candidates(fth_embedding *embedding, uint32_t pack, uint64_t n,
+                                           const uint64_t *keys, const uint32_t *tables,
+                                           const uint64_t *counts, fth_error *err);
+
+#endif

@@ -1,0 +1,145 @@
+/* The graph: values and nodes. Models build the forward part from layers (ops/layers.h), autodiff writes
+ * the backward and the updates into the same graph, passes rewrite it, runtime/ plans and runs it.
+ *
+ * Values are float matrices; what their rows stand for is the extent. Nothing here knows kernels,
+ * memory or threads. A graph belongs to one thread until it is planned; after that it is read-only.
+ *
+ * Invariants (fth_graph_verify checks them): node order is topological; every value has at most one
+ * producer; shapes are what the op's shape rule gives; a view lies inside its parent. */
+#ifndef FTH_GRAPH_GRAPH_H
+#define FTH_GRAPH_GRAPH_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+typedef int32_t fth_id; /* index of a value or a node; -1 none */
+#define FTH_NONE (-1)
+
+typedef enum fth_extent {
+    FTH_EXAMPLES,  /* [examples of the batch, columns] */
+    FTH_POSITIONS, /* [positions of ragged group `group`, columns]: offsets, no padding */
+    FTH_TILES,     /* [tiles, columns]: one partial sum a tile, reduced later in a fixed order */
+    FTH_WHOLE,     /* [rows, columns], whatever the batch */
+} fth_extent;
+
+typedef enum fth_role {
+    FTH_ROLE_NORMAL,
+    FTH_ROLE_DENSE,     /* input: the batch's floats */
+    FTH_ROLE_LABEL,     /* input: [examples, 1] */
+    FTH_ROLE_WEIGHT,    /* input: [examples, 1]; its data is NULL when all weights are 1 */
+    FTH_ROLE_PARAMETER, /* trained, saved */
+    FTH_ROLE_STATE,     /* not trained, saved (running statistics) */
+} fth_role;
+
+typedef enum fth_param_init {
+    FTH_PARAM_ZERO,
+    FTH_PARAM_CONSTANT, /* init_scale everywhere */
+    FTH_PARAM_UNIFORM,  /* [-init_scale, init_scale) */
+    FTH_PARAM_NORMAL,   /* deviation init_scale */
+} fth_param_init;
+
+struct fth_value {
+    fth_id id;
+    const char *name;       /* parameters: unique, as in checkpoints: "deep.0.weight" */
+    fth_extent extent;
+    fth_role role;
+    int32_t group;          /* FTH_POSITIONS: ragged group of the batch */
+    uint32_t rows;          /* FTH_WHOLE */
+    uint32_t columns;
+    fth_id producer;        /* node, or FTH_NONE for inputs and parameters */
+    fth_id view_of;         /* FTH_NONE, or the value whose columns [view_column, + columns) this is */
+    uint32_t view_column;
+    int needs_gradient;     /* a parameter or embedding is upstream */
+    fth_id gradient;        /* set by autodiff; FTH_NONE when there is none */
+    fth_param_init init;    /* parameters and state */
+    float init_scale;
+    int no_decay;           /* parameters that L2 and weight decay leave alone (biases, norms) */
+};
+
+/* Where a node stands in the step. */
+typedef enum fth_stage { FTH_FORWARD, FTH_BACKWARD, FTH_UPDATE } fth_stage;
+
+struct fth_op; /* graph/op.h */
+
+struct fth_node {
+    fth_id id;
+    const struct fth_op *op;
+    const char *name;      /* for printing: the layer's */
+    fth_stage stage;
+    int training_only;     /* skipped when evaluating although it is FTH_FORWARD */
+    uint32_t n_inputs, n_outputs;
+    fth_id *inputs;        /* FTH_NONE where an optional input is absent */
+    fth_id *outputs;
+    const void *attributes; /* the op's own struct, in the graph's arena; NULL none */
+};
+
+/* One use of an embedding table: which field's keys, which table, how its rows are pooled. Collected in
+ * the graph; train/ makes the packs of embedding/ from them. */
+struct fth_lookup {
+    uint32_t field;     /* of the batch */
+    const char *table;  /* two lookups of one table name share rows and must agree in dim */
+    uint32_t dim;
+    int pooling;        /* enum fth_pooling of kernels.h; none: one key an example, or positions kept */
+    int32_t group;      /* FTH_NO_GROUP (-1) or the field's ragged group */
+    int weighted;       /* the field has values */
+    uint64_t min_count; /* admission */
+    int zero_init;      /* rows start at zero (linear terms) */
+};
+
+typedef struct fth_graph fth_graph;
+struct fth_graph {
+    fth_arena *arena; /* owns everything below */
+    struct fth_value *values;
+    uint32_t n_values, values_capacity;
+    struct fth_node **nodes; /* in execution order; passes may take nodes out and put others in */
+    uint32_t n_nodes, nodes_capacity;
+    struct fth_lookup *lookups;
+    uint32_t n_lookups, lookups_capacity;
+    fth_id dense, label, weight; /* inputs, FTH_NONE until asked for */
+    uint32_t n_dense;
+    fth_id logit;                /* [examples, 1], set by the model */
+    fth_id loss;                 /* FTH_WHOLE [1, 1]: mean loss of the batch, set by the loss layer */
+    fth_stage stage;             /* stamped on new nodes */
+};
+
+fth_status fth_graph_create(uint32_t n_dense, fth_graph **out, fth_error *err);
+void fth_graph_destroy(fth_graph *graph); /* NULL-safe */
+
+/* The batch's floats [examples, n_dense], labels, sample weights. */
+fth_status fth_graph_input(fth_graph *graph, fth_role role, fth_id *out, fth_error *err);
+/* A parameter or state [rows, columns]. The name must be new. */
+fth_status fth_graph_parameter(fth_graph *graph, fth_role role, const char *name, uint32_t rows,
+                               uint32_t columns, fth_param_init init, float scale, fth_id *out,
+                               fth_error *err);
+/* Columns [column, column + columns) of a value, same rows. */
+fth_status fth_graph_view(fth_graph *graph, fth_id value, uint32_t column, uint32_t columns, fth_id *out,
+                          fth_error *err);
+fth_status fth_graph_lookup(fth_graph *graph, const struct fth_lookup *lookup, uint32_t *out,
+                            fth_error *err);
+/* Appends a node; the op's shape rule makes the outputs (`outputs` receives op-many ids). Attributes are
+ * copied (attribute_bytes). An input of FTH_NONE is an absent optional one. */
+fth_status fth_graph_node(fth_graph *graph, const struct fth_op *op, const char *name,
+                          const fth_id *inputs, uint32_t n_inputs, const void *attributes,
+                          size_t attribute_bytes, fth_id *outputs, fth_error *err);
+/* For shape rules: a new output value of the node. */
+fth_status fth_graph_output(fth_graph *graph, struct fth_node *node, uint32_t index, fth_extent extent,
+                            int32_t group, uint32_t rows, uint32_t columns, fth_error *err);
+
+struct fth_value *fth_graph_value(fth_graph *graph, fth_id value);
+
+/* Writes the backward nodes for graph->loss: each op's gradient rule is called in reverse order, several
+ * gradients of one value are added (ops' "add"). Parameters and embeddings end with value.gradient set
+ * (embedding nodes: on their output). */
+fth_status fth_graph_differentiate(fth_graph *graph, fth_error *err);
+
+/* Checks every invariant above; the message names the node. */
+fth_status fth_graph_verify(fth_graph *graph, fth_error *err);
+
+/* One line a node: outputs with shapes, op, attributes, inputs. */
+void fth_graph_print(const fth_graph *graph, struct fth_text *out);
+void fth_graph_print_dot(const fth_graph *graph, struct fth_text *out);
+
+#endif

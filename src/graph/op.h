@@ -1,0 +1,95 @@
+/* What an operation is: one const struct fth_op each (ops/<name>.c), listed once in ops/ops.def. The single
+ * place that says its name, arity, shape rule, gradient, cost and kernels. */
+#ifndef FTH_GRAPH_OP_H
+#define FTH_GRAPH_OP_H
+
+#include "graph/graph.h"
+
+struct fth_rows;     /* graph/rows.h */
+struct fth_kernels;  /* kernels/kernels.h: only ops/ looks inside */
+struct fth_opt_args; /* kernels/kernels.h */
+struct fth_optimizer; /* optim/optim.h */
+struct fth_tuning;
+
+typedef enum fth_resource { FTH_COMPUTE, FTH_MEMORY, FTH_COMMUNICATION } fth_resource;
+
+/* FTH_PER_TILE: every example's rows depend on that example alone (or, for FTH_TILES outputs, on the
+ * tile): one worker runs it tile by tile, between other per-tile nodes, data staying in cache.
+ * FTH_WHOLE_BATCH: needs all tiles done; runs as a list of independent tasks over the workers. */
+typedef enum fth_granularity { FTH_PER_TILE, FTH_WHOLE_BATCH } fth_granularity;
+
+/* A value's rows as a running node sees them: the tile's (per tile) or all (whole batch).
+ * FTH_TILES: per tile, the tile's one row; whole batch, all of them. */
+struct fth_view {
+    float *data;             /* NULL: absent optional input, or all-ones weights */
+    uint32_t rows, columns, ld;
+    const uint32_t *offsets; /* FTH_POSITIONS: [examples + 1], absolute positions; row 0 of `data` is
+                                position offsets[0] */
+    /* parameters: */
+    float *transposed;       /* [columns][ld_transposed], kept equal by updates; NULL when nobody reads it */
+    uint32_t ld_transposed;
+    float *const *slots;     /* the optimizer's, each laid out like data */
+};
+
+struct fth_run {
+    const struct fth_node *node;
+    const struct fth_view *in, *out; /* [n_inputs], [n_outputs] */
+    uint32_t example0, examples;     /* of the tile; whole batch: 0 and the batch's number */
+    uint32_t tile, n_tiles;
+    uint32_t task;                   /* whole batch: which task */
+    const uint32_t *position0;       /* [groups] first position of the tile in each ragged group */
+    int training;
+    uint64_t seed, step;             /* step: 1 in the first step */
+    const struct fth_rows *rows;     /* embedding rows of this batch */
+    const struct fth_opt_args *opt;  /* the step's dense optimizer arguments */
+    const struct fth_opt_args *opt_no_decay; /* the same without l2 and weight decay */
+    void *prepared;                  /* what `prepare` made, read-only here */
+    void *scratch;                   /* this worker's, 64-byte aligned, as many bytes as prepare asked for */
+};
+
+/* What a node is told when a plan is made. */
+struct fth_prepare {
+    const struct fth_graph *graph;
+    const struct fth_node *node;
+    const struct fth_view *in, *out; /* data NULL; rows are the most there can be; columns, ld final */
+    uint32_t tile;                   /* examples a tile */
+    uint32_t batch;                  /* the most examples a batch has */
+    int precision;                   /* fth_precision of kernels/gemm.h */
+    const struct fth_tuning *tuning;
+    const struct fth_optimizer *optimizer; /* the dense one */
+    size_t scratch_bytes;            /* out: per worker */
+    uint32_t tasks;                  /* out: whole batch: how many tasks (fixed; never by threads) */
+    void *prepared;                  /* out: owned by the plan, ended with op->release */
+};
+
+struct fth_cost {
+    double flops;       /* for the given numbers */
+    double bytes;       /* read + written, each value once */
+};
+
+struct fth_op {
+    const char *name;
+    uint32_t min_inputs, max_inputs, n_outputs;
+    fth_granularity granularity;
+    fth_resource resource;
+    int inputs_transposed;  /* bit i: input i is a parameter read by its transposed copy */
+    /* Checks the inputs' shapes and makes the outputs (fth_graph_output). */
+    fth_status (*shape)(fth_graph *graph, struct fth_node *node, fth_error *err);
+    /* Appends backward nodes. d_outputs[i]: gradient of output i or FTH_NONE. Sets d_inputs[i] for
+     * inputs that need one (value.needs_gradient). NULL: no gradient goes through. A parameter's gradient
+     * is FTH_WHOLE of its shape or FTH_TILES [tiles, rows * columns]. */
+    fth_status (*gradient)(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
+                           fth_id *d_inputs, fth_error *err);
+    /* The embedding op alone: rows are trained, so its output needs a gradient. */
+    int trains_rows;
+    /* Optional. */
+    fth_status (*prepare)(struct fth_prepare *prepare, fth_error *err);
+    void (*release)(void *prepared);
+    /* FLOPs and bytes for `examples` examples with `positions` ragged positions in all. */
+    void (*cost)(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
+                 struct fth_cost *out);
+    void (*print)(const struct fth_node *node, struct fth_text *out); /* attributes; NULL none */
+    void (*run)(const struct fth_run *run); /* one tile or one task */
+};
+
+#endif

@@ -1,0 +1,42 @@
+/* Optimizers and learning-rate schedules: one list (optimizers.def), used by dense parameters (ops/update) and
+ * by embedding rows. The arithmetic is kernels.def's opt_*; this says slots, defaults and step arguments.
+ *
+ * Threads: everything here is const or a pure function. */
+#ifndef FTH_OPTIM_OPTIM_H
+#define FTH_OPTIM_OPTIM_H
+
+#include "base/error.h"
+#include "config/config.h"
+#include "kernels/kernels.h"
+
+#define FTH_MAX_SLOTS 2
+
+struct fth_optimizer {
+    const char *name;
+    uint32_t n_slots;
+    const char *slot_names[FTH_MAX_SLOTS]; /* as in checkpoints: "adagrad.sum" */
+    int rowwise;      /* the slot is one float a row, not one a weight */
+    int dense, sparse; /* what it may be used for */
+    int whole_parameter; /* needs the whole parameter at once (LAMB's norms) */
+    /* n weights at w, slots[i] beside them, gradient g (not changed). `scratch`: n floats, only for
+     * whole_parameter optimizers, else NULL. Decoupled and coupled decay come from args. */
+    void (*apply)(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
+                  const float *g, const struct fth_opt_args *args, float *scratch);
+    /* Slot's value before the first step. */
+    float (*initial)(const struct fth_optimizer_config *config, uint32_t slot);
+};
+
+/* NULL when unknown; fth_optimizer_names lists them all (NULL-terminated). */
+const struct fth_optimizer *fth_optimizer_find(const char *name);
+const char *const *fth_optimizer_names(void);
+
+/* The arguments of step `step` (1-based): learning rate by schedule, bias corrections. `decay` 0 leaves out
+ * l2 and weight_decay (FTRL's l1 and l2 penalties stay). */
+void fth_optimizer_args(const struct fth_optimizer *optimizer, const struct fth_optimizer_config *config,
+                        const struct fth_schedule_config *schedule, uint64_t step, int decay,
+                        struct fth_opt_args *out);
+
+/* The schedule's factor at a step (1-based): linear warm-up from 0, then constant, polynomial or cosine. */
+double fth_schedule_factor(const struct fth_schedule_config *schedule, uint64_t step);
+
+#endif
