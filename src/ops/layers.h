@@ -1,0 +1,93 @@
+/* Layers: what models are built from. Each appends nodes to the graph and returns the new value.
+ * Parameters are named "<name>.<part>", e.g. "deep.0.weight". Shapes: E examples, P positions of a ragged
+ * group, n columns; a layer that works row by row takes either extent. */
+#ifndef FTH_OPS_LAYERS_H
+#define FTH_OPS_LAYERS_H
+
+#include "graph/graph.h"
+#include "kernels/kernels.h"
+
+/* Rows of several lookups, pooled, side by side in the order given: [E, sum of dims]; one lookup with pooling
+ * none of a ragged field: [P, dim]. All lookups of one call have one dim. */
+fth_status fth_layer_embedding(fth_graph *graph, const char *name, const uint32_t *lookups,
+                               uint32_t n_lookups, fth_id *out, fth_error *err);
+
+/* x W + b: [., n] -> [., columns]. W is n x columns, uniform +-1/sqrt(n) like PyTorch's Linear (b too). With
+ * columns == 1 it is a row dot, not a matrix product. */
+fth_status fth_layer_linear(fth_graph *graph, const char *name, fth_id x, uint32_t columns, int bias,
+                            fth_id *out, fth_error *err);
+
+/* "relu", "prelu", "dice", "sigmoid", "tanh", "gelu", "none" (PReLU slopes start at 0.25, Dice's at 0; both
+ * one a column). Unknown: FTH_E_CONFIG with the accepted names. */
+fth_status fth_layer_activation(fth_graph *graph, const char *name, const char *activation, fth_id x,
+                                fth_id *out, fth_error *err);
+
+fth_status fth_layer_dropout(fth_graph *graph, const char *name, fth_id x, float drop, fth_id *out,
+                             fth_error *err);
+/* Batch statistics in training (biased variance; running ones with momentum 0.1, unbiased, like PyTorch),
+ * running ones in evaluation; eps 1e-5. affine: trained scale and shift. */
+fth_status fth_layer_batch_norm(fth_graph *graph, const char *name, fth_id x, int affine, fth_id *out,
+                                fth_error *err);
+fth_status fth_layer_layer_norm(fth_graph *graph, const char *name, fth_id x, fth_id *out,
+                                fth_error *err);
+
+/* Elementwise on equal shapes. */
+fth_status fth_layer_add(fth_graph *graph, fth_id a, fth_id b, fth_id *out, fth_error *err);
+fth_status fth_layer_sub(fth_graph *graph, fth_id a, fth_id b, fth_id *out, fth_error *err);
+fth_status fth_layer_mul(fth_graph *graph, fth_id a, fth_id b, fth_id *out, fth_error *err);
+/* Columns of all inputs side by side. */
+fth_status fth_layer_concat(fth_graph *graph, const char *name, const fth_id *inputs, uint32_t n,
+                            fth_id *out, fth_error *err);
+/* Sum over the columns: [., n] -> [., 1] (the linear terms of LR and FM: dim-1 embeddings). */
+fth_status fth_layer_row_sum(fth_graph *graph, const char *name, fth_id x, fth_id *out, fth_error *err);
+
+/* FM's second order over vectors of `dim` columns each: [E, f dim] -> [E, 1]. */
+fth_status fth_layer_fm(fth_graph *graph, const char *name, fth_id x, uint32_t dim, fth_id *out,
+                        fth_error *err);
+/* DLRM's pairwise dots: [E, f dim] -> [E, f (f - 1) / 2]. */
+fth_status fth_layer_dot_interaction(fth_graph *graph, const char *name, fth_id x, uint32_t dim,
+                                     fth_id *out, fth_error *err);
+/* DCN (Wang et al. 2017, eq. 3): x0 (xl . w) + b + xl. */
+fth_status fth_layer_cross(fth_graph *graph, const char *name, fth_id x0, fth_id xl, fth_id *out,
+                           fth_error *err);
+/* DCN-V2 (Wang et al. 2021, eq. 1): x0 * (W xl + b) + xl, W full. */
+fth_status fth_layer_cross_v2(fth_graph *graph, const char *name, fth_id x0, fth_id xl, fth_id *out,
+                              fth_error *err);
+
+/* [E, n] -> [P, n]: every position of the group gets its example's row. */
+fth_status fth_layer_expand(fth_graph *graph, const char *name, fth_id x, int32_t group, fth_id *out,
+                            fth_error *err);
+/* sum_t w[t] x[t]: [P, n] and optional weights [P, 1] -> [E, n]. */
+fth_status fth_layer_segment_sum(fth_graph *graph, const char *name, fth_id x, fth_id weights,
+                                 fth_id *out, fth_error *err);
+/* DIN's attention unit (Zhou et al. 2018, section 4.3) and its weighted sum: query [E, n], keys [P, n],
+ * MLP over [q, k, q - k, q * k] with `hidden` layers, one weight a position, no softmax -> [E, n]. */
+fth_status fth_layer_attention(fth_graph *graph, const char *name, fth_id query, fth_id keys,
+                               const int64_t *hidden, uint32_t n_hidden, const char *activation,
+                               fth_id *out, fth_error *err);
+
+/* Hidden layers: linear, [batch norm | layer norm], activation, dropout; residual adds the layer's input where
+ * shapes agree. "<name>.0.weight", "<name>.1.weight", ... */
+struct fth_mlp_options {
+    const int64_t *hidden;
+    uint32_t n_hidden;
+    const char *activation;
+    float dropout;
+    int batch_norm, layer_norm, residual;
+};
+fth_status fth_layer_mlp(fth_graph *graph, const char *name, fth_id x, const struct fth_mlp_options *options,
+                         fth_id *out, fth_error *err);
+
+/* Mean binary cross-entropy of graph->logit against the batch's labels, sample weights as factors, divided by
+ * the number of examples. Sets graph->loss. */
+fth_status fth_layer_loss(fth_graph *graph, float label_smoothing, fth_error *err);
+
+/* After fth_graph_differentiate: update nodes for every parameter that has a gradient, and one for all
+ * embedding rows. clip_norm > 0: the global norm over all of them is taken first (its own phase). */
+fth_status fth_layer_updates(fth_graph *graph, float clip_norm, fth_error *err);
+
+/* The op of a name (ops.def), NULL when unknown. */
+struct fth_op;
+const struct fth_op *fth_op_find(const char *name);
+
+#endif
