@@ -1,5 +1,6 @@
 /* Optimizers and learning-rate schedules: one list (optimizers.def), used by dense parameters (ops/update) and
  * by embedding rows. The arithmetic is kernels.def's opt_*; this says slots, defaults and step arguments.
+ * Embedding rows are updated lazily (only those of the batch): see optimizers.def.
  *
  * Threads: everything here is const or a pure function. */
 #ifndef FTH_OPTIM_OPTIM_H
@@ -30,13 +31,15 @@ struct fth_optimizer {
 const struct fth_optimizer *fth_optimizer_find(const char *name);
 const char *const *fth_optimizer_names(void);
 
-/* The arguments of step `step` (1-based): learning rate by schedule, bias corrections. `decay` 0 leaves out
- * l2 and weight_decay (FTRL's l1 and l2 penalties stay). */
+/* The arguments of step `step` (1-based): learning rate by schedule, bias corrections. l2 is added to the
+ * gradient; weight_decay is adamw's and lamb's alone, l1 is ftrl's. `decay` 0 leaves out l2 and weight_decay
+ * (FTRL's l1 and l2 penalties stay). */
 void fth_optimizer_args(const struct fth_optimizer *optimizer, const struct fth_optimizer_config *config,
                         const struct fth_schedule_config *schedule, uint64_t step, int decay,
                         struct fth_opt_args *out);
 
-/* The schedule's factor at a step (1-based): linear warm-up from 0, then constant, polynomial or cosine. */
+/* The schedule's factor at a step (1-based): linear warm-up from 0 (step warmup_steps has factor 1), then
+ * constant, or polynomial or cosine down to end_factor at total_steps, where it stays. */
 double fth_schedule_factor(const struct fth_schedule_config *schedule, uint64_t step);
 
 #endif

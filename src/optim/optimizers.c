@@ -1,0 +1,118 @@
+/* The optimizers of optimizers.def: how each calls its kernels, and a step's arguments.
+ *
+ * On a batch's way this is the last thing that happens: a block of dense weights or an embedding row, while it
+ * is in cache, meets its gradient. Threads: pure functions and constants. */
+#include "optim/optim.h"
+
+#include <math.h>
+#include <string.h>
+
+static void apply_sgd(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
+                      const float *g, const struct fth_opt_args *args, float *scratch) {
+    kernels->opt_sgd(n, w, g, args);
+}
+
+static void apply_momentum(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
+                           const float *g, const struct fth_opt_args *args, float *scratch) {
+    kernels->opt_momentum(n, w, slots[0], g, args);
+}
+
+static void apply_adagrad(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
+                          const float *g, const struct fth_opt_args *args, float *scratch) {
+    kernels->opt_adagrad(n, w, slots[0], g, args);
+}
+
+static void apply_rowwise_adagrad(const struct fth_kernels *kernels, size_t n, float *w,
+                                  float *const *slots, const float *g, const struct fth_opt_args *args,
+                                  float *scratch) {
+    kernels->opt_rowwise_adagrad(n, w, slots[0], g, args);
+}
+
+static void apply_adam(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
+                       const float *g, const struct fth_opt_args *args, float *scratch) {
+    kernels->opt_adam(n, w, slots[0], slots[1], g, args);
+}
+
+static void apply_adamw(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
+                        const float *g, const struct fth_opt_args *args, float *scratch) {
+    kernels->opt_adam(n, w, slots[0], slots[1], g, args);
+}
+
+static void apply_ftrl(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
+                       const float *g, const struct fth_opt_args *args, float *scratch) {
+    kernels->opt_ftrl(n, w, slots[0], slots[1], g, args);
+}
+
+static void apply_lamb(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
+                       const float *g, const struct fth_opt_args *args, float *scratch) {
+    double weights = sqrt(kernels->sum_squares(n, w));
+    kernels->opt_lamb_direction(n, w, slots[0], slots[1], g, args, scratch);
+    double direction = sqrt(kernels->sum_squares(n, scratch));
+    /* A parameter that is all zeros, or stands still, has no ratio: it moves as Adam would. */
+    double ratio = weights > 0 && direction > 0 ? weights / direction : 1;
+    kernels->axpy(n, (float)(-(double)args->lr * ratio), scratch, w);
+}
+
+static float initial_NONE(const struct fth_optimizer_config *config, uint32_t slot) { return 0; }
+
+static float initial_SLOT0(const struct fth_optimizer_config *config, uint32_t slot) {
+    return slot == 0 ? (float)config->initial_accumulator : 0;
+}
+
+static float initial_SLOT1(const struct fth_optimizer_config *config, uint32_t slot) {
+    return slot == 1 ? (float)config->initial_accumulator : 0;
+}
+
+static const struct fth_optimizer optimizers[] = {
+#define FTH_OPTIMIZER(id, slots, slot0, slot1, by_row, for_dense, for_sparse, whole, first) \
+    {.name = #id,                                                                           \
+     .n_slots = slots,                                                                      \
+     .slot_names = {slot0, slot1},                                                          \
+     .rowwise = by_row,                                                                     \
+     .dense = for_dense,                                                                    \
+     .sparse = for_sparse,                                                                  \
+     .whole_parameter = whole,                                                              \
+     .apply = apply_##id,                                                                   \
+     .initial = initial_##first},
+#include "optim/optimizers.def"
+#undef FTH_OPTIMIZER
+};
+
+static const char *const names[] = {
+#define FTH_OPTIMIZER(id, slots, slot0, slot1, by_row, for_dense, for_sparse, whole, first) #id,
+#include "optim/optimizers.def"
+#undef FTH_OPTIMIZER
+    NULL,
+};
+
+const struct fth_optimizer *fth_optimizer_find(const char *name) {
+    for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++) {
+        if (strcmp(optimizers[i].name, name) == 0)
+            return &optimizers[i];
+    }
+    return NULL;
+}
+
+const char *const *fth_optimizer_names(void) { return names; }
+
+void fth_optimizer_args(const struct fth_optimizer *optimizer, const struct fth_optimizer_config *config,
+                        const struct fth_schedule_config *schedule, uint64_t step, int decay,
+                        struct fth_opt_args *out) {
+    int ftrl = strcmp(optimizer->name, "ftrl") == 0;
+    int decoupled = strcmp(optimizer->name, "adamw") == 0 || strcmp(optimizer->name, "lamb") == 0;
+    *out = (struct fth_opt_args){
+        .lr = (float)(config->lr * fth_schedule_factor(schedule, step)),
+        .grad_scale = 1,
+        .l1 = ftrl ? (float)config->l1 : 0,
+        .l2 = ftrl || decay ? (float)config->l2 : 0,
+        .weight_decay = decoupled && decay ? (float)config->weight_decay : 0,
+        .momentum = (float)config->momentum,
+        .eps = (float)config->eps,
+        .beta1 = (float)config->beta1,
+        .beta2 = (float)config->beta2,
+        .correction1 = (float)(1 - pow(config->beta1, (double)step)),
+        .correction2 = (float)(1 - pow(config->beta2, (double)step)),
+        .lr_power = (float)config->lr_power,
+        .beta = (float)config->beta,
+    };
+}
