@@ -1,0 +1,49 @@
+/* Embedding rows, plain: the reference of rows_simd.h. See kernels.def. */
+#include "kernels/cpu/cpu_kernels.h"
+
+void fth_k_gather_scalar(size_t m, const uint32_t *rows, const float *base, size_t stride, size_t d,
+                         float *out, size_t ldo) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < d; j++)
+            out[i * ldo + j] = base[(size_t)rows[i] * stride + j];
+}
+
+/* The larger; NaN when either is. */
+static float larger(float a, float b) {
+    if (a != a)
+        return a;
+    return a > b ? a : b;
+}
+
+void fth_k_gather_pool_scalar(size_t m, const uint32_t *offsets, const uint32_t *rows,
+                              const float *values, const float *base, size_t stride, size_t d,
+                              fth_pooling pooling, float *out, size_t ldo) {
+    for (size_t i = 0; i < m; i++) {
+        size_t begin = offsets[i] - offsets[0], end = offsets[i + 1] - offsets[0];
+        for (size_t j = 0; j < d; j++) {
+            float pooled = 0.0f;
+            for (size_t t = begin; t < end; t++) {
+                float v = base[(size_t)rows[t] * stride + j];
+                if (values)
+                    v *= values[t];
+                if (pooling == FTH_POOL_MAX)
+                    pooled = t == begin ? v : larger(pooled, v);
+                else
+                    pooled += v;
+            }
+            if (pooling == FTH_POOL_MEAN && end > begin)
+                pooled /= (float)(end - begin);
+            out[i * ldo + j] = pooled;
+        }
+    }
+}
+
+void fth_k_sum_rows_scalar(size_t n, const float *const *src, const float *scale, size_t d,
+                           float *out) {
+    for (size_t j = 0; j < d; j++) {
+        float sum = 0.0f;
+        for (size_t i = 0; i < n; i++)
+            sum += scale ? scale[i] * src[i][j] : src[i][j];
+        out[j] = sum;
+    }
+}
