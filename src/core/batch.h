@@ -54,6 +54,7 @@ struct fth_block {
     /* The first malformed line, and how many there were. */
     uint64_t n_bad;
     fth_error first_bad;     /* code FTH_E_DATA, message "file:line:column: reason"; code 0: none */
+    uint64_t first_bad_line; /* its physical line; 0: none. A refusal on an earlier line takes its place */
 
     size_t cells_capacity, entries_capacity, lines_capacity;
 };
