@@ -17,19 +17,23 @@ void fth_text_printf(struct fth_text *text, const char *format, ...)
 void fth_text_free(struct fth_text *text);
 const char *fth_text_get(const struct fth_text *text); /* "" when empty; borrowed until next append */
 
-/* Whole-string parses: 1 on success; 0 on empty, trailing bytes, overflow. Locale-independent. */
+/* Whole-string parses: 1 on success; 0 (out untouched) on empty, spaces, trailing bytes, overflow.
+ * Decimal only, a leading + is taken. f64: digits, point and exponent, rounded to the nearest double; nan,
+ * inf, hexadecimal and texts over FTH_NUMBER_MAX bytes are refused. Locale-independent. */
+#define FTH_NUMBER_MAX 400
 int fth_parse_i64(const char *bytes, size_t length, int64_t *out);
 int fth_parse_u64(const char *bytes, size_t length, uint64_t *out);
 int fth_parse_f64(const char *bytes, size_t length, double *out);
 
 /* The name of names[0..n) with the smallest edit distance to `word`, or NULL when none is near (more
- * than a third of the letters differ). */
+ * than a third of the letters differ). Upper and lower case count as equal. */
 const char *fth_nearest(const char *word, const char *const *names, size_t n);
 
-/* "12.3 GB", "4.5 k": for people. */
+/* "12.3 GB" (powers of 1000), for people. */
 void fth_format_bytes(char out[32], double bytes);
 
-/* Escapes for error messages: at most `limit` bytes of a value, unprintable bytes as \xNN. */
+/* A value for an error message: backslashes and bytes outside printable ASCII as \xNN; "..." at the end
+ * when not all of it fits in out_size - 1 bytes. */
 void fth_text_quote(char *out, size_t out_size, const char *bytes, size_t length);
 
 #endif

@@ -120,8 +120,9 @@ struct fth_batch {
     struct fth_position after; /* training batches only */
 };
 
-/* Room for `capacity` examples and no ragged positions yet. Owned: fth_batch_destroy. The schema is
- * borrowed for the batch's life. */
+/* Room for `capacity` examples (at least 1) and no ragged positions yet. Owned: fth_batch_destroy. The
+ * schema is borrowed for the batch's life. All arrays come from fth_alloc; after.feature_state is NULL
+ * until `finish` below allocates it the same way. */
 fth_status fth_batch_create(const struct fth_schema *schema, uint32_t capacity, struct fth_batch **out,
                             fth_error *err);
 void fth_batch_destroy(struct fth_batch *batch); /* NULL-safe */
@@ -129,11 +130,13 @@ void fth_batch_destroy(struct fth_batch *batch); /* NULL-safe */
 fth_status fth_batch_reserve(struct fth_batch *batch, uint32_t examples, fth_error *err);
 fth_status fth_batch_reserve_positions(struct fth_batch *batch, uint32_t group, uint32_t positions,
                                        fth_error *err);
-/* Appends example `i` of `from` (same schema) to `to`. */
+/* Appends example `i` of `from` (same schema, not `to` itself) to `to`; on failure `to` is unchanged. */
 fth_status fth_batch_append(struct fth_batch *to, const struct fth_batch *from, uint32_t i,
                             fth_error *err);
+/* No examples, position zero; keeps all memory, that of after.feature_state too. */
 void fth_batch_clear(struct fth_batch *batch);
 
+/* An empty block. Its arrays are the parser's to allocate and grow, by fth_alloc and fth_free. */
 fth_status fth_block_create(struct fth_block **out, fth_error *err);
 void fth_block_destroy(struct fth_block *block); /* NULL-safe */
 

@@ -1,0 +1,152 @@
+/* CPU detection: see base/cpu.h. Runs once (pthread_once); what it found never changes. */
+#include "base/cpu.h"
+
+#include <cpuid.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cpu_private.h"
+#include "base/log.h"
+
+/* Linux's <asm/prctl.h> names these only since 5.16. */
+#define REQUEST_TILE_PERMISSION 0x1023
+#define TILE_DATA_COMPONENT 18
+
+static struct fth_cpu cpu;
+static pthread_once_t cpu_once = PTHREAD_ONCE_INIT;
+
+const char *fth_isa_name(fth_isa isa) {
+    static const char *const names[FTH_ISA_COUNT] = {"scalar", "avx2", "avx512"};
+    return (unsigned)isa < FTH_ISA_COUNT ? names[isa] : "unknown";
+}
+
+fth_isa fth_cpu_clamp(fth_isa isa, const char *limit) {
+    if (!limit || !*limit)
+        return isa;
+    for (int i = 0; i < FTH_ISA_COUNT; i++)
+        if (!strcmp(limit, fth_isa_name((fth_isa)i)))
+            return (fth_isa)i < isa ? (fth_isa)i : isa;
+    fth_log(FTH_LOG_WARN, "FATHOM_MAX_ISA=%s is not known and ignored; scalar, avx2 or avx512 would be",
+            limit);
+    return isa;
+}
+
+static uint64_t read_xcr0(void) {
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+static int has(uint32_t word, uint32_t bits) { return (word & bits) == bits; }
+
+static void find_isa(struct fth_cpu *out) {
+    uint32_t a, b, c, d, b7, c7, d7, unused, extended = 0;
+    out->isa = FTH_ISA_SCALAR;
+    /* AVX, OSXSAVE, FMA, F16C, POPCNT: without OSXSAVE xgetbv would trap. */
+    uint32_t leaf1 = 1u << 28 | 1u << 27 | 1u << 12 | 1u << 29 | 1u << 23;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !has(c, leaf1) ||
+        !__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) ||
+        !__get_cpuid(0x80000001u, &a, &b, &extended, &unused))
+        return;
+    uint64_t xcr0 = read_xcr0();
+    uint32_t avx2 = 1u << 5 | 1u << 3 | 1u << 8;                                    /* AVX2 BMI BMI2 */
+    uint32_t avx512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;         /* F DQ CD BW VL */
+    if ((xcr0 & 0x6) != 0x6 || !has(b7, avx2) || !has(extended, 1u << 5 /* LZCNT */))
+        return;
+    out->isa = FTH_ISA_AVX2;
+    if ((xcr0 & 0xe6) != 0xe6 || !has(b7, avx512))
+        return;
+    out->isa = FTH_ISA_AVX512;
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d))
+        out->avx512_bf16 = has(a, 1u << 5);
+    /* AMX-TILE and AMX-BF16; the tile state is large, so Linux wants to be asked for it. */
+    if ((xcr0 & 0x60000) == 0x60000 && has(d7, 1u << 24 | 1u << 22))
+        out->amx_bf16 = !syscall(SYS_arch_prctl, REQUEST_TILE_PERMISSION, TILE_DATA_COMPONENT);
+}
+
+static void find_name(char out[64]) {
+    uint32_t words[12], a, b, c, d;
+    snprintf(out, 64, "unknown");
+    if (!__get_cpuid(0x80000000u, &a, &b, &c, &d) || a < 0x80000004u)
+        return;
+    for (uint32_t i = 0; i < 3; i++)
+        __get_cpuid(0x80000002u + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2],
+                    &words[4 * i + 3]);
+    char text[sizeof words + 1] = {0};
+    memcpy(text, words, sizeof words);
+    char *start = text + strspn(text, " ");
+    for (size_t length = strlen(start); length > 0 && start[length - 1] == ' '; length--)
+        start[length - 1] = 0;
+    snprintf(out, 64, "%s", start);
+}
+
+uint32_t fth_cpu_quota(const char *cpu_max) {
+    unsigned long long quota, period;
+    if (sscanf(cpu_max, "%llu %llu", &quota, &period) != 2 || quota == 0 || period == 0)
+        return UINT32_MAX;
+    unsigned long long cpus = quota / period + (quota % period != 0);
+    return cpus < UINT32_MAX ? (uint32_t)cpus : UINT32_MAX;
+}
+
+/* The smallest quota on the way from this process's cgroup (version 2) to the root. */
+static uint32_t cgroup_cores(void) {
+    char line[512], group[512] = "";
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    if (!file)
+        return UINT32_MAX;
+    while (fgets(line, sizeof line, file))
+        if (!strncmp(line, "0::/", 4))
+            snprintf(group, sizeof group, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
+    fclose(file);
+    uint32_t cores = UINT32_MAX;
+    while (*group) {
+        char path[640];
+        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", strcmp(group, "/") ? group : "");
+        file = fopen(path, "re");
+        if (file) {
+            if (fgets(line, sizeof line, file)) {
+                uint32_t quota = fth_cpu_quota(line);
+                cores = quota < cores ? quota : cores;
+            }
+            fclose(file);
+        }
+        if (!strcmp(group, "/"))
+            break;
+        char *slash = strrchr(group, '/');
+        slash[slash == group] = 0;
+    }
+    return cores;
+}
+
+static uint32_t find_cores(void) {
+    cpu_set_t set;
+    uint32_t cores;
+    /* With more CPUs than a cpu_set_t holds the call is refused: the count of all will have to do. */
+    if (!sched_getaffinity(0, sizeof set, &set)) {
+        cores = (uint32_t)CPU_COUNT(&set);
+    } else {
+        long online = sysconf(_SC_NPROCESSORS_ONLN);
+        cores = online > 0 ? (uint32_t)online : 1;
+    }
+    uint32_t quota = cgroup_cores();
+    return quota < cores ? quota : cores;
+}
+
+static void find(void) {
+    find_isa(&cpu);
+    cpu.isa = fth_cpu_clamp(cpu.isa, getenv("FATHOM_MAX_ISA"));
+    if (cpu.isa < FTH_ISA_AVX512)
+        cpu.avx512_bf16 = cpu.amx_bf16 = 0;
+    cpu.cores = find_cores();
+    find_name(cpu.name);
+}
+
+const struct fth_cpu *fth_cpu_get(void) {
+    pthread_once(&cpu_once, find);
+    return &cpu;
+}

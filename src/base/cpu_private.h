@@ -1,0 +1,15 @@
+/* Parts of cpu detection that tests feed with text. */
+#ifndef FTH_BASE_CPU_PRIVATE_H
+#define FTH_BASE_CPU_PRIVATE_H
+
+#include "base/cpu.h"
+
+/* `limit` is FATHOM_MAX_ISA's value or NULL. The smaller of the two; an unknown value is ignored, with a
+ * warning to the log. */
+fth_isa fth_cpu_clamp(fth_isa isa, const char *limit);
+
+/* CPUs that a cgroup's cpu.max ("max 100000", "150000 100000": microseconds of CPU time in each period)
+ * allows, rounded up; UINT32_MAX for no limit or text that is not understood. */
+uint32_t fth_cpu_quota(const char *cpu_max);
+
+#endif

@@ -1,0 +1,214 @@
+/* Allocation and copying of batches and blocks: see core/batch.h. Every array is zeroed beyond what was
+ * written; growing one that fails leaves the batch as it was. */
+#include "core/batch.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+static fth_status no_memory(fth_error *err, uint64_t count, const char *what) {
+    return fth_fail(err, FTH_E_MEMORY, "no memory for a batch of %llu %s", (unsigned long long)count,
+                    what);
+}
+
+/* Replaces *array by one of `count` elements that starts with the `keep` first ones of the old. */
+static int grow(void *array, size_t size, size_t keep, size_t count) {
+    void *old;
+    memcpy(&old, array, sizeof old);
+    void *fresh = fth_alloc(count, size);
+    if (!fresh)
+        return 0;
+    if (old && keep)
+        memcpy(fresh, old, keep * size);
+    fth_free(old);
+    memcpy(array, &fresh, sizeof fresh);
+    return 1;
+}
+
+/* At least `need`, and half as much again as there was, so that appending costs constant time each. */
+static uint32_t next_capacity(uint32_t capacity, uint32_t need) {
+    uint64_t larger = (uint64_t)capacity + capacity / 2;
+    if (larger > UINT32_MAX)
+        larger = UINT32_MAX;
+    return larger > need ? (uint32_t)larger : need;
+}
+
+static int grow_keys(struct fth_keys *keys, int weighted, size_t used, size_t capacity) {
+    if (keys->capacity >= capacity)
+        return 1;
+    if (!grow(&keys->keys, sizeof *keys->keys, used, capacity) ||
+        (weighted && !grow(&keys->values, sizeof *keys->values, used, capacity)))
+        return 0;
+    keys->capacity = capacity;
+    return 1;
+}
+
+fth_status fth_batch_create(const struct fth_schema *schema, uint32_t capacity, struct fth_batch **out,
+                            fth_error *err) {
+    struct fth_batch *batch = fth_alloc(1, sizeof *batch);
+    if (!batch)
+        return no_memory(err, capacity, "examples");
+    batch->schema = schema;
+    batch->dense_ld = schema->n_dense ? fth_padded_columns(schema->n_dense) : 0;
+    batch->groups = fth_alloc(schema->n_groups, sizeof *batch->groups);
+    batch->fields = fth_alloc(schema->n_fields, sizeof *batch->fields);
+    fth_status status = FTH_OK;
+    if (!batch->groups || !batch->fields)
+        status = no_memory(err, capacity, "examples");
+    else {
+        for (uint32_t f = 0; f < schema->n_fields; f++)
+            batch->fields[f].group = schema->field_group[f];
+        status = fth_batch_reserve(batch, capacity ? capacity : 1, err);
+    }
+    if (status != FTH_OK) {
+        fth_batch_destroy(batch);
+        return status;
+    }
+    *out = batch;
+    return FTH_OK;
+}
+
+void fth_batch_destroy(struct fth_batch *batch) {
+    if (!batch)
+        return;
+    for (uint32_t g = 0; batch->groups && g < batch->schema->n_groups; g++)
+        fth_free(batch->groups[g].offsets);
+    for (uint32_t f = 0; batch->fields && f < batch->schema->n_fields; f++) {
+        fth_free(batch->fields[f].keys);
+        fth_free(batch->fields[f].values);
+    }
+    fth_free(batch->groups);
+    fth_free(batch->fields);
+    fth_free(batch->dense);
+    fth_free(batch->label);
+    fth_free(batch->weight);
+    fth_free(batch->query);
+    fth_free(batch->example_number);
+    fth_free(batch->after.feature_state);
+    fth_free(batch);
+}
+
+fth_status fth_batch_reserve(struct fth_batch *batch, uint32_t examples, fth_error *err) {
+    const struct fth_schema *schema = batch->schema;
+    if (examples <= batch->capacity)
+        return FTH_OK;
+    size_t count = next_capacity(batch->capacity, examples), n = batch->n;
+    int ok = grow(&batch->label, sizeof *batch->label, n, count) &&
+             grow(&batch->example_number, sizeof *batch->example_number, n, count);
+    if (schema->n_dense)
+        ok = ok && grow(&batch->dense, sizeof(float) * batch->dense_ld, n, count);
+    if (schema->has_weight)
+        ok = ok && grow(&batch->weight, sizeof *batch->weight, n, count);
+    if (schema->has_query)
+        ok = ok && grow(&batch->query, sizeof *batch->query, n, count);
+    for (uint32_t g = 0; ok && g < schema->n_groups; g++)
+        ok = grow(&batch->groups[g].offsets, sizeof(uint32_t), batch->capacity ? n + 1 : 0, count + 1);
+    for (uint32_t f = 0; ok && f < schema->n_fields; f++)
+        if (schema->field_group[f] == FTH_NO_GROUP)
+            ok = grow_keys(&batch->fields[f], schema->field_weighted[f], n, count);
+    if (!ok)
+        return no_memory(err, count, "examples");
+    batch->capacity = (uint32_t)count;
+    return FTH_OK;
+}
+
+fth_status fth_batch_reserve_positions(struct fth_batch *batch, uint32_t group, uint32_t positions,
+                                       fth_error *err) {
+    const struct fth_schema *schema = batch->schema;
+    for (uint32_t f = 0; f < schema->n_fields; f++) {
+        struct fth_keys *keys = &batch->fields[f];
+        if (keys->group != (int32_t)group || keys->capacity >= positions)
+            continue;
+        size_t capacity = next_capacity((uint32_t)keys->capacity, positions);
+        if (!grow_keys(keys, schema->field_weighted[f], batch->groups[group].total, capacity))
+            return no_memory(err, capacity, "ragged positions");
+    }
+    return FTH_OK;
+}
+
+static fth_status reserve_for(struct fth_batch *to, const struct fth_batch *from, uint32_t i,
+                              fth_error *err) {
+    if (to->n == UINT32_MAX)
+        return fth_fail(err, FTH_E_LIMIT, "a batch cannot hold more than %u examples", UINT32_MAX);
+    FTH_TRY(fth_batch_reserve(to, to->n + 1, err));
+    for (uint32_t g = 0; g < to->schema->n_groups; g++) {
+        const uint32_t *offsets = from->groups[g].offsets;
+        uint32_t total;
+        if (__builtin_add_overflow(to->groups[g].total, offsets[i + 1] - offsets[i], &total))
+            return fth_fail(err, FTH_E_LIMIT, "a batch cannot hold more than %u positions of one group",
+                            UINT32_MAX);
+        FTH_TRY(fth_batch_reserve_positions(to, g, total, err));
+    }
+    return FTH_OK;
+}
+
+fth_status fth_batch_append(struct fth_batch *to, const struct fth_batch *from, uint32_t i,
+                            fth_error *err) {
+    const struct fth_schema *schema = to->schema;
+    if (i >= from->n)
+        return fth_fail(err, FTH_E_ARGUMENT, "example %u of a batch of %u", i, from->n);
+    FTH_TRY(reserve_for(to, from, i, err));
+    uint32_t at = to->n;
+    to->label[at] = from->label[i];
+    to->example_number[at] = from->example_number[i];
+    if (schema->n_dense)
+        memcpy(to->dense + (size_t)at * to->dense_ld, from->dense + (size_t)i * from->dense_ld,
+               schema->n_dense * sizeof(float));
+    if (schema->has_weight)
+        to->weight[at] = from->weight[i];
+    if (schema->has_query)
+        to->query[at] = from->query[i];
+    for (uint32_t f = 0; f < schema->n_fields; f++) {
+        struct fth_keys *dst = &to->fields[f];
+        const struct fth_keys *src = &from->fields[f];
+        size_t write = at, read = i, count = 1;
+        if (dst->group != FTH_NO_GROUP) {
+            const uint32_t *offsets = from->groups[dst->group].offsets;
+            write = to->groups[dst->group].total;
+            read = offsets[i];
+            count = offsets[i + 1] - offsets[i];
+        }
+        if (!count)
+            continue;
+        memcpy(dst->keys + write, src->keys + read, count * sizeof *dst->keys);
+        if (dst->values)
+            memcpy(dst->values + write, src->values + read, count * sizeof *dst->values);
+    }
+    for (uint32_t g = 0; g < schema->n_groups; g++) {
+        const uint32_t *offsets = from->groups[g].offsets;
+        to->groups[g].total += offsets[i + 1] - offsets[i];
+        to->groups[g].offsets[at + 1] = to->groups[g].total;
+    }
+    to->n = at + 1;
+    return FTH_OK;
+}
+
+void fth_batch_clear(struct fth_batch *batch) {
+    double *state = batch->after.feature_state;
+    size_t n_state = batch->after.n_feature_state;
+    batch->n = 0;
+    for (uint32_t g = 0; g < batch->schema->n_groups; g++)
+        batch->groups[g].total = 0;
+    batch->after = (struct fth_position){.feature_state = state, .n_feature_state = n_state};
+}
+
+fth_status fth_block_create(struct fth_block **out, fth_error *err) {
+    struct fth_block *block = fth_alloc(1, sizeof *block);
+    if (!block)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a block of lines");
+    *out = block;
+    return FTH_OK;
+}
+
+void fth_block_destroy(struct fth_block *block) {
+    if (!block)
+        return;
+    fth_free(block->text);
+    fth_free(block->cells);
+    fth_free(block->entry_start);
+    fth_free(block->entries);
+    fth_free(block->labels);
+    fth_free(block->line_number);
+    fth_free(block->example_number);
+    fth_free(block);
+}

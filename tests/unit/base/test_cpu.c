@@ -1,0 +1,82 @@
+/* base/cpu: what was found is consistent, the clamp, cgroup quotas. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cpu.h"
+#include "base/cpu_private.h"
+#include "base/log.h"
+
+static void found_cpu_is_consistent(void **state) {
+    const struct fth_cpu *cpu = fth_cpu_get();
+    assert_ptr_equal(cpu, fth_cpu_get());
+    assert_in_range(cpu->cores, 1, sysconf(_SC_NPROCESSORS_CONF));
+    assert_true(strlen(cpu->name) > 0 && strlen(cpu->name) < sizeof cpu->name);
+    assert_true((unsigned)cpu->isa < FTH_ISA_COUNT);
+    if (cpu->isa < FTH_ISA_AVX512)
+        assert_false(cpu->avx512_bf16 || cpu->amx_bf16);
+    /* The compiler's own detection as the second opinion; the environment may only lower it. */
+    if (cpu->isa >= FTH_ISA_AVX2)
+        assert_true(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+    if (cpu->isa >= FTH_ISA_AVX512)
+        assert_true(__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"));
+    if (!getenv("FATHOM_MAX_ISA") && __builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        assert_int_equal(cpu->isa, FTH_ISA_AVX512);
+}
+
+static char warning[256];
+
+static void keep_warning(void *ctx, fth_log_level level, const char *line) {
+    assert_int_equal(level, FTH_LOG_WARN);
+    strncpy(warning, line, sizeof warning - 1);
+}
+
+static void clamp_lowers_only_and_warns(void **state) {
+    fth_log_set(keep_warning, NULL);
+    assert_int_equal(fth_cpu_clamp(FTH_ISA_AVX512, NULL), FTH_ISA_AVX512);
+    assert_int_equal(fth_cpu_clamp(FTH_ISA_AVX512, ""), FTH_ISA_AVX512);
+    assert_int_equal(fth_cpu_clamp(FTH_ISA_AVX512, "avx512"), FTH_ISA_AVX512);
+    assert_int_equal(fth_cpu_clamp(FTH_ISA_AVX512, "avx2"), FTH_ISA_AVX2);
+    assert_int_equal(fth_cpu_clamp(FTH_ISA_AVX512, "scalar"), FTH_ISA_SCALAR);
+    assert_int_equal(fth_cpu_clamp(FTH_ISA_SCALAR, "avx512"), FTH_ISA_SCALAR);
+    assert_string_equal(warning, "");
+    assert_int_equal(fth_cpu_clamp(FTH_ISA_AVX2, "sse9"), FTH_ISA_AVX2);
+    assert_non_null(strstr(warning, "sse9"));
+    fth_log_set(NULL, NULL);
+}
+
+static void quotas_round_up(void **state) {
+    assert_int_equal(fth_cpu_quota("max 100000\n"), UINT32_MAX);
+    assert_int_equal(fth_cpu_quota("200000 100000\n"), 2);
+    assert_int_equal(fth_cpu_quota("150000 100000\n"), 2);
+    assert_int_equal(fth_cpu_quota("1000 100000\n"), 1);
+    assert_int_equal(fth_cpu_quota("0 100000"), UINT32_MAX);
+    assert_int_equal(fth_cpu_quota("100000 0"), UINT32_MAX);
+    assert_int_equal(fth_cpu_quota("100000"), UINT32_MAX);
+    assert_int_equal(fth_cpu_quota(""), UINT32_MAX);
+}
+
+static void names_are_complete(void **state) {
+    assert_string_equal(fth_isa_name(FTH_ISA_SCALAR), "scalar");
+    assert_string_equal(fth_isa_name(FTH_ISA_AVX2), "avx2");
+    assert_string_equal(fth_isa_name(FTH_ISA_AVX512), "avx512");
+    assert_string_equal(fth_isa_name((fth_isa)77), "unknown");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(found_cpu_is_consistent),
+        cmocka_unit_test(clamp_lowers_only_and_warns),
+        cmocka_unit_test(quotas_round_up),
+        cmocka_unit_test(names_are_complete),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,180 @@
+/* base/thread: every worker and task exactly once, results visible, queue order and closing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/thread.h"
+
+static const uint32_t sizes[] = {1, 2, 3, 8, 17};
+
+struct run {
+    uint32_t size;
+    uint32_t calls[64];      /* one writer each: plain, so that a missing barrier is a race to TSan */
+    uint64_t input, sums[64];
+};
+
+static void count_call(void *arg, uint32_t worker) {
+    struct run *run = arg;
+    assert_true(worker < run->size);
+    run->calls[worker]++;
+    run->sums[worker] += run->input;
+}
+
+static void run_calls_every_worker_once(void **state) {
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        fth_pool *pool;
+        struct run run = {.size = sizes[s]};
+        uint64_t expected = 0;
+        assert_int_equal(fth_pool_create(sizes[s], &pool, NULL), FTH_OK);
+        assert_int_equal(fth_pool_size(pool), sizes[s]);
+        for (uint32_t i = 1; i <= 500; i++) {
+            run.input = i;
+            expected += i;
+            fth_pool_run(pool, count_call, &run);
+            for (uint32_t w = 0; w < sizes[s]; w++) {
+                assert_int_equal(run.calls[w], i);
+                assert_int_equal(run.sums[w], expected);
+            }
+            /* Every now and then long enough for the workers to fall asleep. */
+            if (i % 100 == 0)
+                nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        }
+        fth_pool_destroy(pool);
+    }
+}
+
+struct tasks {
+    uint32_t n, size;
+    uint32_t *done;
+};
+
+static void do_task(void *arg, uint32_t task, uint32_t worker) {
+    struct tasks *tasks = arg;
+    assert_true(task < tasks->n && worker < tasks->size);
+    tasks->done[task]++;
+}
+
+static void for_runs_every_task_once(void **state) {
+    static const uint32_t counts[] = {0, 1, 2, 7, 1000};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        fth_pool *pool;
+        assert_int_equal(fth_pool_create(sizes[s], &pool, NULL), FTH_OK);
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            uint32_t done[1000] = {0};
+            struct tasks tasks = {counts[c], sizes[s], done};
+            for (uint32_t round = 1; round <= 20; round++) {
+                fth_pool_for(pool, counts[c], do_task, &tasks);
+                for (uint32_t i = 0; i < 1000; i++)
+                    assert_int_equal(done[i], i < counts[c] ? round : 0);
+            }
+        }
+        fth_pool_destroy(pool);
+    }
+}
+
+static void sleep_if_other(void *arg, uint32_t worker) {
+    if (worker != 0)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}
+
+static void waiting_is_counted(void **state) {
+    fth_pool *pool;
+    assert_int_equal(fth_pool_create(2, &pool, NULL), FTH_OK);
+    assert_int_equal(fth_pool_wait_ns(pool), 0);
+    fth_pool_run(pool, sleep_if_other, NULL);
+    assert_in_range(fth_pool_wait_ns(pool), 1000000, 5000000000);
+    fth_pool_destroy(pool);
+}
+
+static void sizes_of_zero_are_refused(void **state) {
+    fth_pool *pool;
+    fth_queue *queue;
+    fth_error err = {0};
+    assert_int_equal(fth_pool_create(0, &pool, &err), FTH_E_ARGUMENT);
+    assert_non_null(strstr(err.message, "at least 1"));
+    assert_int_equal(fth_queue_create(0, &queue, &err), FTH_E_ARGUMENT);
+    fth_pool_destroy(NULL);
+    fth_queue_destroy(NULL);
+}
+
+enum { ITEMS = 2000 };
+
+struct producer {
+    fth_queue *queue;
+    int items[ITEMS];
+    int refused;
+};
+
+static void *produce(void *arg) {
+    struct producer *p = arg;
+    for (int i = 0; i < ITEMS; i++) {
+        p->items[i] = i;
+        if (!fth_queue_push(p->queue, &p->items[i]))
+            p->refused++;
+    }
+    fth_queue_close(p->queue);
+    return NULL;
+}
+
+static void queue_keeps_order_and_drains(void **state) {
+    static const uint32_t capacities[] = {1, 2, 7};
+    for (size_t c = 0; c < 3; c++) {
+        struct producer *p = calloc(1, sizeof *p);
+        pthread_t thread;
+        void *item;
+        assert_int_equal(fth_queue_create(capacities[c], &p->queue, NULL), FTH_OK);
+        assert_int_equal(pthread_create(&thread, NULL, produce, p), 0);
+        for (int i = 0; i < ITEMS; i++) {
+            assert_int_equal(fth_queue_pop(p->queue, &item), 1);
+            assert_ptr_equal(item, &p->items[i]);
+            assert_int_equal(*(int *)item, i);
+        }
+        assert_int_equal(fth_queue_pop(p->queue, &item), 0);
+        pthread_join(thread, NULL);
+        assert_int_equal(p->refused, 0);
+        assert_int_equal(fth_queue_push(p->queue, item), 0);
+        fth_queue_close(p->queue);
+        fth_queue_destroy(p->queue);
+        free(p);
+    }
+}
+
+static void closing_wakes_a_waiting_producer(void **state) {
+    struct producer *p = calloc(1, sizeof *p);
+    pthread_t thread;
+    void *item;
+    assert_int_equal(fth_queue_create(3, &p->queue, NULL), FTH_OK);
+    assert_int_equal(pthread_create(&thread, NULL, produce, p), 0);
+    assert_int_equal(fth_queue_pop(p->queue, &item), 1);
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    fth_queue_close(p->queue);
+    pthread_join(thread, NULL);
+    assert_true(p->refused >= ITEMS - 4);
+    /* What was taken before is still handed out. */
+    int left = 0;
+    while (fth_queue_pop(p->queue, &item))
+        left++;
+    assert_int_equal(left + 1 + p->refused, ITEMS);
+    fth_queue_destroy(p->queue);
+    free(p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(run_calls_every_worker_once),
+        cmocka_unit_test(for_runs_every_task_once),
+        cmocka_unit_test(waiting_is_counted),
+        cmocka_unit_test(sizes_of_zero_are_refused),
+        cmocka_unit_test(queue_keeps_order_and_drains),
+        cmocka_unit_test(closing_wakes_a_waiting_producer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

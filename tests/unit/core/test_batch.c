@@ -1,0 +1,155 @@
+/* core/batch: appending, growing and clearing keep every column right. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/batch.h"
+#include "base/memory.h"
+
+/* Two dense columns; fields: one key, one key with values, and two of one ragged group. */
+static const int32_t groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, 0, 0};
+static const uint8_t weighted[] = {0, 1, 0, 1};
+static const uint32_t group_max[] = {5};
+static const struct fth_schema schema = {
+    .n_dense = 2, .n_fields = 4, .field_group = groups, .field_weighted = weighted, .n_groups = 1,
+    .group_max = group_max, .has_weight = 1, .has_query = 1};
+static const struct fth_schema bare = {0};
+
+/* Writes example i of a batch whose columns are functions of the example's number. */
+static void fill(struct fth_batch *batch, uint32_t n) {
+    assert_int_equal(fth_batch_reserve(batch, n, NULL), FTH_OK);
+    assert_int_equal(fth_batch_reserve_positions(batch, 0, n * 5, NULL), FTH_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        batch->label[i] = (float)(i & 1);
+        batch->weight[i] = (float)i + 0.5f;
+        batch->query[i] = 1000 + i;
+        batch->example_number[i] = 77 + i;
+        batch->dense[i * batch->dense_ld] = (float)i;
+        batch->dense[i * batch->dense_ld + 1] = -(float)i;
+        batch->fields[0].keys[i] = i * 3;
+        batch->fields[1].keys[i] = i * 5;
+        batch->fields[1].values[i] = (float)i * 7;
+        uint32_t start = batch->groups[0].offsets[i];
+        for (uint32_t p = 0; p < i % 6; p++) {
+            batch->fields[2].keys[start + p] = i * 100 + p;
+            batch->fields[3].keys[start + p] = i * 200 + p;
+            batch->fields[3].values[start + p] = (float)(i + p);
+        }
+        batch->groups[0].total = batch->groups[0].offsets[i + 1] = start + i % 6;
+        batch->n++;
+    }
+}
+
+static void check(const struct fth_batch *batch, uint32_t at, uint32_t i) {
+    assert_true(batch->label[at] == (float)(i & 1) && batch->weight[at] == (float)i + 0.5f);
+    assert_true(batch->query[at] == 1000 + i && batch->example_number[at] == 77 + i);
+    assert_true(batch->dense[at * batch->dense_ld] == (float)i);
+    assert_true(batch->dense[at * batch->dense_ld + 1] == -(float)i);
+    for (uint32_t c = 2; c < batch->dense_ld; c++)
+        assert_true(batch->dense[at * batch->dense_ld + c] == 0);
+    assert_true(batch->fields[0].keys[at] == i * 3 && batch->fields[1].keys[at] == i * 5);
+    assert_null(batch->fields[0].values);
+    assert_true(batch->fields[1].values[at] == (float)i * 7);
+    uint32_t start = batch->groups[0].offsets[at];
+    assert_int_equal(batch->groups[0].offsets[at + 1] - start, i % 6);
+    for (uint32_t p = 0; p < i % 6; p++) {
+        assert_true(batch->fields[2].keys[start + p] == i * 100 + p);
+        assert_true(batch->fields[3].keys[start + p] == i * 200 + p);
+        assert_true(batch->fields[3].values[start + p] == (float)(i + p));
+    }
+}
+
+static void appended_examples_are_whole(void **state) {
+    struct fth_batch *from, *to;
+    assert_int_equal(fth_batch_create(&schema, 300, &from, NULL), FTH_OK);
+    assert_int_equal(fth_batch_create(&schema, 0, &to, NULL), FTH_OK);
+    fill(from, 300);
+    /* Twice: the second round runs in the memory of the first. */
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t k = 0; k < 300; k++)
+            assert_int_equal(fth_batch_append(to, from, k * 7 % 300, NULL), FTH_OK);
+        assert_int_equal(to->n, 300);
+        assert_int_equal(to->groups[0].total, from->groups[0].total);
+        for (uint32_t k = 0; k < 300; k++)
+            check(to, k, k * 7 % 300);
+        fth_batch_clear(to);
+        assert_int_equal(to->n, 0);
+        assert_int_equal(to->groups[0].total, 0);
+        assert_int_equal(to->groups[0].offsets[0], 0);
+    }
+    assert_int_equal(fth_batch_append(to, from, 300, NULL), FTH_E_ARGUMENT);
+    assert_int_equal(to->n, 0);
+    fth_batch_destroy(from);
+    fth_batch_destroy(to);
+}
+
+static void growing_keeps_what_is_there(void **state) {
+    struct fth_batch *batch;
+    assert_int_equal(fth_batch_create(&schema, 10, &batch, NULL), FTH_OK);
+    fill(batch, 10);
+    assert_int_equal(fth_batch_reserve(batch, 5000, NULL), FTH_OK);
+    assert_int_equal(fth_batch_reserve_positions(batch, 0, 70000, NULL), FTH_OK);
+    assert_true(batch->capacity >= 5000);
+    assert_true(batch->fields[0].capacity >= 5000 && batch->fields[2].capacity >= 70000);
+    for (uint32_t i = 0; i < 10; i++)
+        check(batch, i, i);
+    float *label = batch->label;
+    assert_int_equal(fth_batch_reserve(batch, 100, NULL), FTH_OK);
+    assert_ptr_equal(label, batch->label);
+    fth_batch_destroy(batch);
+}
+
+static void totals_that_overflow_are_refused(void **state) {
+    struct fth_batch *from, *to;
+    fth_error err = {0};
+    assert_int_equal(fth_batch_create(&schema, 10, &from, NULL), FTH_OK);
+    assert_int_equal(fth_batch_create(&schema, 10, &to, NULL), FTH_OK);
+    fill(from, 10);
+    to->groups[0].total = UINT32_MAX - 2;
+    assert_int_equal(fth_batch_append(to, from, 5, &err), FTH_E_LIMIT);
+    assert_non_null(strstr(err.message, "positions"));
+    fth_batch_destroy(from);
+    fth_batch_destroy(to);
+}
+
+static void clear_keeps_the_feature_state(void **state) {
+    struct fth_batch *batch;
+    assert_int_equal(fth_batch_create(&bare, 1, &batch, NULL), FTH_OK);
+    assert_null(batch->dense);
+    assert_null(batch->weight);
+    assert_null(batch->query);
+    double *feature_state = fth_alloc(3, sizeof(double));
+    batch->after = (struct fth_position){.epoch = 4, .feature_state = feature_state,
+                                         .n_feature_state = 3};
+    fth_batch_clear(batch);
+    assert_ptr_equal(batch->after.feature_state, feature_state);
+    assert_int_equal(batch->after.n_feature_state, 3);
+    assert_int_equal(batch->after.epoch, 0);
+    fth_batch_destroy(batch);
+    fth_batch_destroy(NULL);
+}
+
+static void blocks_are_empty(void **state) {
+    struct fth_block *block;
+    assert_int_equal(fth_block_create(&block, NULL), FTH_OK);
+    assert_null(block->text);
+    assert_int_equal(block->n_lines, 0);
+    block->text = fth_alloc(10, 1);
+    block->cells = fth_alloc(10, sizeof *block->cells);
+    fth_block_destroy(block);
+    fth_block_destroy(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(appended_examples_are_whole),
+        cmocka_unit_test(growing_keeps_what_is_there),
+        cmocka_unit_test(totals_that_overflow_are_refused),
+        cmocka_unit_test(clear_keeps_the_feature_state),
+        cmocka_unit_test(blocks_are_empty),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
