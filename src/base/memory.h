@@ -33,8 +33,10 @@ char *fth_arena_printf(fth_arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Columns of a row of floats padded so that a row is an odd number of cache lines: consecutive rows
- * then never fall on the same cache sets (docs/layout.md). */
+ * then never fall on the same cache sets (docs/layout.md). A single column stays a plain vector. */
 static inline uint32_t fth_padded_columns(uint32_t columns) {
+    if (columns == 1)
+        return 1;
     uint32_t lines = (columns + 15) / 16;
     return (lines | 1u) * 16;
 }
