@@ -57,6 +57,8 @@ struct fth_prepare {
     int precision;                   /* fth_precision of kernels/gemm.h */
     const struct fth_tuning *tuning;
     const struct fth_optimizer *optimizer; /* the dense one */
+    uint32_t row_update_tasks;       /* embedding rows (graph/rows.h): tasks of an update, its scratch */
+    size_t row_update_scratch;
     size_t scratch_bytes;            /* out: per worker */
     uint32_t tasks;                  /* out: whole batch: how many tasks (fixed; never by threads) */
     void *prepared;                  /* out: owned by the plan, ended with op->release */

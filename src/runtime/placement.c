@@ -1,0 +1,182 @@
+/* Where values live: in the worker's scratch when one tile phase makes and reads them, else in a buffer for
+ * the whole batch. Scratch is shared by values whose lives in the phase do not overlap. Every start is moved
+ * by a different number of cache lines (docs/layout.md). */
+#include <string.h>
+
+#include "runtime/plan_private.h"
+
+size_t fth_plan_rows(const struct fth_plan *plan, const struct fth_value *value, int tile) {
+    size_t examples = tile ? plan->options.tile : plan->options.max_batch;
+    switch (value->extent) {
+    case FTH_EXAMPLES: return examples;
+    case FTH_POSITIONS: return examples * plan->group_max[value->group];
+    case FTH_TILES: return tile ? 1 : plan->max_tiles;
+    case FTH_WHOLE: return value->rows;
+    }
+    return 0;
+}
+
+/* What the plan's nodes do with a root value. */
+struct use {
+    int used, whole;        /* whole: read or written by a whole-batch node */
+    uint32_t first, last;   /* positions in plan->nodes */
+    uint32_t phase_first, phase_last;
+};
+
+static void resolve_views(struct fth_plan *plan) {
+    for (uint32_t i = 0; i < plan->graph->n_values; i++) {
+        struct fth_place *place = &plan->places[i];
+        fth_id at = (fth_id)i;
+        uint32_t column = 0;
+        while (plan->graph->values[at].view_of != FTH_NONE) {
+            column += plan->graph->values[at].view_column;
+            at = plan->graph->values[at].view_of;
+        }
+        place->root = at;
+        place->column = column;
+        place->ld = fth_padded_columns(plan->graph->values[at].columns);
+    }
+}
+
+static void note_use(const struct fth_plan *plan, struct use *uses, fth_id value, uint32_t index) {
+    if (value == FTH_NONE)
+        return;
+    struct use *use = &uses[plan->places[value].root];
+    const struct fth_planned_node *planned = &plan->nodes[index];
+    if (!use->used) {
+        use->used = 1;
+        use->first = index;
+        use->phase_first = planned->phase;
+    }
+    use->last = index;
+    use->phase_last = planned->phase;
+    if (planned->node->op->granularity == FTH_WHOLE_BATCH)
+        use->whole = 1;
+}
+
+static enum fth_place_kind kind_of(const struct fth_plan *plan, const struct fth_value *value,
+                                   const struct use *use) {
+    switch (value->role) {
+    case FTH_ROLE_DENSE: return FTH_PLACE_DENSE;
+    case FTH_ROLE_LABEL: return FTH_PLACE_LABEL;
+    case FTH_ROLE_WEIGHT: return FTH_PLACE_WEIGHT;
+    case FTH_ROLE_PARAMETER:
+    case FTH_ROLE_STATE: return FTH_PLACE_PARAMETER;
+    case FTH_ROLE_NORMAL: break;
+    }
+    if (!use->used)
+        return FTH_PLACE_NONE;
+    int per_row = value->extent == FTH_EXAMPLES || value->extent == FTH_POSITIONS;
+    int wanted = plan->graph->logit != FTH_NONE &&
+                 plan->places[plan->graph->logit].root == value->id;
+    if (!per_row || use->whole || use->phase_first != use->phase_last || wanted)
+        return FTH_PLACE_BUFFER;
+    return FTH_PLACE_SCRATCH;
+}
+
+static int value_bytes(const struct fth_plan *plan, const struct fth_value *value, int tile,
+                       size_t *out) {
+    size_t floats;
+    return fth_mul_size(fth_plan_rows(plan, value, tile), plan->places[value->id].ld, &floats) &&
+           fth_mul_size(floats, sizeof(float), out) && *out < SIZE_MAX / 4;
+}
+
+static size_t staggered(size_t offset, uint32_t index) {
+    return (offset + 63) / 64 * 64 + (size_t)(index * 7 % 64) * 64;
+}
+
+struct taken {
+    size_t start, end;
+    uint32_t last; /* node after which it is free again */
+};
+
+/* First fit among the values of one tile phase, in the order in which they are made. */
+static fth_status place_scratch(struct fth_plan *plan, const struct use *uses, fth_error *err) {
+    struct taken *taken = fth_alloc(plan->graph->n_values, sizeof *taken);
+    if (!taken)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to plan the graph");
+    uint32_t n_taken = 0;
+    for (uint32_t index = 0; index < plan->n_nodes; index++) {
+        if (index == 0 || plan->nodes[index].phase != plan->nodes[index - 1].phase)
+            n_taken = 0;
+        uint32_t kept = 0;
+        for (uint32_t t = 0; t < n_taken; t++)
+            if (taken[t].last >= index)
+                taken[kept++] = taken[t];
+        n_taken = kept;
+        for (uint32_t v = 0; v < plan->graph->n_values; v++) {
+            struct fth_place *place = &plan->places[v];
+            if (place->kind != FTH_PLACE_SCRATCH || place->root != (fth_id)v ||
+                uses[v].first != index)
+                continue;
+            size_t bytes;
+            if (!value_bytes(plan, &plan->graph->values[v], 1, &bytes)) {
+                fth_free(taken);
+                return fth_fail(err, FTH_E_LIMIT, "a tile's values do not fit into the address space");
+            }
+            size_t start = staggered(0, v);
+            for (int moved = 1; moved;) {
+                moved = 0;
+                for (uint32_t t = 0; t < n_taken; t++)
+                    if (start < taken[t].end && taken[t].start < start + bytes) {
+                        start = staggered(taken[t].end, v);
+                        moved = 1;
+                    }
+            }
+            place->offset = start;
+            taken[n_taken++] = (struct taken){start, start + bytes, uses[v].last};
+            if (start + bytes > plan->scratch_bytes)
+                plan->scratch_bytes = start + bytes;
+        }
+    }
+    fth_free(taken);
+    return FTH_OK;
+}
+
+static fth_status place_buffers(struct fth_plan *plan, fth_error *err) {
+    size_t offset = 0;
+    for (uint32_t v = 0; v < plan->graph->n_values; v++) {
+        struct fth_place *place = &plan->places[v];
+        if (place->kind != FTH_PLACE_BUFFER || place->root != (fth_id)v)
+            continue;
+        size_t bytes;
+        if (!value_bytes(plan, &plan->graph->values[v], 0, &bytes) ||
+            offset + bytes > ((size_t)1 << 46))
+            return fth_fail(err, FTH_E_LIMIT,
+                            "train.batch_size %u with the configured sequence lengths needs more address "
+                            "space than there is; use smaller batches or a smaller max_length",
+                            plan->options.max_batch);
+        place->offset = staggered(offset, v);
+        offset = place->offset + bytes;
+    }
+    plan->buffer_bytes = offset + 64;
+    return FTH_OK;
+}
+
+fth_status fth_plan_place(struct fth_plan *plan, fth_error *err) {
+    const fth_graph *graph = plan->graph;
+    struct use *uses = fth_alloc(graph->n_values ? graph->n_values : 1, sizeof *uses);
+    if (!uses)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to plan the graph");
+    resolve_views(plan);
+    for (uint32_t i = 0; i < plan->n_nodes; i++) {
+        const struct fth_node *node = plan->nodes[i].node;
+        for (uint32_t j = 0; j < node->n_inputs; j++)
+            note_use(plan, uses, node->inputs[j], i);
+        for (uint32_t j = 0; j < node->n_outputs; j++)
+            note_use(plan, uses, node->outputs[j], i);
+    }
+    for (uint32_t v = 0; v < graph->n_values; v++)
+        if (plan->places[v].root == (fth_id)v)
+            plan->places[v].kind = kind_of(plan, &graph->values[v], &uses[v]);
+    fth_status status;
+    FTH_TRY_GOTO(status, place_scratch(plan, uses, err), done);
+    FTH_TRY_GOTO(status, place_buffers(plan, err), done);
+    for (uint32_t v = 0; v < graph->n_values; v++) {
+        plan->places[v].kind = plan->places[plan->places[v].root].kind;
+        plan->places[v].offset = plan->places[plan->places[v].root].offset;
+    }
+done:
+    fth_free(uses);
+    return status;
+}

@@ -1,0 +1,309 @@
+/* Planning: which nodes run, in which phase, with which prepared kernels. */
+#include "runtime/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/plan_private.h"
+
+uint32_t fth_plan_tile(const uint32_t *group_max, uint32_t n_groups) {
+    uint32_t most = 1, tile = 64;
+    for (uint32_t g = 0; g < n_groups; g++)
+        if (group_max[g] > most)
+            most = group_max[g];
+    while (tile > 16 && (uint64_t)tile * most > 2048)
+        tile /= 2;
+    return tile;
+}
+
+/* ---- phases: even ones are tile phases, odd ones whole-batch; empty ones are dropped later ---- */
+
+struct readiness {
+    uint32_t *tile, *whole;   /* [values] by root: first phase that may read it, by the reader's kind */
+    uint32_t *after_readers;  /* [values] first whole-batch phase after all readers so far */
+    uint32_t after_gathers;   /* the same for embedding rows */
+};
+
+static fth_id root_of(const fth_graph *graph, fth_id value) {
+    while (graph->values[value].view_of != FTH_NONE)
+        value = graph->values[value].view_of;
+    return value;
+}
+
+static void raise_to(uint32_t *phase, uint32_t at_least) {
+    if (*phase < at_least)
+        *phase = at_least;
+}
+
+static uint32_t phase_of(const fth_graph *graph, const struct fth_node *node, struct readiness *ready) {
+    int whole = node->op->granularity == FTH_WHOLE_BATCH;
+    uint32_t phase = (uint32_t)whole;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        if (node->inputs[i] == FTH_NONE)
+            continue;
+        fth_id root = root_of(graph, node->inputs[i]);
+        raise_to(&phase, whole ? ready->whole[root] : ready->tile[root]);
+        /* An update writes its parameter: every reader comes first. */
+        if (node->stage == FTH_UPDATE && graph->values[root].role == FTH_ROLE_PARAMETER)
+            raise_to(&phase, ready->after_readers[root]);
+    }
+    if (node->stage == FTH_UPDATE)
+        raise_to(&phase, ready->after_gathers);
+    uint32_t next_tile = phase + (uint32_t)whole, next_whole = phase + 1 + (uint32_t)whole;
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        fth_id root = root_of(graph, node->outputs[i]);
+        raise_to(&ready->tile[root], next_tile);
+        raise_to(&ready->whole[root], next_whole);
+    }
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] != FTH_NONE)
+            raise_to(&ready->after_readers[root_of(graph, node->inputs[i])], next_whole);
+    if (node->op->trains_rows)
+        raise_to(&ready->after_gathers, next_whole);
+    return phase;
+}
+
+static int in_plan(const struct fth_plan *plan, const struct fth_node *node) {
+    return plan->options.training || (node->stage == FTH_FORWARD && !node->training_only);
+}
+
+static int by_phase(const void *a, const void *b) {
+    const struct fth_planned_node *x = a, *y = b;
+    if (x->phase != y->phase)
+        return x->phase < y->phase ? -1 : 1;
+    return x->prepare.tasks < y->prepare.tasks ? -1 : x->prepare.tasks > y->prepare.tasks;
+}
+
+static fth_status choose_nodes(struct fth_plan *plan, fth_error *err) {
+    const fth_graph *graph = plan->graph;
+    uint32_t n = graph->n_values ? graph->n_values : 1;
+    struct readiness ready = {.tile = fth_alloc(n, 4), .whole = fth_alloc(n, 4),
+                              .after_readers = fth_alloc(n, 4), .after_gathers = 1};
+    plan->nodes = fth_alloc(graph->n_nodes ? graph->n_nodes : 1, sizeof *plan->nodes);
+    int ok = ready.tile && ready.whole && ready.after_readers && plan->nodes;
+    for (uint32_t v = 0; ok && v < n; v++)
+        ready.whole[v] = 1;
+    for (uint32_t i = 0; ok && i < graph->n_nodes; i++) {
+        const struct fth_node *node = graph->nodes[i];
+        if (!in_plan(plan, node))
+            continue;
+        struct fth_planned_node *planned = &plan->nodes[plan->n_nodes];
+        planned->node = node;
+        planned->phase = phase_of(graph, node, &ready);
+        planned->prepare.tasks = plan->n_nodes++; /* graph order, for a stable sort */
+    }
+    fth_free(ready.tile);
+    fth_free(ready.whole);
+    fth_free(ready.after_readers);
+    if (!ok)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to plan the graph");
+    qsort(plan->nodes, plan->n_nodes, sizeof *plan->nodes, by_phase);
+    return FTH_OK;
+}
+
+static fth_status make_phases(struct fth_plan *plan, fth_error *err) {
+    plan->phases = fth_alloc(plan->n_nodes ? plan->n_nodes : 1, sizeof *plan->phases);
+    if (!plan->phases)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to plan the graph");
+    uint32_t raw = 0;
+    for (uint32_t i = 0; i < plan->n_nodes; i++) {
+        struct fth_planned_node *planned = &plan->nodes[i];
+        if (i == 0 || planned->phase != raw) {
+            raw = planned->phase;
+            plan->phases[plan->n_phases++] =
+                (struct fth_phase){.granularity = planned->node->op->granularity, .first = i};
+        }
+        plan->phases[plan->n_phases - 1].count++;
+        planned->phase = plan->n_phases - 1;
+    }
+    return FTH_OK;
+}
+
+/* ---- nodes ---- */
+
+static struct fth_view shape_view(const struct fth_plan *plan, const struct fth_node *node,
+                                  fth_id id) {
+    if (id == FTH_NONE)
+        return (struct fth_view){0};
+    const struct fth_value *value = &plan->graph->values[id];
+    int tile = node->op->granularity == FTH_PER_TILE;
+    struct fth_view view = {.rows = (uint32_t)fth_plan_rows(plan, value, tile),
+                            .columns = value->columns,
+                            .ld = plan->places[id].ld};
+    if (value->role == FTH_ROLE_PARAMETER || value->role == FTH_ROLE_STATE)
+        view.ld_transposed = fth_padded_columns(value->rows);
+    return view;
+}
+
+static fth_status prepare_node(struct fth_plan *plan, struct fth_planned_node *planned,
+                               struct fth_view *views, fth_error *err) {
+    const struct fth_node *node = planned->node;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        views[i] = shape_view(plan, node, node->inputs[i]);
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        views[node->n_inputs + i] = shape_view(plan, node, node->outputs[i]);
+    planned->prepare = (struct fth_prepare){
+        .graph = plan->graph,
+        .node = node,
+        .in = views,
+        .out = views + node->n_inputs,
+        .tile = plan->options.tile,
+        .batch = plan->options.max_batch,
+        .precision = plan->options.precision,
+        .tuning = plan->options.tuning,
+        .optimizer = plan->options.optimizer,
+        .row_update_tasks = plan->options.row_update_tasks,
+        .row_update_scratch = plan->options.row_update_scratch,
+        .tasks = 1,
+    };
+    if (node->op->prepare)
+        FTH_TRY(node->op->prepare(&planned->prepare, err));
+    planned->prepare.in = planned->prepare.out = NULL; /* the views were this function's */
+    if (planned->prepare.scratch_bytes > plan->op_scratch_bytes)
+        plan->op_scratch_bytes = planned->prepare.scratch_bytes;
+    struct fth_phase *phase = &plan->phases[planned->phase];
+    if (phase->granularity == FTH_WHOLE_BATCH)
+        phase->tasks += planned->prepare.tasks;
+    return FTH_OK;
+}
+
+static fth_status prepare_nodes(struct fth_plan *plan, fth_error *err) {
+    for (uint32_t i = 0; i < plan->n_nodes; i++) {
+        uint32_t views = plan->nodes[i].node->n_inputs + plan->nodes[i].node->n_outputs;
+        if (views > plan->max_views)
+            plan->max_views = views;
+    }
+    struct fth_view *views = fth_alloc(plan->max_views + 1, sizeof *views);
+    if (!views)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to plan the graph");
+    fth_status status = FTH_OK;
+    for (uint32_t i = 0; i < plan->n_nodes && status == FTH_OK; i++) {
+        status = prepare_node(plan, &plan->nodes[i], views, err);
+        if (status != FTH_OK)
+            fth_error_frame(err, "node %s", plan->nodes[i].node->name);
+    }
+    fth_free(views);
+    return status;
+}
+
+static fth_status make_workers(struct fth_plan *plan, fth_error *err) {
+    plan->buffers = fth_region_alloc(plan->buffer_bytes);
+    plan->workers = fth_alloc(plan->options.workers, sizeof *plan->workers);
+    plan->costs = fth_alloc(plan->n_nodes + 1, sizeof *plan->costs);
+    int ok = plan->buffers && plan->workers && plan->costs;
+    for (uint32_t w = 0; ok && w < plan->options.workers; w++) {
+        struct fth_worker *worker = &plan->workers[w];
+        worker->scratch = fth_region_alloc(plan->scratch_bytes + 64);
+        worker->op_scratch = fth_region_alloc(plan->op_scratch_bytes + 64);
+        worker->views = fth_alloc(plan->max_views + 1, sizeof *worker->views);
+        worker->position0 = fth_alloc(plan->options.n_groups + 1, sizeof *worker->position0);
+        worker->ns = fth_alloc(plan->n_nodes + 1, sizeof *worker->ns);
+        ok = worker->scratch && worker->op_scratch && worker->views && worker->position0 && worker->ns;
+    }
+    return ok ? FTH_OK : fth_fail(err, FTH_E_MEMORY, "no memory for a step's buffers (%zu bytes)",
+                                  plan->buffer_bytes + plan->scratch_bytes);
+}
+
+fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
+                           const struct fth_plan_options *options, fth_plan **out, fth_error *err) {
+    fth_plan *plan = fth_alloc(1, sizeof *plan);
+    if (!plan)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to plan the graph");
+    plan->graph = graph;
+    plan->parameters = parameters;
+    plan->options = *options;
+    if (!plan->options.tile)
+        plan->options.tile = fth_plan_tile(options->group_max, options->n_groups);
+    if (plan->options.tile > options->max_batch)
+        plan->options.tile = options->max_batch;
+    plan->max_tiles = (options->max_batch + plan->options.tile - 1) / plan->options.tile;
+    plan->group_max = fth_alloc(options->n_groups + 1, sizeof *plan->group_max);
+    plan->places = fth_alloc(graph->n_values ? graph->n_values : 1, sizeof *plan->places);
+    fth_status status = FTH_E_MEMORY;
+    if (!plan->group_max || !plan->places) {
+        fth_fail(err, FTH_E_MEMORY, "no memory to plan the graph");
+        goto fail;
+    }
+    if (options->n_groups)
+        memcpy(plan->group_max, options->group_max, options->n_groups * sizeof *plan->group_max);
+    plan->options.group_max = plan->group_max;
+    FTH_TRY_GOTO(status, choose_nodes(plan, err), fail);
+    FTH_TRY_GOTO(status, make_phases(plan, err), fail);
+    FTH_TRY_GOTO(status, fth_plan_place(plan, err), fail);
+    FTH_TRY_GOTO(status, prepare_nodes(plan, err), fail);
+    FTH_TRY_GOTO(status, make_workers(plan, err), fail);
+    *out = plan;
+    return FTH_OK;
+fail:
+    fth_plan_destroy(plan);
+    return status;
+}
+
+void fth_plan_destroy(fth_plan *plan) {
+    if (!plan)
+        return;
+    for (uint32_t i = 0; i < plan->n_nodes; i++)
+        if (plan->nodes[i].prepare.prepared && plan->nodes[i].node->op->release)
+            plan->nodes[i].node->op->release(plan->nodes[i].prepare.prepared);
+    for (uint32_t w = 0; plan->workers && w < plan->options.workers; w++) {
+        struct fth_worker *worker = &plan->workers[w];
+        if (worker->scratch)
+            fth_region_free(worker->scratch, plan->scratch_bytes + 64);
+        if (worker->op_scratch)
+            fth_region_free(worker->op_scratch, plan->op_scratch_bytes + 64);
+        fth_free(worker->views);
+        fth_free(worker->position0);
+        fth_free(worker->ns);
+    }
+    if (plan->buffers)
+        fth_region_free(plan->buffers, plan->buffer_bytes);
+    fth_free(plan->workers);
+    fth_free(plan->costs);
+    fth_free(plan->nodes);
+    fth_free(plan->phases);
+    fth_free(plan->places);
+    fth_free(plan->group_max);
+    fth_free(plan);
+}
+
+size_t fth_plan_bytes(const fth_plan *plan) {
+    return plan->buffer_bytes +
+           plan->options.workers * (plan->scratch_bytes + plan->op_scratch_bytes + 128);
+}
+
+static const char *place_name(enum fth_place_kind kind) {
+    switch (kind) {
+    case FTH_PLACE_NONE: return "unused";
+    case FTH_PLACE_DENSE:
+    case FTH_PLACE_LABEL:
+    case FTH_PLACE_WEIGHT: return "batch";
+    case FTH_PLACE_PARAMETER: return "parameter";
+    case FTH_PLACE_BUFFER: return "buffer";
+    case FTH_PLACE_SCRATCH: return "scratch";
+    }
+    return "?";
+}
+
+void fth_plan_print(const fth_plan *plan, struct fth_text *out) {
+    fth_text_printf(out, "tile %u examples, batch %u, buffers %.1f MB, scratch %.1f kB a worker\n",
+                    plan->options.tile, plan->options.max_batch, (double)plan->buffer_bytes / 1e6,
+                    (double)plan->scratch_bytes / 1e3);
+    for (uint32_t p = 0; p < plan->n_phases; p++) {
+        const struct fth_phase *phase = &plan->phases[p];
+        if (phase->granularity == FTH_PER_TILE)
+            fth_text_printf(out, "phase %u: per tile, %u nodes\n", p, phase->count);
+        else
+            fth_text_printf(out, "phase %u: whole batch, %u nodes, %u tasks\n", p, phase->count,
+                            phase->tasks);
+        for (uint32_t i = 0; i < phase->count; i++) {
+            const struct fth_planned_node *planned = &plan->nodes[phase->first + i];
+            fth_text_printf(out, "  %-24s %s", planned->node->op->name, planned->node->name);
+            for (uint32_t o = 0; o < planned->node->n_outputs; o++) {
+                fth_id id = planned->node->outputs[o];
+                fth_text_printf(out, "%s %%%d %s", o ? "," : " ->", id,
+                                place_name(plan->places[id].kind));
+            }
+            fth_text_append(out, "\n", 1);
+        }
+    }
+}

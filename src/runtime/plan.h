@@ -1,0 +1,79 @@
+/* Planning and running a graph on this machine.
+ *
+ * The planner cuts the graph into phases. In a tile phase one worker carries a tile of examples through
+ * all the phase's nodes while the tile's values stay in its own scratch; in a whole-batch phase the nodes'
+ * tasks are shared out over the workers. A value lives in scratch when one tile phase makes and reads it,
+ * else in a buffer for the whole batch. Tile size, tasks and placement never depend on the number of
+ * workers: every worker count gives the same bits.
+ *
+ *   phase 0 (tiles)   embedding, linear, ..., bce, ..., gradients of the data
+ *   phase 1 (whole)   blocks of the weight gradients with their updates, sums over tiles, rows
+ *   ...               more pairs where an operation needs the whole batch (batch norm, clipping)
+ *
+ * Threads: create and run from one thread; running uses the pool. Nothing is allocated and no system call
+ * is made in fth_plan_run but the pool's waiting. */
+#ifndef FTH_RUNTIME_PLAN_H
+#define FTH_RUNTIME_PLAN_H
+
+#include "base/thread.h"
+#include "core/batch.h"
+#include "graph/op.h"
+#include "graph/rows.h"
+#include "runtime/parameters.h"
+
+typedef struct fth_plan fth_plan;
+
+struct fth_plan_options {
+    uint32_t max_batch;         /* examples */
+    uint32_t tile;              /* examples; 0: fth_plan_tile's rule */
+    const uint32_t *group_max;  /* [n_groups] most positions an example has; borrowed during create */
+    uint32_t n_groups;
+    int training;               /* 0: forward nodes only */
+    int precision;              /* fth_precision */
+    const struct fth_tuning *tuning;       /* NULL: built in; borrowed for the plan's life */
+    const struct fth_optimizer *optimizer; /* dense */
+    uint32_t workers;
+    uint32_t row_update_tasks;  /* of the embedding rows (graph/rows.h); 0 without rows */
+    size_t row_update_scratch;
+};
+
+/* 64 examples (measured best, docs/step.md), fewer where examples carry many positions, so that a tile's
+ * values stay in the L2 cache. */
+uint32_t fth_plan_tile(const uint32_t *group_max, uint32_t n_groups);
+
+/* Graph and parameters are borrowed for the plan's life. Owned: fth_plan_destroy. */
+fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
+                           const struct fth_plan_options *options, fth_plan **out, fth_error *err);
+void fth_plan_destroy(fth_plan *plan); /* NULL-safe */
+
+/* One run over a batch of 1 to max_batch examples. */
+struct fth_step {
+    const struct fth_batch *batch;
+    const struct fth_rows *rows; /* NULL in graphs without embeddings; prepared for this batch */
+    const struct fth_opt_args *opt, *opt_no_decay; /* training */
+    uint64_t seed, step;
+};
+void fth_plan_run(fth_plan *plan, fth_pool *pool, const struct fth_step *step);
+
+/* A value's memory after a run: FTH_WHOLE and FTH_TILES values, the logit, and whatever crosses phases.
+ * NULL for values that only ever lived in scratch. */
+const float *fth_plan_value(const fth_plan *plan, fth_id value, uint32_t *ld);
+
+/* Bytes of buffers for whole batches and of all the workers' scratch (reserved, backed when touched). */
+size_t fth_plan_bytes(const fth_plan *plan);
+
+/* Where the time goes. Counting costs two clock readings per node and tile; off by default. */
+struct fth_node_profile {
+    const struct fth_node *node;
+    uint32_t phase;
+    uint64_t ns;          /* summed over workers and runs */
+    struct fth_cost cost; /* summed over runs */
+};
+void fth_plan_profile(fth_plan *plan, int on); /* on: also clears */
+uint32_t fth_plan_nodes(const fth_plan *plan);
+void fth_plan_node_profile(const fth_plan *plan, uint32_t index, struct fth_node_profile *out);
+
+/* The phases with their nodes, where values live, and bytes. */
+void fth_plan_print(const fth_plan *plan, struct fth_text *out);
+
+#endif

@@ -1,0 +1,204 @@
+/* Running a plan: phases in order; in a tile phase workers take tiles, in a whole-batch phase tasks. */
+#include <string.h>
+#include <time.h>
+
+#include "runtime/plan_private.h"
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Which rows a node is to see: a tile's, or all of the batch's. */
+struct extent {
+    uint32_t example0, examples, tile;
+    int whole;
+};
+
+/* First row and number of rows of a value for this extent. */
+static uint32_t rows_of(const struct fth_plan *plan, const struct fth_value *value,
+                        const struct extent *extent, size_t *first, const uint32_t **offsets) {
+    *first = 0;
+    *offsets = NULL;
+    switch (value->extent) {
+    case FTH_EXAMPLES:
+        *first = extent->example0;
+        return extent->examples;
+    case FTH_POSITIONS:
+        *offsets = plan->step->batch->groups[value->group].offsets + extent->example0;
+        *first = (*offsets)[0];
+        return (*offsets)[extent->examples] - (*offsets)[0];
+    case FTH_TILES:
+        *first = extent->tile;
+        return extent->whole ? plan->n_tiles : 1;
+    case FTH_WHOLE: break;
+    }
+    return value->rows;
+}
+
+static struct fth_view parameter_view(const struct fth_plan *plan, const struct fth_value *value) {
+    struct fth_parameter *p = &plan->parameters->items[plan->parameters->of_value[value->id]];
+    return (struct fth_view){.data = p->data,
+                             .rows = p->rows,
+                             .columns = p->columns,
+                             .ld = p->ld,
+                             .transposed = p->transposed,
+                             .ld_transposed = p->ld_transposed,
+                             .slots = p->slots};
+}
+
+static struct fth_view make_view(const struct fth_plan *plan, fth_id id, const struct extent *extent,
+                                 char *scratch) {
+    struct fth_view view = {0};
+    if (id == FTH_NONE)
+        return view;
+    const struct fth_value *value = &plan->graph->values[id];
+    const struct fth_place *place = &plan->places[id];
+    if (place->kind == FTH_PLACE_PARAMETER)
+        return parameter_view(plan, value);
+    const struct fth_batch *batch = plan->step->batch;
+    size_t first;
+    view.rows = rows_of(plan, value, extent, &first, &view.offsets);
+    view.columns = value->columns;
+    view.ld = place->ld;
+    switch (place->kind) {
+    case FTH_PLACE_DENSE:
+        view.ld = batch->dense_ld;
+        view.data = batch->dense + first * view.ld + place->column;
+        break;
+    case FTH_PLACE_LABEL: view.data = batch->label + first; break;
+    case FTH_PLACE_WEIGHT: view.data = batch->weight ? batch->weight + first : NULL; break;
+    case FTH_PLACE_BUFFER:
+        view.data = (float *)(void *)(plan->buffers + place->offset) + first * place->ld + place->column;
+        break;
+    case FTH_PLACE_SCRATCH:
+        view.data = (float *)(void *)(scratch + place->offset) + place->column;
+        break;
+    case FTH_PLACE_NONE:
+    case FTH_PLACE_PARAMETER: break;
+    }
+    return view;
+}
+
+static void run_node(struct fth_plan *plan, uint32_t index, const struct extent *extent, uint32_t task,
+                     struct fth_worker *worker) {
+    const struct fth_planned_node *planned = &plan->nodes[index];
+    const struct fth_node *node = planned->node;
+    struct fth_view *views = worker->views;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        views[i] = make_view(plan, node->inputs[i], extent, worker->scratch);
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        views[node->n_inputs + i] = make_view(plan, node->outputs[i], extent, worker->scratch);
+    const struct fth_step *step = plan->step;
+    struct fth_run run = {.node = node,
+                          .in = views,
+                          .out = views + node->n_inputs,
+                          .example0 = extent->example0,
+                          .examples = extent->examples,
+                          .tile = extent->tile,
+                          .n_tiles = plan->n_tiles,
+                          .task = task,
+                          .position0 = worker->position0,
+                          .training = plan->options.training,
+                          .seed = step->seed,
+                          .step = step->step,
+                          .rows = step->rows,
+                          .opt = step->opt,
+                          .opt_no_decay = step->opt_no_decay,
+                          .prepared = planned->prepare.prepared,
+                          .scratch = worker->op_scratch};
+    if (!plan->profiling) {
+        node->op->run(&run);
+        return;
+    }
+    uint64_t start = now_ns();
+    node->op->run(&run);
+    worker->ns[index] += now_ns() - start;
+}
+
+static void run_tile(void *arg, uint32_t tile, uint32_t worker_index) {
+    struct fth_plan *plan = arg;
+    const struct fth_phase *phase = &plan->phases[plan->phase_now];
+    struct fth_worker *worker = &plan->workers[worker_index];
+    const struct fth_batch *batch = plan->step->batch;
+    struct extent extent = {.example0 = tile * plan->options.tile, .tile = tile};
+    uint32_t left = batch->n - extent.example0;
+    extent.examples = left < plan->options.tile ? left : plan->options.tile;
+    for (uint32_t g = 0; g < plan->options.n_groups; g++)
+        worker->position0[g] = batch->groups[g].offsets[extent.example0];
+    for (uint32_t i = 0; i < phase->count; i++)
+        run_node(plan, phase->first + i, &extent, 0, worker);
+}
+
+static void run_task(void *arg, uint32_t task, uint32_t worker_index) {
+    struct fth_plan *plan = arg;
+    const struct fth_phase *phase = &plan->phases[plan->phase_now];
+    struct extent extent = {.examples = plan->step->batch->n, .whole = 1};
+    uint32_t index = phase->first;
+    while (task >= plan->nodes[index].prepare.tasks)
+        task -= plan->nodes[index++].prepare.tasks;
+    run_node(plan, index, &extent, task, &plan->workers[worker_index]);
+}
+
+static void add_costs(struct fth_plan *plan) {
+    const struct fth_batch *batch = plan->step->batch;
+    double positions = 0;
+    for (uint32_t g = 0; g < plan->options.n_groups; g++)
+        positions += batch->groups[g].total;
+    for (uint32_t i = 0; i < plan->n_nodes; i++) {
+        struct fth_cost cost = {0};
+        if (plan->nodes[i].node->op->cost)
+            plan->nodes[i].node->op->cost(plan->graph, plan->nodes[i].node, batch->n, positions, &cost);
+        plan->costs[i].flops += cost.flops;
+        plan->costs[i].bytes += cost.bytes;
+    }
+}
+
+void fth_plan_run(fth_plan *plan, fth_pool *pool, const struct fth_step *step) {
+    plan->step = step;
+    plan->n_tiles = (step->batch->n + plan->options.tile - 1) / plan->options.tile;
+    for (uint32_t g = 0; g < plan->options.n_groups; g++)
+        for (uint32_t w = 0; w < plan->options.workers; w++)
+            plan->workers[w].position0[g] = 0;
+    for (uint32_t p = 0; p < plan->n_phases; p++) {
+        plan->phase_now = p;
+        if (plan->phases[p].granularity == FTH_PER_TILE)
+            fth_pool_for(pool, plan->n_tiles, run_tile, plan);
+        else
+            fth_pool_for(pool, plan->phases[p].tasks, run_task, plan);
+    }
+    if (plan->profiling)
+        add_costs(plan);
+    plan->step = NULL;
+}
+
+const float *fth_plan_value(const fth_plan *plan, fth_id value, uint32_t *ld) {
+    if (value == FTH_NONE || plan->places[value].kind != FTH_PLACE_BUFFER)
+        return NULL;
+    const struct fth_place *place = &plan->places[value];
+    if (ld)
+        *ld = place->ld;
+    return (const float *)(const void *)(plan->buffers + place->offset) + place->column;
+}
+
+void fth_plan_profile(fth_plan *plan, int on) {
+    plan->profiling = on;
+    if (!on)
+        return;
+    memset(plan->costs, 0, plan->n_nodes * sizeof *plan->costs);
+    for (uint32_t w = 0; w < plan->options.workers; w++)
+        memset(plan->workers[w].ns, 0, plan->n_nodes * sizeof *plan->workers[w].ns);
+}
+
+uint32_t fth_plan_nodes(const fth_plan *plan) {
+    return plan->n_nodes;
+}
+
+void fth_plan_node_profile(const fth_plan *plan, uint32_t index, struct fth_node_profile *out) {
+    *out = (struct fth_node_profile){.node = plan->nodes[index].node,
+                                     .phase = plan->nodes[index].phase,
+                                     .cost = plan->costs[index]};
+    for (uint32_t w = 0; w < plan->options.workers; w++)
+        out->ns += plan->workers[w].ns[index];
+}
