@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "fathom/config.h"
 
 struct fth_strings {
     const char *const *items;
@@ -178,23 +179,5 @@ struct fth_config {
     struct fth_checkpoint_config checkpoint;
     fth_arena *arena; /* owns every string and array above */
 };
-
-/* Reads and checks a YAML file; `path` "-" is standard input. Overrides are "key.path=value" as from
- * --set (values are YAML scalars or flow lists; list items by number: features.numeric.0.clip=...).
- * Every refusal names file, line and column (or the override), the key path, what is wrong and what
- * would be accepted, with the nearest known key. Owned: fth_config_free. */
-fth_status fth_config_read(const char *path, const char *const *overrides, size_t n_overrides,
-                           struct fth_config **out, fth_error *err);
-/* The same from memory (resuming, tests, fuzzing); `name` is for messages. */
-fth_status fth_config_parse(const char *name, const char *text, size_t length,
-                            const char *const *overrides, size_t n_overrides, struct fth_config **out,
-                            fth_error *err);
-void fth_config_free(struct fth_config *config); /* NULL-safe */
-
-/* The whole resolved configuration as YAML that parses to the same structs. Owned: free(). NULL: memory. */
-char *fth_config_print(const struct fth_config *config);
-
-/* docs/configuration.md, made from the schema. Owned: free(). */
-char *fth_config_reference(void);
 
 #endif

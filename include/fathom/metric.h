@@ -1,0 +1,28 @@
+/* What an evaluation gives. */
+#ifndef FATHOM_METRIC_H
+#define FATHOM_METRIC_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* NAN stands for "not defined on this data": AUC with one class only, grouped AUC without a query column. */
+typedef struct fth_evaluation {
+    uint64_t examples;
+    double weight;             /* sum of sample weights */
+    double auc;                /* exact, ties half */
+    double log_loss;           /* mean binary cross-entropy, nats */
+    double normalised_entropy; /* log loss / entropy of the base rate (He et al. 2014) */
+    double calibration;        /* mean prediction / mean label */
+    double gauc;               /* AUC within groups of data.query, weighted by impressions */
+    double base_rate;          /* mean label */
+    double seconds;
+    uint64_t lines_bad;        /* malformed lines left out */
+} fth_evaluation;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,100 @@
+/* A session: a model being trained, evaluated or used, made from a configuration or a checkpoint.
+ *
+ * Threads: a session belongs to one thread; fth_session_interrupt alone may be called from anywhere, also
+ * from a signal handler. Callbacks run on the session's thread. */
+#ifndef FATHOM_SESSION_H
+#define FATHOM_SESSION_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "fathom/config.h"
+#include "fathom/metric.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fth_session fth_session;
+
+/* A new model. The configuration is copied. Reads the head of the training data (column names, learned
+ * boundaries) unless `for_shape_only` (printing a graph). Owned: fth_session_destroy. */
+FTH_API fth_status fth_session_create(const fth_config *config, int for_shape_only, fth_session **out,
+                                      fth_error *err);
+/* From a checkpoint (one step-* folder or a checkpoint.dir, whose newest is taken). The configuration is the
+ * checkpoint's own with `overrides` applied; overrides that change shapes are refused by name. */
+FTH_API fth_status fth_session_open(const char *checkpoint, const char *const *overrides,
+                                    size_t n_overrides, fth_session **out, fth_error *err);
+FTH_API void fth_session_destroy(fth_session *session); /* NULL-safe */
+
+/* The configuration in force; borrowed for the session's life. */
+FTH_API const fth_config *fth_session_config(const fth_session *session);
+/* Path of the checkpoint opened or last saved, NULL when there is none; borrowed until the next save. */
+FTH_API const char *fth_session_checkpoint(const fth_session *session);
+
+/* Progress, about ten times a second and at the end of each epoch. */
+typedef struct fth_progress {
+    uint64_t step, epoch, epochs, max_steps;
+    uint64_t examples;       /* trained on since the session began */
+    double loss;             /* mean since the last report */
+    double seconds;          /* of training since the session began */
+    double epoch_fraction;   /* 0..1 of this epoch's bytes, negative when unknown (standard input) */
+    double learning_rate;
+    uint64_t memory_bytes;   /* dense parameters and tables */
+    uint64_t lines_bad;
+} fth_progress;
+
+typedef struct fth_callbacks {
+    void *ctx;
+    void (*progress)(void *ctx, const fth_progress *progress);
+    void (*evaluated)(void *ctx, uint64_t step, const fth_evaluation *evaluation, int best);
+    void (*saved)(void *ctx, uint64_t step, const char *path);
+    /* every step's loss, in order (loss curves); may be NULL like the others */
+    void (*loss)(void *ctx, uint64_t step, double loss);
+} fth_callbacks;
+
+typedef struct fth_training {
+    uint64_t steps, examples, epochs;
+    double final_loss;            /* mean over the last steps */
+    int stopped_early, interrupted;
+    int evaluated;                /* `last` and `best` are set */
+    fth_evaluation last, best;
+    uint64_t best_step;
+    uint64_t lines_bad;
+} fth_training;
+
+/* Trains to the end of the configured epochs or steps (from where the checkpoint stands), saving as
+ * configured. FTH_E_INTERRUPTED does not come from here: an interrupted run saves (if checkpoint.dir is set),
+ * sets result->interrupted and returns FTH_OK. */
+FTH_API fth_status fth_session_train(fth_session *session, const fth_callbacks *callbacks,
+                                     fth_training *result, fth_error *err);
+/* Asks a running fth_session_train to stop after the step in progress. Async-signal-safe. */
+FTH_API void fth_session_interrupt(fth_session *session);
+
+/* Evaluates on files (globs as in data.train); n == 0: data.test, else data.valid or the held-out part. */
+FTH_API fth_status fth_session_evaluate(fth_session *session, const char *const *files, size_t n,
+                                        fth_evaluation *out, fth_error *err);
+
+/* One probability a data line, in order, "%.9g\n" each, to `out`; a malformed line (on_bad_line: skip) gives
+ * "nan". Labels are not needed. path "-" is standard input. Returns the number written in *lines. */
+FTH_API fth_status fth_session_predict(fth_session *session, const char *path, FILE *out,
+                                       uint64_t *lines, fth_error *err);
+
+/* Writes a checkpoint into `dir` (as DIR/step-N, keeping `keep`, 0 all). */
+FTH_API fth_status fth_session_save(fth_session *session, const char *dir, int64_t keep,
+                                    fth_error *err);
+
+/* 16 hexadecimal digits over everything that training depends on. */
+FTH_API fth_status fth_session_digest(fth_session *session, char out[17], fth_error *err);
+
+/* The planned graph as text or Graphviz DOT. Owned: free(). */
+FTH_API fth_status fth_session_graph(fth_session *session, int dot, char **out, fth_error *err);
+
+/* Where the time of training went so far: a table for people. Owned: free(). */
+FTH_API fth_status fth_session_report(const fth_session *session, char **out, fth_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,87 @@
+/* Checkpoints: one instant of training, on disk.
+ *
+ * DIR (checkpoint.dir)
+ *   step-000000001200/            one checkpoint; complete as soon as it has this name
+ *     manifest.json               format version, program version, digest, files with sizes and checksums, step,
+ *                                 position, feature state, early stopping, seed, tuning digest
+ *     config.yaml                 the full resolved configuration
+ *     dense.safetensors           parameters and states, and their optimizer slots: "<name>", "<name>/<slot>"
+ *     pack-0.safetensors          a pack's rows: keys, tables, weights, slots, frequency, last_step, candidates
+ *     pack-0.1.safetensors ...    further shards where a pack is large
+ *   .step-000000001300.tmp/       one being written; removed by the next save
+ *
+ * Saving writes beside, fsyncs every file and the folder, renames, fsyncs the parent, and only then removes
+ * what is older than the last `keep`. kill -9 at any moment leaves the last whole one. Loading verifies every
+ * checksum before anything is changed. The digest covers what training depends on (weights, slots, rows,
+ * position, step), not file names or time: two checkpoints with one digest go on with the same bits.
+ *
+ * Threads: one at a time; no other thread may change the session meanwhile. */
+#ifndef FTH_CHECKPOINT_CHECKPOINT_H
+#define FTH_CHECKPOINT_CHECKPOINT_H
+
+#include <jansson.h>
+
+#include "config/config.h"
+#include "core/batch.h"
+#include "embedding/embedding.h"
+#include "io/io.h"
+#include "runtime/parameters.h"
+
+/* What a checkpoint holds besides tensors. Strings and arrays are owned by whoever filled the struct:
+ * for fth_checkpoint_open, the checkpoint. */
+struct fth_checkpoint_state {
+    uint64_t step;                  /* finished */
+    uint64_t seed;
+    struct fth_position position;   /* feature_state not saved here but in `features` */
+    const char *config_yaml;
+    json_t *features;               /* fth_feature_state_save */
+    double best_metric;             /* early stopping: best value so far (NAN: none yet) */
+    uint64_t best_step;
+    uint64_t evaluations_without_better;
+    int stopped_early;
+    int finished;                   /* all epochs are done */
+    double train_seconds;           /* wall time of training so far; not in the digest */
+    uint64_t tuning_digest;         /* fth_tuning_digest */
+    const char *isa;                /* instruction set that trained; not in the digest */
+};
+
+/* Writes DIR/step-<step>. embedding NULL: a model without tables. *path_out (owned: free; may be NULL) is the new
+ * checkpoint's path. A full disk or any other failure leaves no partial checkpoint under a final name, the
+ * earlier ones untouched, and an error that names the file, the reason and the last whole checkpoint. */
+fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t keep,
+                               const fth_parameters *parameters, const fth_embedding *embedding,
+                               const struct fth_checkpoint_state *state, char **path_out,
+                               fth_error *err);
+
+typedef struct fth_checkpoint fth_checkpoint;
+
+/* Opens and verifies (every file's checksum) a checkpoint: `path` is one step-* folder, or a checkpoint.dir
+ * whose newest is taken. Damaged, truncated or foreign: FTH_E_CHECKPOINT says which file, what is wrong, and
+ * names the newest earlier one that is whole, if there is one. Owned: fth_checkpoint_close (NULL-safe). */
+fth_status fth_checkpoint_open(const struct fth_io *io, const char *path, fth_checkpoint **out,
+                               fth_error *err);
+void fth_checkpoint_close(fth_checkpoint *checkpoint);
+
+const char *fth_checkpoint_path(const fth_checkpoint *checkpoint);
+const struct fth_checkpoint_state *fth_checkpoint_state(const fth_checkpoint *checkpoint);
+/* 16 hexadecimal digits. */
+const char *fth_checkpoint_digest(const fth_checkpoint *checkpoint);
+
+/* Copies everything into parameters and embedding made from the checkpoint's configuration (or one that
+ * differs only in what does not change shapes). A tensor that is missing, left over or of another shape is
+ * refused by name before anything is written. */
+fth_status fth_checkpoint_restore(fth_checkpoint *checkpoint, fth_parameters *parameters,
+                                  fth_embedding *embedding, fth_error *err);
+
+/* For `fathom inspect`: tensors by name. */
+struct fth_tensor_info {
+    const char *file, *name, *dtype;
+    uint64_t rows, columns; /* columns 1 for vectors */
+    uint64_t bytes;
+};
+uint32_t fth_checkpoint_tensors(const fth_checkpoint *checkpoint);
+void fth_checkpoint_tensor(const fth_checkpoint *checkpoint, uint32_t index, struct fth_tensor_info *out);
+/* Tables, rows, dimensions, bytes, norms, the `top` rows by frequency: a report for people. Owned: free(). */
+fth_status fth_checkpoint_report(fth_checkpoint *checkpoint, uint32_t top, char **out, fth_error *err);
+
+#endif
