@@ -1,0 +1,175 @@
+/* Feature programs, ragged fields: lists with a separator, and the entries of libsvm and libffm. Runs
+ * on the lines of one chunk, on any thread; appends positions to the chunk's batch. The offsets of a
+ * chunk's rows are final when its last line is done; a refused line appends nothing. */
+#include "feature/program_private.h"
+
+#include <string.h>
+
+static const char *find_separator(const struct fth_feature_field *field, const char *p,
+                                  const char *end) {
+    if (field->separator_length == 1)
+        return memchr(p, field->separator[0], (size_t)(end - p));
+    return memmem(p, (size_t)(end - p), field->separator, field->separator_length);
+}
+
+/* Tokens of a cell: none in an empty or missing one, else one more than separators. */
+static uint32_t count_tokens(const fth_feature_program *program,
+                             const struct fth_feature_field *field, const char *p, uint32_t length) {
+    if (fth_feature_is_missing(program, p, length))
+        return 0;
+    if (field->separator_length == 0)
+        return 1;
+    const char *end = p + length;
+    uint32_t n = 1;
+    while ((p = find_separator(field, p, end)) != NULL) {
+        p += field->separator_length;
+        n++;
+    }
+    return n;
+}
+
+/* Writes the keys of tokens [skip, skip + kept). */
+static void write_tokens(const fth_feature_program *program, const struct fth_feature_field *field,
+                         const char *p, uint32_t length, uint32_t skip, uint32_t kept,
+                         uint64_t *keys) {
+    const char *end = p + length;
+    for (uint32_t t = 0; t < skip + kept; t++) {
+        const char *stop = field->separator_length ? find_separator(field, p, end) : NULL;
+        if (stop == NULL)
+            stop = end;
+        if (t >= skip)
+            *keys++ = fth_feature_text_key(program, field, p, (size_t)(stop - p));
+        p = stop + field->separator_length;
+    }
+}
+
+/* Room for `more` positions behind `used` in every field of the group; doubling, so that after the first
+ * batches nothing is allocated. */
+static fth_status reserve(struct fth_feature_chunk *chunk, uint32_t group, uint32_t used,
+                          uint32_t more) {
+    const struct fth_feature_group *g = &chunk->program->groups[group];
+    size_t capacity = chunk->out->fields[chunk->program->group_fields[g->first]].capacity;
+    uint64_t need = (uint64_t)used + more;
+    if (need <= capacity)
+        return FTH_OK;
+    if (need > UINT32_MAX)
+        return fth_fail(chunk->err, FTH_E_LIMIT,
+                        "%s: more than 2^32 list positions in one block: lower data.block_bytes",
+                        chunk->block->file);
+    uint64_t room = need + need / 2 + 1024;
+    if (room > UINT32_MAX)
+        room = UINT32_MAX;
+    return fth_batch_reserve_positions(chunk->out, group, (uint32_t)room, chunk->err);
+}
+
+fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
+                                 const struct fth_feature_group *group) {
+    const fth_feature_program *program = chunk->program;
+    const uint32_t *members = program->group_fields + group->first;
+    uint32_t g = (uint32_t)program->fields[members[0]].info.group;
+    struct fth_ragged *ragged = &chunk->out->groups[g];
+    const char *text = chunk->block->text;
+    for (uint32_t i = 0; i < chunk->n; i++) {
+        uint32_t row = chunk->base + i, used = ragged->offsets[row], count = 0;
+        int equal = 1;
+        for (uint32_t m = 0; m < group->n && equal; m++) {
+            const struct fth_feature_field *field = &program->fields[members[m]];
+            const struct fth_cell *cell =
+                fth_feature_cell(chunk->block, chunk->lines[i], field->column);
+            uint32_t n = count_tokens(program, field, text + cell->offset, cell->length);
+            if (m > 0 && n != count) {
+                const struct fth_feature_field *first = &program->fields[members[0]];
+                fth_feature_refuse(chunk, i, cell,
+                                   "column '%s' has %u elements where '%s' has %u; lists of one group "
+                                   "('%s') must be equally long",
+                                   field->info.column, n, first->info.column, count, group->name);
+                equal = 0;
+            }
+            count = n;
+        }
+        uint32_t kept = count < group->max ? count : group->max;
+        uint32_t skip = group->keep_last ? count - kept : 0;
+        if (!equal)
+            kept = skip = 0;
+        FTH_TRY(reserve(chunk, g, used, kept));
+        for (uint32_t m = 0; m < group->n && kept; m++) {
+            const struct fth_feature_field *field = &program->fields[members[m]];
+            const struct fth_cell *cell =
+                fth_feature_cell(chunk->block, chunk->lines[i], field->column);
+            write_tokens(program, field, text + cell->offset, cell->length, skip, kept,
+                         chunk->out->fields[members[m]].keys + used);
+        }
+        ragged->offsets[row + 1] = used + kept;
+        ragged->total = used + kept;
+    }
+    return FTH_OK;
+}
+
+/* The field an entry belongs to; -1 when the configuration leaves it out. */
+static int32_t entry_field(const fth_feature_program *program, const struct fth_entry *entry) {
+    if (program->ffm_map == NULL)
+        return 0;
+    return entry->field < program->n_ffm_map ? program->ffm_map[entry->field] : -1;
+}
+
+/* Counts the line's entries of every field into offsets[row + 1]. */
+static void count_entries(struct fth_feature_chunk *chunk, uint32_t i, uint32_t row,
+                          const struct fth_entry *begin, const struct fth_entry *end) {
+    const fth_feature_program *program = chunk->program;
+    struct fth_ragged *groups = chunk->out->groups;
+    for (uint32_t g = 0; g < program->n_groups; g++)
+        groups[g].offsets[row + 1] = 0;
+    for (const struct fth_entry *e = begin; e < end; e++) {
+        int32_t f = entry_field(program, e);
+        if (f >= 0) {
+            groups[program->fields[f].info.group].offsets[row + 1]++;
+        } else if (program->ffm_by_order) {
+            fth_feature_refuse(chunk, i, &chunk->block->labels[chunk->lines[i]],
+                               "field %u is not among the %u configured ones, numbered from 0 in their "
+                               "order (give ffm_field to choose by number)",
+                               e->field, program->n_fields);
+            return;
+        }
+    }
+}
+
+fth_status fth_feature_run_entries(struct fth_feature_chunk *chunk) {
+    const fth_feature_program *program = chunk->program;
+    const struct fth_block *block = chunk->block;
+    struct fth_batch *out = chunk->out;
+    for (uint32_t i = 0; i < chunk->n; i++) {
+        uint32_t line = chunk->lines[i], row = chunk->base + i;
+        const struct fth_entry *begin = block->entries + block->entry_start[line];
+        const struct fth_entry *end = block->entries + block->entry_start[line + 1];
+        count_entries(chunk, i, row, begin, end);
+        if (chunk->bad[i])
+            end = begin;
+        /* From here offsets[row + 1] is where the field's next entry goes; entries to be skipped in
+         * front of the kept ones fall below the row's first position (modulo 2^32). */
+        for (uint32_t g = 0; g < program->n_groups; g++) {
+            const struct fth_feature_group *group = &program->groups[g];
+            uint32_t *offsets = out->groups[g].offsets;
+            uint32_t used = offsets[row], count = chunk->bad[i] ? 0 : offsets[row + 1];
+            uint32_t kept = count < group->max ? count : group->max;
+            FTH_TRY(reserve(chunk, g, used, kept));
+            out->groups[g].total = used + kept;
+            offsets[row + 1] = group->keep_last ? used - (count - kept) : used;
+        }
+        for (const struct fth_entry *e = begin; e < end; e++) {
+            int32_t f = entry_field(program, e);
+            if (f < 0)
+                continue;
+            const struct fth_feature_field *field = &program->fields[f];
+            struct fth_ragged *ragged = &out->groups[field->info.group];
+            uint32_t at = ragged->offsets[row + 1]++;
+            if (at - ragged->offsets[row] >= ragged->total - ragged->offsets[row])
+                continue;
+            uint64_t index = field->buckets ? fth_hash_mix(e->index) % field->buckets : e->index;
+            out->fields[f].keys[at] = fth_feature_number_key(field->salt, index);
+            out->fields[f].values[at] = e->value;
+        }
+        for (uint32_t g = 0; g < program->n_groups; g++)
+            out->groups[g].offsets[row + 1] = out->groups[g].total;
+    }
+    return FTH_OK;
+}

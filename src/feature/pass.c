@@ -1,0 +1,361 @@
+/* Running a feature program: blocks of cells to examples (any thread, no allocation but the growth of
+ * the batch), and what depends on the order of examples (running standardisation; one thread).
+ *
+ * Lines are taken in chunks; every instruction runs over a chunk's lines, column by column. When a chunk
+ * had refused lines, it runs again without them over the same rows: rare, and it leaves no holes. Between
+ * `examples` and `finish` a missing number that is standardised by running statistics is a NaN: the text
+ * can never give one. */
+#include "feature/program_private.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "feature/number.h"
+
+int fth_feature_is_missing(const fth_feature_program *program, const char *bytes, size_t length) {
+    if (length == 0)
+        return 1;
+    const struct fth_strings *missing = &program->config->features.missing;
+    for (uint32_t i = 0; i < missing->n; i++)
+        if (strlen(missing->items[i]) == length && memcmp(missing->items[i], bytes, length) == 0)
+            return 1;
+    return 0;
+}
+
+void fth_feature_refuse(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+                        const char *format, ...) {
+    const struct fth_block *block = chunk->block;
+    uint64_t line = block->line_number[chunk->lines[i]];
+    if (chunk->bad[i])
+        return;
+    chunk->bad[i] = 1;
+    if (chunk->bad_line != 0 && chunk->bad_line <= line)
+        return;
+    chunk->bad_line = line;
+    /* The byte in its line, 1-based: the text before the cell, back to the line's start. */
+    size_t start = cell ? cell->offset : 0;
+    if (cell && block->n_columns)
+        start = fth_feature_cell(block, chunk->lines[i], 0)->offset;
+    while (start > 0 && block->text[start - 1] != '\n')
+        start--;
+    char reason[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(reason, sizeof reason, format, args);
+    va_end(args);
+    fth_fail(&chunk->bad_error, FTH_E_DATA, "%s:%llu:%llu: %s", block->file,
+             (unsigned long long)line,
+             (unsigned long long)(cell && cell->offset >= start ? cell->offset - start + 1 : 1),
+             reason);
+}
+
+uint64_t fth_feature_text_key(const fth_feature_program *program,
+                              const struct fth_feature_field *field, const char *bytes,
+                              size_t length) {
+    if (fth_feature_is_missing(program, bytes, length))
+        return field->missing;
+    uint64_t key = fth_hash_bytes(bytes, length, field->salt);
+    return field->buckets ? fth_feature_number_key(field->salt, key % field->buckets) : key;
+}
+
+/* The number in a cell; 0 and the line refused when there is none. */
+static int parse_cell(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+                      const char *column, float *out) {
+    const char *bytes = chunk->block->text + cell->offset;
+    enum fth_number result = fth_number_parse(bytes, cell->length, out);
+    if (result == FTH_NUMBER_OK)
+        return 1;
+    char quoted[96];
+    fth_text_quote(quoted, sizeof quoted, bytes, cell->length);
+    fth_feature_refuse(chunk, i, cell,
+                       result == FTH_NUMBER_MALFORMED
+                           ? "column '%s': '%s' is not a number"
+                           : "column '%s': '%s' is too large for a 32-bit float",
+                       column, quoted);
+    return 0;
+}
+
+/* How many boundaries are <= x. */
+static uint32_t bucket_of(const struct fth_feature_boundaries *boundaries, float x) {
+    uint32_t low = 0, n = boundaries->n;
+    while (n > 0) {
+        uint32_t half = n / 2;
+        if (boundaries->values[low + half] <= x) {
+            low += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return low;
+}
+
+static float transform(const fth_feature_program *program, const struct fth_feature_numeric *numeric,
+                       float x) {
+    const struct fth_numeric_config *config = numeric->config;
+    if (config->clip)
+        x = x < numeric->clip_low ? numeric->clip_low : x > numeric->clip_high ? numeric->clip_high : x;
+    if (config->log1p) {
+        float magnitude = fabsf(x);
+        uint32_t whole = magnitude < FTH_FEATURE_LOG1P_TABLE ? (uint32_t)magnitude : 0;
+        float y = (float)whole == magnitude ? program->log1p_table[whole] : log1pf(magnitude);
+        x = copysignf(y, x);
+    }
+    if (config->standardise == FTH_STANDARDISE_GIVEN)
+        x = (float)(((double)x - config->mean) / config->deviation);
+    return x;
+}
+
+static void run_numeric(struct fth_feature_chunk *chunk, const struct fth_feature_numeric *numeric) {
+    const fth_feature_program *program = chunk->program;
+    struct fth_batch *out = chunk->out;
+    const char *column = program->columns[numeric->column];
+    for (uint32_t i = 0; i < chunk->n; i++) {
+        const struct fth_cell *cell =
+            fth_feature_cell(chunk->block, chunk->lines[i], numeric->column);
+        uint32_t row = chunk->base + i;
+        float x = 0, y;
+        int missing =
+            fth_feature_is_missing(program, chunk->block->text + cell->offset, cell->length);
+        if (!missing && !parse_cell(chunk, i, cell, column, &x))
+            continue;
+        if (numeric->field >= 0)
+            out->fields[numeric->field].keys[row] =
+                missing ? fth_feature_missing_key(numeric->salt)
+                        : fth_feature_number_key(numeric->salt, bucket_of(&numeric->boundaries, x));
+        if (numeric->dense < 0)
+            continue;
+        if (missing)
+            y = numeric->running >= 0 ? NAN : numeric->missing_value;
+        else
+            y = transform(program, numeric, x);
+        float *dense = out->dense + (size_t)row * out->dense_ld;
+        dense[numeric->dense] = y;
+        if (numeric->indicator >= 0)
+            dense[numeric->indicator] = (float)missing;
+    }
+}
+
+static void run_single(struct fth_feature_chunk *chunk, uint32_t index) {
+    const struct fth_feature_field *field = &chunk->program->fields[index];
+    uint64_t *keys = chunk->out->fields[index].keys + chunk->base;
+    for (uint32_t i = 0; i < chunk->n; i++) {
+        const struct fth_cell *cell = fth_feature_cell(chunk->block, chunk->lines[i], field->column);
+        keys[i] = fth_feature_text_key(chunk->program, field, chunk->block->text + cell->offset,
+                                       cell->length);
+    }
+}
+
+static void run_label(struct fth_feature_chunk *chunk, uint32_t column) {
+    const fth_feature_program *program = chunk->program;
+    const struct fth_strings *positive = &program->config->data.positive;
+    for (uint32_t i = 0; i < chunk->n; i++) {
+        const struct fth_cell *cell = program->entries
+                                          ? &chunk->block->labels[chunk->lines[i]]
+                                          : fth_feature_cell(chunk->block, chunk->lines[i], column);
+        const char *bytes = chunk->block->text + cell->offset;
+        const char *name = program->entries ? "label" : program->columns[column];
+        float x = 0;
+        if (fth_feature_is_missing(program, bytes, cell->length)) {
+            fth_feature_refuse(chunk, i, cell, "column '%s': the label is missing", name);
+        } else if (positive->n > 0) {
+            for (uint32_t p = 0; p < positive->n; p++)
+                if (strlen(positive->items[p]) == cell->length &&
+                    memcmp(positive->items[p], bytes, cell->length) == 0)
+                    x = 1;
+        } else if (cell->length == 1 && (bytes[0] == '0' || bytes[0] == '1')) {
+            x = (float)(bytes[0] - '0');
+        } else if (parse_cell(chunk, i, cell, name, &x) && x != 0 && x != 1 && x != -1) {
+            char quoted[96];
+            fth_text_quote(quoted, sizeof quoted, bytes, cell->length);
+            fth_feature_refuse(chunk, i, cell,
+                               "column '%s': label '%s' is neither 0 nor 1 (nor -1); data.positive "
+                               "names texts that mean 1",
+                               name, quoted);
+        }
+        chunk->out->label[chunk->base + i] = x == 1 ? 1.0f : 0.0f;
+    }
+}
+
+static void run_weight(struct fth_feature_chunk *chunk, uint32_t column) {
+    const char *name = chunk->program->columns[column];
+    for (uint32_t i = 0; i < chunk->n; i++) {
+        const struct fth_cell *cell = fth_feature_cell(chunk->block, chunk->lines[i], column);
+        float x = 1;
+        if (cell->length == 0)
+            fth_feature_refuse(chunk, i, cell, "column '%s': the sample weight is missing", name);
+        else if (parse_cell(chunk, i, cell, name, &x) && x < 0)
+            fth_feature_refuse(chunk, i, cell, "column '%s': sample weight %g is below 0", name,
+                               (double)x);
+        chunk->out->weight[chunk->base + i] = x;
+    }
+}
+
+static void run_query(struct fth_feature_chunk *chunk, uint32_t column) {
+    for (uint32_t i = 0; i < chunk->n; i++) {
+        const struct fth_cell *cell = fth_feature_cell(chunk->block, chunk->lines[i], column);
+        chunk->out->query[chunk->base + i] =
+            fth_hash_bytes(chunk->block->text + cell->offset, cell->length, 0);
+    }
+}
+
+static fth_status run_chunk(struct fth_feature_chunk *chunk) {
+    const fth_feature_program *program = chunk->program;
+    memset(chunk->bad, 0, chunk->n);
+    for (uint32_t i = 0; i < chunk->n; i++)
+        chunk->out->example_number[chunk->base + i] =
+            chunk->block->example_number[chunk->lines[i]];
+    for (uint32_t k = 0; k < program->n_instructions; k++) {
+        const struct fth_feature_instruction *instruction = &program->instructions[k];
+        switch (instruction->op) {
+        case FTH_FEATURE_NUMERIC:
+            run_numeric(chunk, &program->numeric[instruction->index]);
+            break;
+        case FTH_FEATURE_SINGLE:
+            run_single(chunk, instruction->index);
+            break;
+        case FTH_FEATURE_LISTS:
+            FTH_TRY(fth_feature_run_lists(chunk, &program->groups[instruction->index]));
+            break;
+        case FTH_FEATURE_LABEL:
+            run_label(chunk, instruction->column);
+            break;
+        case FTH_FEATURE_WEIGHT:
+            run_weight(chunk, instruction->column);
+            break;
+        case FTH_FEATURE_QUERY:
+            run_query(chunk, instruction->column);
+            break;
+        case FTH_FEATURE_ENTRIES:
+            FTH_TRY(fth_feature_run_entries(chunk));
+            break;
+        }
+    }
+    return FTH_OK;
+}
+
+fth_status fth_feature_examples(void *ctx, struct fth_block *block, struct fth_batch *out,
+                                fth_error *err) {
+    const fth_feature_pass *pass = ctx;
+    uint32_t lines[FTH_FEATURE_CHUNK];
+    uint8_t bad[FTH_FEATURE_CHUNK];
+    struct fth_feature_chunk chunk = {.program = pass->program, .block = block, .out = out,
+                                      .lines = lines, .bad = bad, .err = err};
+    if (!chunk.program->entries && block->n_lines > 0 &&
+        block->n_columns != chunk.program->n_columns)
+        return fth_fail(err, FTH_E_DATA, "%s:%llu: %u columns where the features were set up for %u",
+                        block->file, (unsigned long long)block->first_line, block->n_columns,
+                        chunk.program->n_columns);
+    fth_batch_clear(out);
+    FTH_TRY(fth_batch_reserve(out, block->n_lines, err));
+    uint64_t refused = 0;
+    for (uint32_t first = 0; first < block->n_lines; first += FTH_FEATURE_CHUNK) {
+        chunk.n = block->n_lines - first;
+        if (chunk.n > FTH_FEATURE_CHUNK)
+            chunk.n = FTH_FEATURE_CHUNK;
+        for (uint32_t i = 0; i < chunk.n; i++)
+            lines[i] = first + i;
+        chunk.base = out->n;
+        FTH_TRY(run_chunk(&chunk));
+        uint32_t good = 0;
+        for (uint32_t i = 0; i < chunk.n; i++)
+            if (!bad[i])
+                lines[good++] = lines[i];
+        if (good < chunk.n) {
+            refused += chunk.n - good;
+            chunk.n = good;
+            FTH_TRY(run_chunk(&chunk));
+        }
+        out->n += good;
+    }
+    /* An empty chunk leaves the totals of the refused run behind. */
+    for (uint32_t g = 0; g < chunk.program->n_groups; g++)
+        out->groups[g].total = out->groups[g].offsets[out->n];
+    block->n_bad += refused;
+    if (refused && (block->first_bad.code == FTH_OK || chunk.bad_line < block->first_bad_line)) {
+        block->first_bad = chunk.bad_error;
+        block->first_bad_line = chunk.bad_line;
+    }
+    return FTH_OK;
+}
+
+/* Mean and squared deviations of the batch's present values, by two passes in the order of rows. */
+static void batch_statistics(const fth_feature_program *program, const struct fth_batch *batch,
+                             double *count, double *mean, double *m2) {
+    uint32_t r, running = program->n_running;
+    memset(count, 0, running * sizeof *count);
+    memset(mean, 0, running * sizeof *mean);
+    memset(m2, 0, running * sizeof *m2);
+    for (uint32_t i = 0; i < batch->n; i++)
+        for (r = 0; r < running; r++) {
+            float x = batch->dense[(size_t)i * batch->dense_ld + program->running_dense[r]];
+            if (!isnan(x)) {
+                count[r] += 1;
+                mean[r] += (double)x;
+            }
+        }
+    for (r = 0; r < running; r++)
+        mean[r] = count[r] > 0 ? mean[r] / count[r] : 0;
+    for (uint32_t i = 0; i < batch->n; i++)
+        for (r = 0; r < running; r++) {
+            float x = batch->dense[(size_t)i * batch->dense_ld + program->running_dense[r]];
+            if (!isnan(x))
+                m2[r] += ((double)x - mean[r]) * ((double)x - mean[r]);
+        }
+}
+
+/* Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances"
+ * (1979), formula 2.1: two sets of values merged. */
+static void merge_statistics(double *state, double count, double mean, double m2) {
+    if (count == 0)
+        return;
+    double total = state[0] + count, delta = mean - state[1];
+    state[1] += delta * (count / total);
+    state[2] += m2 + delta * delta * (state[0] * count / total);
+    state[0] = total;
+}
+
+fth_status fth_feature_finish(void *ctx, struct fth_batch *batch, int train, fth_error *err) {
+    fth_feature_pass *pass = ctx;
+    const fth_feature_program *program = pass->program;
+    uint32_t running = program->n_running;
+    if (running == 0)
+        return FTH_OK;
+    double *mean = pass->scratch, *deviation = mean + running, *missing = mean + 2 * running;
+    if (train) {
+        double *count = mean + 3 * running, *m2 = mean + 4 * running;
+        batch_statistics(program, batch, count, mean, m2);
+        for (uint32_t r = 0; r < running; r++)
+            merge_statistics(pass->state + 3 * r, count[r], mean[r], m2[r]);
+        if (batch->after.n_feature_state != 3 * running) {
+            fth_free(batch->after.feature_state);
+            batch->after.n_feature_state = 0;
+            batch->after.feature_state = fth_alloc(3 * (size_t)running, sizeof(double));
+            if (batch->after.feature_state == NULL)
+                return fth_fail(err, FTH_E_MEMORY, "no memory for running statistics");
+            batch->after.n_feature_state = 3 * running;
+        }
+        memcpy(batch->after.feature_state, pass->state, 3 * running * sizeof(double));
+    }
+    for (uint32_t k = 0; k < program->n_numeric; k++) {
+        int32_t r = program->numeric[k].running;
+        if (r < 0)
+            continue;
+        const double *state = pass->state + 3 * r;
+        double variance = state[0] > 0 ? state[2] / state[0] : 0;
+        mean[r] = state[1];
+        deviation[r] = variance > 0 ? sqrt(variance) : 1; /* a constant column becomes 0 */
+        missing[r] = (double)program->numeric[k].missing_value;
+    }
+    for (uint32_t i = 0; i < batch->n; i++) {
+        float *row = batch->dense + (size_t)i * batch->dense_ld;
+        for (uint32_t r = 0; r < running; r++) {
+            float *x = &row[program->running_dense[r]];
+            *x = isnan(*x) ? (float)missing[r] : (float)(((double)*x - mean[r]) / deviation[r]);
+        }
+    }
+    return FTH_OK;
+}

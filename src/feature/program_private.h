@@ -1,0 +1,155 @@
+/* The compiled form of a feature program; only feature/ includes this. */
+#ifndef FTH_FEATURE_PROGRAM_PRIVATE_H
+#define FTH_FEATURE_PROGRAM_PRIVATE_H
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "feature/program.h"
+
+/* Lines that instructions work on together: their cells and outputs stay in the first cache. */
+#define FTH_FEATURE_CHUNK 256
+#define FTH_FEATURE_LOG1P_TABLE 4096
+
+struct fth_feature_boundaries {
+    float *values; /* ascending, no duplicates */
+    uint32_t n;
+};
+
+struct fth_feature_numeric {
+    const struct fth_numeric_config *config;
+    uint32_t column;
+    int32_t dense, indicator; /* positions among the floats; -1 none */
+    int32_t running;          /* index of its running statistics; -1 none */
+    int32_t field;            /* of the bucketised copy; -1 none */
+    uint64_t salt;            /* of that field's table */
+    float clip_low, clip_high, missing_value;
+    struct fth_feature_boundaries boundaries;
+    /* learning */
+    int learned;
+    float *sample; /* region of program->sample_wanted floats; NULL before and after learning */
+    uint64_t n_sample;
+};
+
+struct fth_feature_field {
+    struct fth_field_info info;
+    uint32_t column;
+    uint64_t salt, missing;
+    uint64_t buckets; /* 0 none */
+    const char *separator;
+    size_t separator_length; /* 0: one value */
+};
+
+/* One ragged group: fields[first .. first + n) of `group_fields`. */
+struct fth_feature_group {
+    const char *name;
+    uint32_t first, n;
+    uint32_t max;
+    int keep_last;
+};
+
+enum fth_feature_op {
+    FTH_FEATURE_NUMERIC,
+    FTH_FEATURE_SINGLE,
+    FTH_FEATURE_LISTS,
+    FTH_FEATURE_LABEL,
+    FTH_FEATURE_WEIGHT,
+    FTH_FEATURE_QUERY,
+    FTH_FEATURE_ENTRIES,
+};
+
+/* index: of numeric[], fields[] or groups[]; column: label, weight, query. */
+struct fth_feature_instruction {
+    enum fth_feature_op op;
+    uint32_t index, column;
+};
+
+struct fth_feature_program {
+    const struct fth_config *config;
+    fth_arena *arena; /* every array below except samples and boundaries */
+    const char *const *columns;
+    uint32_t n_columns;
+    int entries; /* libsvm or libffm */
+
+    struct fth_feature_instruction *instructions;
+    uint32_t n_instructions;
+    struct fth_feature_numeric *numeric;
+    uint32_t n_numeric;
+    struct fth_feature_field *fields;
+    struct fth_field_info *infos; /* copies of fields[].info, the array callers see */
+    uint32_t n_fields;
+    struct fth_feature_group *groups;
+    uint32_t *group_fields;
+    uint32_t n_groups;
+    uint32_t n_running;
+    uint32_t *running_dense; /* [n_running] position among the floats */
+
+    /* libffm: field number -> field of the schema, -1 none; by_order: the list is meant to be whole */
+    int32_t *ffm_map;
+    uint32_t n_ffm_map;
+    int ffm_by_order;
+
+    struct fth_schema schema;
+    float *log1p_table; /* [FTH_FEATURE_LOG1P_TABLE] */
+
+    int n_learned;          /* numeric columns with learned boundaries */
+    int learning_done;
+    uint64_t sample_lines, sample_wanted;
+};
+
+struct fth_feature_pass {
+    const fth_feature_program *program;
+    double *state;   /* [3 * n_running] */
+    double *scratch; /* [5 * n_running] of one finish */
+};
+
+/* The lines an instruction works on: out row = base + i holds line lines[i]. */
+struct fth_feature_chunk {
+    const fth_feature_program *program;
+    struct fth_block *block;
+    struct fth_batch *out;
+    const uint32_t *lines;
+    uint32_t n, base;
+    uint8_t *bad; /* [n] set for refused lines */
+    uint64_t bad_line; /* first refused line of the block and why; 0 none */
+    fth_error bad_error;
+    fth_error *err;
+};
+
+static inline uint64_t fth_feature_number_key(uint64_t salt, uint64_t number) {
+    return fth_hash_mix(salt ^ fth_hash_mix(number));
+}
+static inline uint64_t fth_feature_missing_key(uint64_t salt) {
+    return fth_hash_mix(salt ^ 0x9d1c5f0b6a3e8247ull);
+}
+
+static inline const struct fth_cell *fth_feature_cell(const struct fth_block *block, uint32_t line,
+                                                      uint32_t column) {
+    return &block->cells[(size_t)line * block->n_columns + column];
+}
+
+/* The empty cell and the texts of features.missing. */
+int fth_feature_is_missing(const fth_feature_program *program, const char *bytes, size_t length);
+
+/* Marks row i of the chunk as refused; the first one's reason is kept. `cell` may be NULL. */
+void fth_feature_refuse(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+                        const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* The key of one categorical text. */
+uint64_t fth_feature_text_key(const fth_feature_program *program,
+                              const struct fth_feature_field *field, const char *bytes,
+                              size_t length);
+
+/* lists.c */
+fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
+                                 const struct fth_feature_group *group);
+fth_status fth_feature_run_entries(struct fth_feature_chunk *chunk);
+
+/* state.c: gives the learning sample back. */
+void fth_feature_drop_samples(fth_feature_program *program);
+
+/* pass.c */
+fth_status fth_feature_examples(void *ctx, struct fth_block *block, struct fth_batch *out,
+                                fth_error *err);
+fth_status fth_feature_finish(void *ctx, struct fth_batch *batch, int train, fth_error *err);
+
+#endif

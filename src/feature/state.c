@@ -1,0 +1,263 @@
+/* What a feature program learns from data: quantile boundaries (before training, from a sample), and its
+ * checkpointed form together with the running statistics. One thread. */
+#include "feature/program_private.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "feature/number.h"
+
+uint64_t fth_feature_learn_wanted(const fth_feature_program *program) {
+    if (program->n_learned == 0 || program->learning_done)
+        return 0;
+    return program->sample_wanted - program->sample_lines;
+}
+
+fth_status fth_feature_learn_block(fth_feature_program *program, const struct fth_block *block,
+                                   fth_error *err) {
+    uint64_t wanted = fth_feature_learn_wanted(program);
+    uint32_t lines = block->n_lines < wanted ? block->n_lines : (uint32_t)wanted;
+    if (lines == 0)
+        return FTH_OK;
+    if (block->n_columns != program->n_columns)
+        return fth_fail(err, FTH_E_DATA, "%s:%llu: %u columns where the features were set up for %u",
+                        block->file, (unsigned long long)block->first_line, block->n_columns,
+                        program->n_columns);
+    for (uint32_t k = 0; k < program->n_numeric; k++) {
+        struct fth_feature_numeric *numeric = &program->numeric[k];
+        if (!numeric->learned)
+            continue;
+        if (numeric->sample == NULL) /* pages of it are touched as the sample fills */
+            numeric->sample = fth_region_alloc(program->sample_wanted * sizeof(float));
+        if (numeric->sample == NULL)
+            return fth_fail(err, FTH_E_MEMORY,
+                            "no memory for a sample of %llu lines: lower features.learn_lines",
+                            (unsigned long long)program->sample_wanted);
+        for (uint32_t i = 0; i < lines; i++) {
+            const struct fth_cell *cell = fth_feature_cell(block, i, numeric->column);
+            const char *bytes = block->text + cell->offset;
+            float x;
+            if (!fth_feature_is_missing(program, bytes, cell->length) &&
+                fth_number_parse(bytes, cell->length, &x) == FTH_NUMBER_OK)
+                numeric->sample[numeric->n_sample++] = x;
+        }
+    }
+    program->sample_lines += lines;
+    return FTH_OK;
+}
+
+static int compare_floats(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static void drop_sample(const fth_feature_program *program, struct fth_feature_numeric *numeric) {
+    if (numeric->sample)
+        fth_region_free(numeric->sample, program->sample_wanted * sizeof(float));
+    numeric->sample = NULL;
+    numeric->n_sample = 0;
+}
+
+void fth_feature_drop_samples(fth_feature_program *program) {
+    for (uint32_t k = 0; k < program->n_numeric; k++)
+        drop_sample(program, &program->numeric[k]);
+}
+
+fth_status fth_feature_learn_finish(fth_feature_program *program, fth_error *err) {
+    for (uint32_t k = 0; k < program->n_numeric && !program->learning_done; k++) {
+        struct fth_feature_numeric *numeric = &program->numeric[k];
+        if (!numeric->learned)
+            continue;
+        uint64_t buckets = (uint64_t)numeric->config->quantiles;
+        float *values = fth_alloc(buckets, sizeof(float));
+        uint32_t n = 0;
+        if (values == NULL)
+            return fth_fail(err, FTH_E_MEMORY, "no memory for %llu quantiles",
+                            (unsigned long long)buckets);
+        if (numeric->n_sample > 0)
+            qsort(numeric->sample, numeric->n_sample, sizeof(float), compare_floats);
+        for (uint64_t q = 1; q < buckets && numeric->n_sample > 0; q++) {
+            float x = numeric->sample[q * numeric->n_sample / buckets];
+            if (n == 0 || x > values[n - 1])
+                values[n++] = x;
+        }
+        fth_free(numeric->boundaries.values);
+        numeric->boundaries = (struct fth_feature_boundaries){.values = values, .n = n};
+        drop_sample(program, numeric);
+    }
+    program->learning_done = 1;
+    return FTH_OK;
+}
+
+/* ---- passes ---- */
+
+fth_status fth_feature_pass_create(const fth_feature_program *program, const double *state, size_t n,
+                                   fth_feature_pass **out, fth_error *err) {
+    if (program->n_learned > 0 && !program->learning_done)
+        return fth_fail(err, FTH_E_ARGUMENT, "quantile boundaries have not been learned yet");
+    fth_feature_pass *pass = fth_alloc(1, sizeof *pass);
+    if (pass == NULL)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a feature pass");
+    pass->program = program;
+    pass->state = fth_alloc(3 * (size_t)program->n_running + 1, sizeof(double));
+    pass->scratch = fth_alloc(5 * (size_t)program->n_running + 1, sizeof(double));
+    fth_status status = FTH_OK;
+    if (pass->state == NULL || pass->scratch == NULL)
+        status = fth_fail(err, FTH_E_MEMORY, "no memory for a feature pass");
+    else if (state != NULL)
+        status = fth_feature_pass_set_state(pass, state, n, err);
+    if (status != FTH_OK) {
+        fth_feature_pass_destroy(pass);
+        return status;
+    }
+    *out = pass;
+    return FTH_OK;
+}
+
+void fth_feature_pass_destroy(fth_feature_pass *pass) {
+    if (pass == NULL)
+        return;
+    fth_free(pass->state);
+    fth_free(pass->scratch);
+    fth_free(pass);
+}
+
+struct fth_transform fth_feature_pass_transform(fth_feature_pass *pass) {
+    return (struct fth_transform){.ctx = pass,
+                                  .schema = &pass->program->schema,
+                                  .examples = fth_feature_examples,
+                                  .finish = fth_feature_finish};
+}
+
+size_t fth_feature_state_size(const fth_feature_program *program) {
+    return 3 * (size_t)program->n_running;
+}
+
+fth_status fth_feature_pass_set_state(fth_feature_pass *pass, const double *state, size_t n,
+                                      fth_error *err) {
+    if (n != fth_feature_state_size(pass->program))
+        return fth_fail(err, FTH_E_ARGUMENT, "running statistics of %zu numbers where %zu are needed", n,
+                        fth_feature_state_size(pass->program));
+    if (n > 0)
+        memcpy(pass->state, state, n * sizeof(double));
+    return FTH_OK;
+}
+
+/* ---- checkpoints ---- */
+
+fth_status fth_feature_state_save(const fth_feature_program *program, const double *state, size_t n,
+                                  json_t **out, fth_error *err) {
+    if (state != NULL && n != fth_feature_state_size(program))
+        return fth_fail(err, FTH_E_ARGUMENT, "running statistics of %zu numbers where %zu are needed", n,
+                        fth_feature_state_size(program));
+    json_t *boundaries = json_object(), *running = json_object();
+    json_t *root = json_pack("{s:o, s:o}", "boundaries", boundaries, "running", running);
+    int failed = root == NULL;
+    for (uint32_t k = 0; k < program->n_numeric && !failed; k++) {
+        const struct fth_feature_numeric *numeric = &program->numeric[k];
+        const char *column = program->columns[numeric->column];
+        if (numeric->learned) {
+            json_t *list = json_array();
+            for (uint32_t i = 0; i < numeric->boundaries.n; i++)
+                failed |= json_array_append_new(list, json_real((double)numeric->boundaries.values[i]));
+            failed |= json_object_set_new(boundaries, column, list);
+        }
+        if (numeric->running >= 0) {
+            double s[3] = {0, 0, 0};
+            if (state != NULL)
+                memcpy(s, state + 3 * numeric->running, sizeof s);
+            failed |= json_object_set_new(running, column,
+                                          json_pack("[f, f, f]", s[0], s[1], s[2]));
+        }
+    }
+    if (failed) {
+        json_decref(root);
+        return fth_fail(err, FTH_E_MEMORY, "no memory for the feature state");
+    }
+    *out = root;
+    return FTH_OK;
+}
+
+/* Reads [boundaries] of one column into new memory. */
+static fth_status load_boundaries(const json_t *list, const char *column,
+                                  struct fth_feature_boundaries *out, fth_error *err) {
+    size_t n = json_array_size(list);
+    if (!json_is_array(list) || n > UINT32_MAX)
+        return fth_fail(err, FTH_E_CHECKPOINT, "feature state: no boundaries for column '%s'", column);
+    out->values = fth_alloc(n + 1, sizeof(float));
+    if (out->values == NULL)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for boundaries");
+    for (size_t i = 0; i < n; i++) {
+        const json_t *item = json_array_get(list, i);
+        float x = (float)json_number_value(item);
+        if (!json_is_number(item) || !isfinite(x) || (i > 0 && !(x > out->values[i - 1])))
+            return fth_fail(err, FTH_E_CHECKPOINT,
+                            "feature state: boundaries of column '%s' are not ascending numbers",
+                            column);
+        out->values[i] = x;
+    }
+    out->n = (uint32_t)n;
+    return FTH_OK;
+}
+
+static fth_status load_running(const json_t *list, const char *column, double state[3],
+                               fth_error *err) {
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *item = json_array_get(list, i);
+        state[i] = json_number_value(item);
+        if (json_array_size(list) != 3 || !json_is_number(item) || !isfinite(state[i]) ||
+            (i != 1 && state[i] < 0))
+            return fth_fail(err, FTH_E_CHECKPOINT,
+                            "feature state: running statistics of column '%s' must be [count, mean, "
+                            "squared deviations]",
+                            column);
+    }
+    return FTH_OK;
+}
+
+fth_status fth_feature_state_load(fth_feature_program *program, const json_t *json, double *state,
+                                  size_t n, fth_error *err) {
+    const json_t *boundaries = json_object_get(json, "boundaries");
+    const json_t *running = json_object_get(json, "running");
+    fth_status status = FTH_OK;
+    if (n != fth_feature_state_size(program))
+        return fth_fail(err, FTH_E_ARGUMENT, "running statistics of %zu numbers where %zu are needed", n,
+                        fth_feature_state_size(program));
+    if (json_object_size(boundaries) != (size_t)program->n_learned ||
+        json_object_size(running) != program->n_running)
+        return fth_fail(err, FTH_E_CHECKPOINT,
+                        "feature state: %zu columns with learned boundaries and %zu with running "
+                        "statistics, the configuration has %d and %u",
+                        json_object_size(boundaries), json_object_size(running), program->n_learned,
+                        program->n_running);
+    struct fth_feature_boundaries *loaded = fth_alloc(program->n_numeric + 1, sizeof *loaded);
+    double *values = fth_alloc(n + 1, sizeof *values);
+    if (loaded == NULL || values == NULL)
+        status = fth_fail(err, FTH_E_MEMORY, "no memory for the feature state");
+    for (uint32_t k = 0; k < program->n_numeric && status == FTH_OK; k++) {
+        const struct fth_feature_numeric *numeric = &program->numeric[k];
+        const char *column = program->columns[numeric->column];
+        if (numeric->learned)
+            status = load_boundaries(json_object_get(boundaries, column), column, &loaded[k], err);
+        if (status == FTH_OK && numeric->running >= 0)
+            status = load_running(json_object_get(running, column), column,
+                                  values + 3 * numeric->running, err);
+    }
+    for (uint32_t k = 0; loaded && k < program->n_numeric; k++) {
+        struct fth_feature_numeric *numeric = &program->numeric[k];
+        if (numeric->learned && status == FTH_OK) {
+            struct fth_feature_boundaries old = numeric->boundaries;
+            numeric->boundaries = loaded[k];
+            loaded[k] = old;
+        }
+        fth_free(loaded[k].values);
+    }
+    if (status == FTH_OK) {
+        memcpy(state, values, n * sizeof *values);
+        program->learning_done = 1;
+    }
+    fth_free(loaded);
+    fth_free(values);
+    return status;
+}
