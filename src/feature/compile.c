@@ -75,12 +75,14 @@ static fth_status add_field(fth_feature_program *p, const char *key, const char 
         return no_memory(err);
     if (dim <= 0)
         dim = p->config->embedding.dim;
+    if (dim <= 0 || dim > 1 << 16)
+        return fth_fail(err, FTH_E_CONFIG, "%s.dim: %lld: must be 1 to 65536", key, (long long)dim);
     for (uint32_t i = 0; i < p->n_fields; i++) {
         const struct fth_field_info *other = &p->fields[i].info;
         if (strcmp(other->name, name) == 0)
             return fth_fail(err, FTH_E_CONFIG, "%s: there are two categorical features named '%s'",
                             key, name);
-        if (strcmp(other->table, table) == 0 && (other->dim != dim || other->min_count != min_count))
+        if (strcmp(other->table, table) == 0 && ((int64_t)other->dim != dim || (int64_t)other->min_count != min_count))
             return fth_fail(err, FTH_E_CONFIG,
                             "%s: '%s' and '%s' share table '%s' and must agree on dim (%lld, %lld) and "
                             "min_count (%lld, %lld)",
@@ -88,9 +90,9 @@ static fth_status add_field(fth_feature_program *p, const char *key, const char 
                             (long long)min_count, (long long)other->min_count);
     }
     struct fth_feature_field *field = &p->fields[p->n_fields++];
-    field->info = (struct fth_field_info){.name = name, .table = table, .column = "", .dim = dim,
-                                          .min_count = min_count, .ffm_field = -1,
-                                          .group = FTH_NO_GROUP};
+    field->info = (struct fth_field_info){.name = name, .table = table, .column = "",
+                                          .dim = (uint32_t)dim, .min_count = (uint64_t)min_count,
+                                          .ffm_field = -1, .group = FTH_NO_GROUP};
     field->salt = fth_hash_bytes(table, strlen(table), 0);
     field->missing = fth_feature_missing_key(field->salt);
     *out = field;

@@ -43,8 +43,8 @@ static void write_tokens(const fth_feature_program *program, const struct fth_fe
     }
 }
 
-/* Room for `more` positions behind `used` in every field of the group; doubling, so that after the first
- * batches nothing is allocated. */
+/* Room for `more` positions behind `used` in every field of the group; it grows by half, so that after
+ * the first batches nothing is allocated. */
 static fth_status reserve(struct fth_feature_chunk *chunk, uint32_t group, uint32_t used,
                           uint32_t more) {
     const struct fth_feature_group *g = &chunk->program->groups[group];
@@ -56,10 +56,7 @@ static fth_status reserve(struct fth_feature_chunk *chunk, uint32_t group, uint3
         return fth_fail(chunk->err, FTH_E_LIMIT,
                         "%s: more than 2^32 list positions in one block: lower data.block_bytes",
                         chunk->block->file);
-    uint64_t room = need + need / 2 + 1024;
-    if (room > UINT32_MAX)
-        room = UINT32_MAX;
-    return fth_batch_reserve_positions(chunk->out, group, (uint32_t)room, chunk->err);
+    return fth_batch_reserve_positions(chunk->out, group, (uint32_t)need, chunk->err);
 }
 
 fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,

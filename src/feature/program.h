@@ -32,8 +32,8 @@ struct fth_field_info {
     const char *name;
     const char *table;   /* fields with one table share rows; their dim and min_count agree */
     const char *column;  /* where it comes from; "" libsvm and libffm */
-    int64_t dim;         /* never 0: embedding.dim is filled in */
-    int64_t min_count;
+    uint32_t dim;        /* never 0: embedding.dim is filled in */
+    uint64_t min_count;
     int64_t ffm_field;   /* libffm: the file's field number; else -1 */
     int32_t group;       /* as in the schema */
     int pooling;         /* as configured (enum fth_pooling) */
