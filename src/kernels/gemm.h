@@ -3,7 +3,10 @@
  *
  * Threads: create from one thread; a created fth_gemm is read-only and may run on any number of threads
  * at once, each with its own scratch. fth_gemm_thread_init must be called once by every thread
- * that runs one (it tells the providers' own thread pools to stay out). */
+ * that runs one (it tells the providers' own thread pools to stay out).
+ *
+ * FATHOM_MAX_ISA limits oneDNN and libxsmm, too; OpenBLAS chooses its kernels while it is loaded and
+ * is limited by its own variable OPENBLAS_CORETYPE (Haswell, Zen, SkylakeX, ...) only. */
 #ifndef FTH_KERNELS_GEMM_H
 #define FTH_KERNELS_GEMM_H
 
@@ -12,6 +15,7 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/text.h"
 
 /* All row-major. NN: C[m,n] = A[m,k] B[k,n]      (forward X W; data gradient dY W^T by W's transposed copy)
  *                NT: C[m,n] = A[m,k] B[n,k]^T
@@ -38,34 +42,52 @@ struct fth_gemm_shape {
     fth_precision precision; /* BF16: A and B rounded to bf16 (nearest even), products summed in fp32 */
 };
 
-/* A tuning file's content: which provider for which shape (docs/tuning.md). NULL means the built-in
- * table. */
-typedef struct fth_tuning fth_tuning;
-fth_status fth_tuning_load(const char *path, fth_tuning **out, fth_error *err);
-void fth_tuning_destroy(fth_tuning *tuning); /* NULL-safe */
-/* Hash of the choices, recorded in checkpoints: 0 for the built-in table. */
-uint64_t fth_tuning_digest(const fth_tuning *tuning);
-/* Times every provider on the given shapes and writes the file (atomically). */
-fth_status fth_tuning_measure(const struct fth_gemm_shape *shapes, size_t n, const char *path,
-                              fth_error *err);
-
 typedef struct fth_gemm fth_gemm;
 
-/* Refuses (FTH_E_UNSUPPORTED, with the reason) BF16 where the CPU has neither AMX nor AVX512-BF16.
+/* A tuning file's content: which provider for which shape (docs/tuning.md). NULL means the built-in
+ * table. Read-only after load. */
+typedef struct fth_tuning fth_tuning;
+/* Refuses (FTH_E_DATA, with file, line or entry) what is damaged or no tuning file. A file of another
+ * instruction set loads with a logged warning; entries whose provider cannot run here are left out. */
+fth_status fth_tuning_load(const char *path, fth_tuning **out, fth_error *err);
+void fth_tuning_destroy(fth_tuning *tuning); /* NULL-safe */
+size_t fth_tuning_entries(const fth_tuning *tuning); /* entries in use; 0 for NULL */
+/* Hash of the choices, recorded in checkpoints: 0 for the built-in table. */
+uint64_t fth_tuning_digest(const fth_tuning *tuning);
+/* Times every provider on the given fp32 shapes (about 0.1 s each; BF16 ones have one provider and are
+ * left out) and appends the file's text to *text. The caller writes it. */
+fth_status fth_tuning_measure(const struct fth_gemm_shape *shapes, size_t n, struct fth_text *text,
+                              fth_error *err);
+
+/* Refuses with FTH_E_ARGUMENT: a dimension of 0, n == 1 (a product of width 1 is no GEMM), a leading
+ * dimension below its row's columns. Refuses with FTH_E_UNSUPPORTED and the reason: BF16 where the CPU
+ * has no AVX512-BF16 or the provider no bf16, XSMM for NT (libxsmm cannot transpose its first operand).
  * Owned: fth_gemm_destroy. */
 fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider provider,
                            const fth_tuning *tuning, fth_gemm **out, fth_error *err);
 void fth_gemm_destroy(fth_gemm *gemm); /* NULL-safe */
 fth_gemm_provider fth_gemm_chosen(const fth_gemm *gemm);
-const char *fth_gemm_provider_name(fth_gemm_provider provider);
+const char *fth_gemm_provider_name(fth_gemm_provider provider); /* "onednn", ...; "auto" */
+/* "3.1 (what it runs on)": for `fathom info`. */
+void fth_gemm_provider_version(fth_gemm_provider provider, char out[96]);
 
-/* Bytes of scratch that a run over at most `rows` examples needs (0 for fp32), 64-byte aligned. */
+/* True when the provider may call malloc inside a run of this shape on this CPU (fth_gemm_run). */
+int fth_gemm_allocates(fth_gemm_provider provider, const struct fth_gemm_shape *shape);
+
+/* Bytes of scratch that a run over at most `rows` examples needs (0 for fp32); give it 64-byte aligned. */
 size_t fth_gemm_scratch(const fth_gemm *gemm, uint32_t rows);
 
 void fth_gemm_thread_init(void);
 
 /* Runs the product; rows = number of examples (0 is allowed: TN without accumulate then writes zeros).
- * No allocation and no system call. */
+ * Columns n .. ldc of C are never written. Any alignment works; for pointers at multiples of 64 bytes
+ * the result is a function of the operands, the shape and rows alone: not of the thread, not of where
+ * the buffers lie.
+ *
+ * Allocation and system calls: none with the providers that the built-in table chooses, and none that
+ * fth_tuning_measure chooses. Where fth_gemm_allocates says so (oneDNN nearly everywhere, OpenBLAS in its
+ * AVX-512 small NN kernels; seen by counting malloc) the provider takes one block from malloc a call.
+ * OpenBLAS maps one working buffer per thread that is inside it at the same time, on first need. */
 void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                   void *scratch);
 

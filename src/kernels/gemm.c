@@ -1,0 +1,146 @@
+/* Matrix products: checks a shape, chooses a provider, hands every run to it.
+ *
+ * On a batch's way: a tile's forward and data-gradient products and the blocks of the weight gradients
+ * come through fth_gemm_run. Threads: see gemm.h. Invariant: the provider is fixed at creation, so the
+ * bits of a product never depend on when or where it runs. */
+#include "kernels/gemm.h"
+
+#include <limits.h>
+#include <omp.h>
+#include <pthread.h>
+
+#include <cblas.h>
+
+#include "base/memory.h"
+#include "kernels/gemm_private.h"
+
+struct fth_gemm {
+    struct fth_gemm_shape shape;
+    fth_gemm_provider provider;
+    const struct fth_gemm_backend *backend;
+    void *state;
+};
+
+const struct fth_gemm_backend *fth_gemm_backend_get(fth_gemm_provider provider) {
+    static const struct fth_gemm_backend *const backends[FTH_GEMM_PROVIDERS] = {
+        [FTH_GEMM_REFERENCE] = &fth_gemm_backend_reference,
+        [FTH_GEMM_ONEDNN] = &fth_gemm_backend_onednn,
+        [FTH_GEMM_OPENBLAS] = &fth_gemm_backend_openblas,
+        [FTH_GEMM_XSMM] = &fth_gemm_backend_xsmm,
+    };
+    return provider >= 0 && provider < FTH_GEMM_PROVIDERS ? backends[provider] : NULL;
+}
+
+const char *fth_gemm_provider_name(fth_gemm_provider provider) {
+    const struct fth_gemm_backend *backend = fth_gemm_backend_get(provider);
+    return backend ? backend->name : "auto";
+}
+
+void fth_gemm_provider_version(fth_gemm_provider provider, char out[96]) {
+    const struct fth_gemm_backend *backend = fth_gemm_backend_get(provider);
+    out[0] = 0;
+    if (backend)
+        backend->version(out);
+}
+
+int fth_gemm_allocates(fth_gemm_provider provider, const struct fth_gemm_shape *shape) {
+    const struct fth_gemm_backend *backend = fth_gemm_backend_get(provider);
+    return backend && backend->allocates(shape);
+}
+
+const char *fth_gemm_form_name(fth_gemm_form form) {
+    static const char *const names[FTH_GEMM_FORMS] = {"nn", "nt", "tn"};
+    return names[form];
+}
+
+static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
+    if ((unsigned)s->form >= FTH_GEMM_FORMS)
+        return fth_fail(err, FTH_E_ARGUMENT, "matrix product: unknown form %d", (int)s->form);
+    if (s->precision != FTH_FP32 && s->precision != FTH_BF16)
+        return fth_fail(err, FTH_E_ARGUMENT, "matrix product: unknown precision %d",
+                        (int)s->precision);
+    const char *form = fth_gemm_form_name(s->form);
+    if (s->m == 0 || s->n == 0 || s->k == 0)
+        return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s of m %u, n %u, k %u: all must be at "
+                        "least 1", form, s->m, s->n, s->k);
+    if (s->n == 1)
+        return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s of m %u, k %u: width n = 1 is no matrix "
+                        "product; use the matrix-vector kernels", form, s->m, s->k);
+    uint32_t columns_a = s->form == FTH_GEMM_TN ? s->m : s->k;
+    uint32_t columns_b = s->form == FTH_GEMM_NT ? s->k : s->n;
+    if (s->lda < columns_a || s->ldb < columns_b || s->ldc < s->n)
+        return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s of m %u, n %u, k %u: leading dimensions "
+                        "%u, %u, %u must be at least %u, %u, %u", form, s->m, s->n, s->k, s->lda,
+                        s->ldb, s->ldc, columns_a, columns_b, s->n);
+    /* The providers count in int. */
+    if (s->m > INT_MAX || s->lda > INT_MAX || s->ldb > INT_MAX || s->ldc > INT_MAX)
+        return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s: dimensions must be below 2^31", form);
+    return FTH_OK;
+}
+
+fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider provider,
+                           const fth_tuning *tuning, fth_gemm **out, fth_error *err) {
+    FTH_TRY(check_shape(shape, err));
+    if (shape->precision == FTH_BF16 && !fth_cpu_get()->avx512_bf16)
+        return fth_fail(err, FTH_E_UNSUPPORTED, "precision bf16 needs a CPU with AVX512-BF16, which %s "
+                        "(instruction set in use: %s) does not offer; use fp32", fth_cpu_get()->name,
+                        fth_isa_name(fth_cpu_get()->isa));
+    if (provider == FTH_GEMM_AUTO)
+        provider = fth_tuning_choose(tuning, shape);
+    if (provider == FTH_GEMM_AUTO)
+        provider = fth_gemm_table_choose(shape, fth_cpu_get()->isa);
+    const struct fth_gemm_backend *backend = fth_gemm_backend_get(provider);
+    if (!backend)
+        return fth_fail(err, FTH_E_ARGUMENT, "matrix product: unknown provider %d", (int)provider);
+    const char *refusal = backend->refusal(shape->form, shape->precision);
+    if (refusal)
+        return fth_fail(err, FTH_E_UNSUPPORTED, "matrix product %s by %s: %s",
+                        fth_gemm_form_name(shape->form), backend->name, refusal);
+    fth_gemm *gemm = fth_alloc(1, sizeof *gemm);
+    if (!gemm)
+        return fth_fail(err, FTH_E_MEMORY, "matrix product: out of memory");
+    *gemm = (fth_gemm){*shape, provider, backend, NULL};
+    fth_status status = backend->create ? backend->create(shape, &gemm->state, err) : FTH_OK;
+    if (status != FTH_OK) {
+        fth_free(gemm);
+        return status;
+    }
+    *out = gemm;
+    return FTH_OK;
+}
+
+void fth_gemm_destroy(fth_gemm *gemm) {
+    if (!gemm)
+        return;
+    if (gemm->backend->destroy)
+        gemm->backend->destroy(gemm->state);
+    fth_free(gemm);
+}
+
+fth_gemm_provider fth_gemm_chosen(const fth_gemm *gemm) { return gemm->provider; }
+
+size_t fth_gemm_scratch(const fth_gemm *gemm, uint32_t rows) {
+    if (rows == 0 || !gemm->backend->scratch)
+        return 0;
+    return gemm->backend->scratch(&gemm->shape, gemm->state);
+}
+
+static pthread_once_t openblas_once = PTHREAD_ONCE_INIT;
+static void openblas_single(void) { openblas_set_num_threads(1); }
+
+void fth_gemm_thread_init(void) {
+    /* OpenBLAS keeps one number for the process, OpenMP (oneDNN) one for each thread. */
+    pthread_once(&openblas_once, openblas_single);
+    omp_set_num_threads(1);
+}
+
+void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
+                  void *scratch) {
+    const struct fth_gemm_shape *s = &gemm->shape;
+    if (rows > 0) {
+        gemm->backend->run(s, gemm->state, rows, a, b, c, scratch);
+    } else if (s->form == FTH_GEMM_TN && !s->accumulate) {
+        for (uint32_t i = 0; i < s->m; i++)
+            memset(c + (size_t)i * s->ldc, 0, s->n * sizeof *c);
+    }
+}

@@ -1,0 +1,81 @@
+/* What the providers of kernels/gemm share: one table of functions each. Only src/kernels/gemm*.c
+ * include this.
+ *
+ * Threads: `create` and `destroy` from one thread; `run` from any, the state being read-only by then. */
+#ifndef FTH_KERNELS_GEMM_PRIVATE_H
+#define FTH_KERNELS_GEMM_PRIVATE_H
+
+#include <string.h>
+
+#include "kernels/gemm.h"
+
+struct fth_gemm_backend {
+    const char *name;
+    void (*version)(char out[96]);
+    /* NULL when it can do this form and precision on this CPU, else the reason. */
+    const char *(*refusal)(fth_gemm_form form, fth_precision precision);
+    int (*allocates)(const struct fth_gemm_shape *shape);
+    /* *state is what run gets (NULL is fine); owned: destroy. Any of create, destroy and scratch may be
+     * NULL: nothing to make, nothing to free, no scratch. */
+    fth_status (*create)(const struct fth_gemm_shape *shape, void **state, fth_error *err);
+    void (*destroy)(void *state);
+    size_t (*scratch)(const struct fth_gemm_shape *shape, const void *state);
+    /* rows > 0 */
+    void (*run)(const struct fth_gemm_shape *shape, const void *state, uint32_t rows, const float *a,
+                const float *b, float *c, void *scratch);
+};
+
+extern const struct fth_gemm_backend fth_gemm_backend_reference;
+extern const struct fth_gemm_backend fth_gemm_backend_onednn;
+extern const struct fth_gemm_backend fth_gemm_backend_openblas;
+extern const struct fth_gemm_backend fth_gemm_backend_xsmm;
+
+const struct fth_gemm_backend *fth_gemm_backend_get(fth_gemm_provider provider);
+
+/* The built-in table's choice for this CPU's instruction set. */
+fth_gemm_provider fth_gemm_table_choose(const struct fth_gemm_shape *shape, fth_isa isa);
+
+/* The tuning's choice, or FTH_GEMM_AUTO when it has none for this shape (or is NULL). */
+fth_gemm_provider fth_tuning_choose(const fth_tuning *tuning, const struct fth_gemm_shape *shape);
+
+const char *fth_gemm_form_name(fth_gemm_form form); /* "nn", "nt", "tn" */
+
+/* The bf16 product of libxsmm (gemm_bf16.c), reached through the xsmm provider. */
+fth_status fth_gemm_bf16_create(const struct fth_gemm_shape *shape, void **state, fth_error *err);
+size_t fth_gemm_bf16_scratch(const struct fth_gemm_shape *shape);
+void fth_gemm_bf16_run(const struct fth_gemm_shape *shape, const void *state, uint32_t rows,
+                       const float *a, const float *b, float *c, void *scratch);
+
+/* Round to nearest even; a NaN stays a NaN. */
+static inline uint16_t fth_bf16_from_float(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    uint32_t quiet = bits >> 16 | 0x40u;
+    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+}
+
+static inline float fth_bf16_to_float(uint16_t x) {
+    uint32_t bits = (uint32_t)x << 16;
+    float out;
+    memcpy(&out, &bits, sizeof out);
+    return out;
+}
+
+/* Packs of bf16 for fth_gemm_bf16_run (gemm_bf16_pack_avx512.c). All write whole rows of `ld`
+ * elements' used part and fill what is beyond the source with zeros up to the stated size.
+ *
+ * plain:     out[i][p] = x[i][p]             i < rows, p < k; zeros for k <= p < k_padded
+ * transposed: out[i][p] = x[p][i]            i < rows, p < k; zeros as above
+ * pairs:     out[p / 2][j][p % 2] = x[p][j]  p < k, j < n; zeros for k <= p < k_padded
+ * pairs_transposed: out[p / 2][j][p % 2] = x[j][p] */
+void fth_bf16_pack_plain(uint32_t rows, uint32_t k, uint32_t k_padded, const float *x, size_t ldx,
+                         uint16_t *out, size_t ldo);
+void fth_bf16_pack_transposed(uint32_t rows, uint32_t k, uint32_t k_padded, const float *x, size_t ldx,
+                              uint16_t *out, size_t ldo);
+void fth_bf16_pack_pairs(uint32_t k, uint32_t k_padded, uint32_t n, const float *x, size_t ldx,
+                         uint16_t *out);
+void fth_bf16_pack_pairs_transposed(uint32_t k, uint32_t k_padded, uint32_t n, const float *x,
+                                    size_t ldx, uint16_t *out);
+
+#endif

@@ -1,0 +1,42 @@
+/* The reference provider: plain loops with sums in double, what every other provider is tested
+ * against. Never chosen by the built-in table. Threads: pure functions. */
+#include <stdio.h>
+
+#include "kernels/gemm_private.h"
+
+static void version(char out[96]) { snprintf(out, 96, "plain loops, sums in double"); }
+
+static const char *refusal(fth_gemm_form form, fth_precision precision) { return NULL; }
+
+static int allocates(const struct fth_gemm_shape *shape) { return 0; }
+
+static float operand(const struct fth_gemm_shape *s, float x) {
+    return s->precision == FTH_BF16 ? fth_bf16_to_float(fth_bf16_from_float(x)) : x;
+}
+
+static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
+                const float *b, float *c, void *scratch) {
+    uint32_t m = s->form == FTH_GEMM_TN ? s->m : rows;
+    uint32_t k = s->form == FTH_GEMM_TN ? rows : s->k;
+    /* The distance between neighbours along k and along m (A) or n (B). */
+    size_t a_k = s->form == FTH_GEMM_TN ? s->lda : 1, a_m = s->form == FTH_GEMM_TN ? 1 : s->lda;
+    size_t b_k = s->form == FTH_GEMM_NT ? 1 : s->ldb, b_n = s->form == FTH_GEMM_NT ? s->ldb : 1;
+    for (uint32_t i = 0; i < m; i++) {
+        for (uint32_t j = 0; j < s->n; j++) {
+            float *out = &c[(size_t)i * s->ldc + j];
+            double sum = s->accumulate ? (double)*out : 0.0;
+            for (uint32_t p = 0; p < k; p++)
+                sum += (double)operand(s, a[i * a_m + p * a_k]) *
+                       (double)operand(s, b[j * b_n + p * b_k]);
+            *out = (float)sum;
+        }
+    }
+}
+
+const struct fth_gemm_backend fth_gemm_backend_reference = {
+    .name = "reference",
+    .version = version,
+    .refusal = refusal,
+    .allocates = allocates,
+    .run = run,
+};

@@ -1,0 +1,196 @@
+/* libxsmm: kernels generated when the product is created, for fixed pieces of it; a run only calls them.
+ *
+ * libxsmm counts in columns first, so our row-major C[m,n] is its C^T: its A is our B, its N our rows.
+ *
+ *   NN    C is cut into tiles of columns, K into pieces, so that a piece of B (depth x columns) stays in
+ *         L1 while the examples go past it in chunks:
+ *             for tile of n:  for piece of k:  for chunk of examples:  C[chunk, tile] += A B
+ *   TN    the examples are the sum: chunks of them, largest first, each added to all of C:
+ *             for chunk of examples:  for tile of n:  C[:, tile] += A[chunk, :]^T B[chunk, tile]
+ *
+ * Any number of examples is a sum of chunk sizes (main, 64, 16, 4, 1). Every element of C is summed in
+ * increasing k. Threads: kernels are code, the state is read-only.
+ *
+ * The sizes are measured on Zen 4 (AVX-512, and limited to AVX2) over the shapes of gemm_table.c: AVX2
+ * reaches 111-115 of 118 GFLOP/s with NN tiles of 64 x 64 (whole products: 71-112). */
+#include <libxsmm.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "kernels/gemm_private.h"
+
+#define MAX_SIZES 5
+
+/* A dimension cut into `count` pieces of `size`, the last one of `last`. */
+struct cut {
+    uint32_t size, count, last;
+};
+
+struct state {
+    struct cut tile, depth;
+    uint32_t sizes[MAX_SIZES], size_count;
+    /* [chunk size][last tile][last depth][C is added to] */
+    libxsmm_smmfunction kernel[MAX_SIZES][2][2][2];
+};
+
+static pthread_once_t init_once = PTHREAD_ONCE_INIT;
+
+static void init(void) {
+    libxsmm_init();
+    if (fth_cpu_get()->isa == FTH_ISA_AVX2)
+        libxsmm_set_target_archid(LIBXSMM_X86_AVX2);
+    else if (fth_cpu_get()->isa == FTH_ISA_SCALAR)
+        libxsmm_set_target_archid(LIBXSMM_X86_SSE3);
+}
+
+static void version(char out[96]) {
+    pthread_once(&init_once, init);
+    snprintf(out, 96, "%s (generating for %s)", LIBXSMM_CONFIG_VERSION, libxsmm_get_target_arch());
+}
+
+static const char *refusal(fth_gemm_form form, fth_precision precision) {
+    pthread_once(&init_once, init);
+    if (form == FTH_GEMM_NT && precision == FTH_FP32)
+        return "libxsmm has no product with the second matrix transposed; use onednn or openblas, or a "
+               "transposed copy and nn";
+    return NULL;
+}
+
+static int allocates(const struct fth_gemm_shape *shape) { return 0; }
+
+/* A rest shorter than `least` is added to the piece before it: kernels of a few columns are slow. */
+static struct cut cut(uint32_t total, uint32_t size, uint32_t least) {
+    if (total <= size)
+        return (struct cut){total, 1, total};
+    uint32_t count = total / size, rest = total % size;
+    if (rest >= least)
+        return (struct cut){size, count + 1, rest};
+    return (struct cut){size, count, size + rest};
+}
+
+static void choose_pieces(const struct fth_gemm_shape *s, struct state *state) {
+    int avx512 = fth_cpu_get()->isa == FTH_ISA_AVX512;
+    uint32_t chunk;
+    if (s->form == FTH_GEMM_NN) {
+        chunk = s->m < 64 ? s->m : 64;
+        state->tile = cut(s->n, 64, 16);
+        state->depth = avx512 ? cut(s->k, 512, 128) : cut(s->k, 64, 16);
+    } else {
+        uint32_t usual = avx512 ? 256 : 32;
+        chunk = s->k < usual ? s->k : usual;
+        state->tile = avx512 ? cut(s->n, 32, 16) : cut(s->n, 96, 16);
+        state->depth = (struct cut){0, 1, 0};
+    }
+    static const uint32_t rest_sizes[] = {64, 16, 4, 1};
+    state->sizes[state->size_count++] = chunk;
+    for (size_t i = 0; i < sizeof rest_sizes / sizeof *rest_sizes; i++)
+        if (rest_sizes[i] < chunk)
+            state->sizes[state->size_count++] = rest_sizes[i];
+}
+
+static libxsmm_smmfunction make(const struct fth_gemm_shape *s, uint32_t columns, uint32_t rows,
+                                uint32_t depth, int add) {
+    libxsmm_blasint lda = (int)s->ldb, ldb = (int)s->lda, ldc = (int)s->ldc;
+    float alpha = 1.0f, beta = add ? 1.0f : 0.0f;
+    int flags = s->form == FTH_GEMM_TN ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
+    int prefetch = LIBXSMM_GEMM_PREFETCH_NONE;
+    return libxsmm_smmdispatch((int)columns, (int)rows, (int)depth, &lda, &ldb, &ldc, &alpha, &beta,
+                               &flags, &prefetch);
+}
+
+/* All kernels that a run over any number of examples can need; 0 when libxsmm refuses one. */
+static int make_kernels(const struct fth_gemm_shape *s, struct state *state) {
+    for (uint32_t size = 0; size < state->size_count; size++)
+        for (int last_tile = 0; last_tile < 2; last_tile++)
+            for (int last_depth = 0; last_depth < 2; last_depth++)
+                for (int add = 0; add < 2; add++) {
+                    uint32_t columns = last_tile ? state->tile.last : state->tile.size;
+                    uint32_t depth = last_depth ? state->depth.last : state->depth.size;
+                    libxsmm_smmfunction kernel =
+                        s->form == FTH_GEMM_TN
+                            ? make(s, columns, s->m, state->sizes[size], add)
+                            : make(s, columns, state->sizes[size], depth, add);
+                    if (!kernel)
+                        return 0;
+                    state->kernel[size][last_tile][last_depth][add] = kernel;
+                }
+    return 1;
+}
+
+static fth_status create(const struct fth_gemm_shape *s, void **out, fth_error *err) {
+    if (s->precision == FTH_BF16)
+        return fth_gemm_bf16_create(s, out, err);
+    struct state *state = fth_alloc(1, sizeof *state);
+    if (!state)
+        return fth_fail(err, FTH_E_MEMORY, "matrix product: out of memory");
+    choose_pieces(s, state);
+    if (!make_kernels(s, state)) {
+        fth_free(state);
+        return fth_fail(err, FTH_E_UNSUPPORTED, "libxsmm generates no kernel for the product %s of m %u, "
+                        "n %u, k %u (is executable memory forbidden here?)", fth_gemm_form_name(s->form),
+                        s->m, s->n, s->k);
+    }
+    *out = state;
+    return FTH_OK;
+}
+
+static void run_nn(const struct fth_gemm_shape *s, const struct state *state, uint32_t rows,
+                   const float *a, const float *b, float *c) {
+    for (uint32_t t = 0; t < state->tile.count; t++) {
+        size_t j = (size_t)t * state->tile.size;
+        int last_tile = t + 1 == state->tile.count;
+        for (uint32_t d = 0; d < state->depth.count; d++) {
+            size_t p = (size_t)d * state->depth.size;
+            int last_depth = d + 1 == state->depth.count, add = s->accumulate || d > 0;
+            uint32_t i = 0;
+            for (uint32_t size = 0; size < state->size_count; size++) {
+                uint32_t chunk = state->sizes[size];
+                for (; rows - i >= chunk; i += chunk)
+                    state->kernel[size][last_tile][last_depth][add](
+                        b + p * s->ldb + j, a + (size_t)i * s->lda + p, c + (size_t)i * s->ldc + j);
+            }
+        }
+    }
+}
+
+static void run_tn(const struct fth_gemm_shape *s, const struct state *state, uint32_t rows,
+                   const float *a, const float *b, float *c) {
+    uint32_t p = 0;
+    for (uint32_t size = 0; size < state->size_count; size++) {
+        uint32_t chunk = state->sizes[size];
+        for (; rows - p >= chunk; p += chunk) {
+            int add = s->accumulate || p > 0;
+            for (uint32_t t = 0; t < state->tile.count; t++) {
+                size_t j = (size_t)t * state->tile.size;
+                state->kernel[size][t + 1 == state->tile.count][0][add](
+                    b + (size_t)p * s->ldb + j, a + (size_t)p * s->lda, c + j);
+            }
+        }
+    }
+}
+
+static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
+                const float *b, float *c, void *scratch) {
+    if (s->precision == FTH_BF16)
+        fth_gemm_bf16_run(s, state, rows, a, b, c, scratch);
+    else if (s->form == FTH_GEMM_TN)
+        run_tn(s, state, rows, a, b, c);
+    else
+        run_nn(s, state, rows, a, b, c);
+}
+
+static size_t scratch_bytes(const struct fth_gemm_shape *s, const void *state) {
+    return s->precision == FTH_BF16 ? fth_gemm_bf16_scratch(s) : 0;
+}
+
+const struct fth_gemm_backend fth_gemm_backend_xsmm = {
+    .name = "libxsmm",
+    .version = version,
+    .refusal = refusal,
+    .allocates = allocates,
+    .create = create,
+    .destroy = fth_free, /* libxsmm keeps generated code for the process's life */
+    .scratch = scratch_bytes,
+    .run = run,
+};

@@ -1,0 +1,435 @@
+/* kernels/gemm: every form, provider and precision against sums in double written here, any number of
+ * examples, untouched padding, the same bits anywhere, nothing allocated, refusals. */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "count_alloc.h"
+#include "kernels/gemm.h"
+
+#define SENTINEL -77.25f
+
+static uint64_t seed = 1;
+static uint32_t draw(uint32_t below) {
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+    return (uint32_t)(seed >> 33) % below;
+}
+
+static float *block(size_t floats) {
+    float *x = fth_alloc(floats, sizeof *x);
+    assert_non_null(x);
+    return x;
+}
+
+/* rows x columns of values in [-1, 1); whatever lies between columns and ld is NaN: reading it shows. */
+static float *matrix(uint32_t rows, uint32_t columns, uint32_t ld) {
+    float *x = block((size_t)rows * ld + 16);
+    for (uint32_t i = 0; i < rows; i++)
+        for (uint32_t j = 0; j < ld; j++)
+            x[(size_t)i * ld + j] = j < columns ? (float)draw(1 << 20) * 0x1p-19f - 1.0f : NAN;
+    return x;
+}
+
+static float as_bf16(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    uint32_t low = bits & 0xffff;
+    bits &= 0xffff0000u;
+    if (low > 0x8000 || (low == 0x8000 && (bits & 0x10000)))
+        bits += 0x10000;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+struct problem {
+    struct fth_gemm_shape shape;
+    uint32_t rows; /* examples of this run */
+    float *a, *b, *c;
+    size_t c_floats;
+};
+
+static uint32_t rows_m(const struct problem *p) {
+    return p->shape.form == FTH_GEMM_TN ? p->shape.m : p->rows;
+}
+static uint32_t rows_k(const struct problem *p) {
+    return p->shape.form == FTH_GEMM_TN ? p->rows : p->shape.k;
+}
+
+static struct problem problem(fth_gemm_form form, uint32_t usual, uint32_t rows, uint32_t fixed,
+                              uint32_t n, int accumulate, fth_precision precision) {
+    struct problem p = {.rows = rows};
+    struct fth_gemm_shape *s = &p.shape;
+    *s = (struct fth_gemm_shape){.form = form, .n = n, .accumulate = accumulate, .precision = precision};
+    s->m = form == FTH_GEMM_TN ? fixed : usual;
+    s->k = form == FTH_GEMM_TN ? usual : fixed;
+    s->lda = fth_padded_columns(fixed) + 16 * draw(2);
+    s->ldb = fth_padded_columns(form == FTH_GEMM_NT ? s->k : n) + draw(3);
+    s->ldc = n + draw(20);
+    p.a = matrix(rows, fixed, s->lda);
+    p.b = form == FTH_GEMM_NT ? matrix(n, s->k, s->ldb) : matrix(rows_k(&p), n, s->ldb);
+    p.c_floats = (size_t)(rows_m(&p) + 1) * s->ldc;
+    p.c = block(p.c_floats);
+    for (size_t i = 0; i < p.c_floats; i++)
+        p.c[i] = i % s->ldc < n && i / s->ldc < rows_m(&p) ? (float)draw(1000) * 0.001f : SENTINEL;
+    return p;
+}
+
+static void problem_free(struct problem *p) {
+    fth_free(p->a);
+    fth_free(p->b);
+    fth_free(p->c);
+}
+
+static void check(const struct problem *p, const float *before, const float *c, const char *name) {
+    const struct fth_gemm_shape *s = &p->shape;
+    uint32_t m = rows_m(p), k = rows_k(p);
+    int rounds = s->precision == FTH_BF16;
+    for (size_t at = 0; at < p->c_floats; at++) {
+        size_t i = at / s->ldc, j = at % s->ldc;
+        if (i >= m || j >= s->n) {
+            if (c[at] != SENTINEL)
+                fail_msg("%s form %d m %u n %u k %u: wrote padding at row %zu column %zu", name, s->form,
+                         m, s->n, k, i, j);
+            continue;
+        }
+        double sum = s->accumulate ? (double)before[at] : 0.0, size = fabs(sum);
+        for (uint32_t q = 0; q < k; q++) {
+            float x = s->form == FTH_GEMM_TN ? p->a[(size_t)q * s->lda + i] : p->a[i * s->lda + q];
+            float y = s->form == FTH_GEMM_NT ? p->b[j * s->ldb + q] : p->b[(size_t)q * s->ldb + j];
+            double product = rounds ? (double)as_bf16(x) * as_bf16(y) : (double)x * y;
+            sum += product;
+            size += fabs(product);
+        }
+        if (!(fabs((double)c[at] - sum) <= (k + 4) * 6e-8 * size))
+            fail_msg("%s form %d m %u n %u k %u add %d precision %d: row %zu column %zu is %.9g, not %.9g",
+                     name, s->form, m, s->n, k, s->accumulate, s->precision, i, j, (double)c[at], sum);
+    }
+}
+
+static void run_checked(const struct problem *p, fth_gemm_provider provider) {
+    fth_gemm *gemm = NULL;
+    fth_error err = {0};
+    if (fth_gemm_create(&p->shape, provider, NULL, &gemm, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    size_t bytes = fth_gemm_scratch(gemm, p->rows);
+    unsigned char *scratch = fth_alloc(bytes + 64, 1);
+    memset(scratch + bytes, 0x5a, 64);
+    float *c = block(p->c_floats);
+    memcpy(c, p->c, p->c_floats * sizeof *c);
+    fth_gemm_run(gemm, p->rows, p->a, p->b, c, bytes ? scratch : NULL);
+    check(p, p->c, c, fth_gemm_provider_name(fth_gemm_chosen(gemm)));
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(scratch[bytes + i], 0x5a);
+    fth_free(c);
+    fth_free(scratch);
+    fth_gemm_destroy(gemm);
+}
+
+static int can(fth_gemm_provider provider, fth_gemm_form form, fth_precision precision) {
+    if (precision == FTH_BF16)
+        return fth_cpu_get()->avx512_bf16 && provider != FTH_GEMM_ONEDNN &&
+               provider != FTH_GEMM_OPENBLAS;
+    return provider != FTH_GEMM_XSMM || form != FTH_GEMM_NT;
+}
+
+static void check_all(fth_precision precision, uint32_t step) {
+    static const uint32_t widths[] = {2, 3, 8, 13, 16, 17, 31, 40, 64, 72, 80, 100, 130, 200};
+    static const uint32_t depths[] = {1, 2, 7, 13, 16, 33, 64, 65, 80, 100, 131};
+    for (uint32_t rows = 0; rows <= 130; rows += step)
+        for (int form = 0; form < FTH_GEMM_FORMS; form++) {
+            struct problem p = problem(form, draw(2) ? 64 : 1 + draw(140), rows, depths[draw(11)],
+                                       widths[draw(14)], (int)draw(2), precision);
+            for (int provider = FTH_GEMM_AUTO; provider < FTH_GEMM_PROVIDERS; provider++)
+                if (provider == FTH_GEMM_AUTO || can(provider, form, precision))
+                    run_checked(&p, provider);
+            problem_free(&p);
+        }
+}
+
+static void any_number_of_examples(void **state) { check_all(FTH_FP32, 1); }
+
+static void large_shapes_cut_in_pieces(void **state) {
+    static const struct {
+        fth_gemm_form form;
+        uint32_t rows, fixed, n;
+    } cases[] = {
+        {FTH_GEMM_NN, 70, 700, 150}, {FTH_GEMM_NN, 33, 1100, 37}, {FTH_GEMM_NN, 5, 513, 129},
+        {FTH_GEMM_TN, 700, 40, 100}, {FTH_GEMM_TN, 1023, 13, 79}, {FTH_GEMM_TN, 4097, 3, 16},
+        {FTH_GEMM_NT, 67, 367, 129},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int accumulate = 0; accumulate < 2; accumulate++)
+            for (int provider = 0; provider < FTH_GEMM_PROVIDERS; provider++)
+                if (can(provider, cases[i].form, FTH_FP32)) {
+                    struct problem p = problem(cases[i].form, 512, cases[i].rows, cases[i].fixed,
+                                               cases[i].n, accumulate, FTH_FP32);
+                    run_checked(&p, provider);
+                    problem_free(&p);
+                }
+}
+
+static void bf16_rounds_and_sums_in_fp32(void **state) {
+    if (!fth_cpu_get()->avx512_bf16) {
+        print_message("no AVX512-BF16 here: bf16 products are not tested\n");
+        skip();
+    }
+    check_all(FTH_BF16, 3);
+    for (int form = 0; form < FTH_GEMM_FORMS; form++) {
+        struct problem p = problem(form, 64, 301, 143, 75, form == FTH_GEMM_NN, FTH_BF16);
+        run_checked(&p, FTH_GEMM_AUTO);
+        problem_free(&p);
+    }
+}
+
+struct worker {
+    pthread_t thread;
+    const fth_gemm *gemm;
+    const struct problem *p;
+    float *a, *b, *c;
+    void *scratch;
+};
+
+static void *work(void *arg) {
+    struct worker *w = arg;
+    fth_gemm_thread_init();
+    for (int i = 0; i < 20; i++) {
+        memcpy(w->c, w->p->c, w->p->c_floats * sizeof(float));
+        fth_gemm_run(w->gemm, w->p->rows, w->a, w->b, w->c, w->scratch);
+    }
+    return NULL;
+}
+
+/* Two threads at once, their operands at different multiples of 64 bytes. */
+static void check_same_bits(struct problem *p, fth_gemm_provider provider) {
+    const struct fth_gemm_shape *s = &p->shape;
+    fth_gemm *gemm = NULL;
+    fth_error err = {0};
+    if (fth_gemm_create(s, provider, NULL, &gemm, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    size_t a = (size_t)p->rows * s->lda;
+    size_t b = (size_t)(s->form == FTH_GEMM_NT ? s->n : rows_k(p)) * s->ldb;
+    struct worker w[2];
+    void *owned[2][4];
+    for (int i = 0; i < 2; i++) {
+        size_t shift = i ? 16 * (1 + draw(70)) : 0;
+        float *x = block(a + 2048), *y = block(b + 2048), *z = block(p->c_floats + 2048);
+        void *scratch = fth_alloc(fth_gemm_scratch(gemm, p->rows) + 64, 1);
+        memcpy(x + shift, p->a, a * sizeof *x);
+        memcpy(y + 2 * shift / 3 / 16 * 16, p->b, b * sizeof *y);
+        w[i] = (struct worker){.gemm = gemm, .p = p, .a = x + shift, .b = y + 2 * shift / 3 / 16 * 16,
+                               .c = z + shift / 2 / 16 * 16, .scratch = scratch};
+        owned[i][0] = x, owned[i][1] = y, owned[i][2] = z, owned[i][3] = scratch;
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&w[i].thread, NULL, work, &w[i]), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(w[i].thread, NULL);
+    check(p, p->c, w[0].c, "first thread");
+    assert_memory_equal(w[0].c, w[1].c, p->c_floats * sizeof(float));
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 4; j++)
+            fth_free(owned[i][j]);
+    fth_gemm_destroy(gemm);
+}
+
+static void same_bits_on_every_thread_and_address(void **state) {
+    for (int precision = FTH_FP32; precision <= FTH_BF16; precision++)
+        for (int form = 0; form < FTH_GEMM_FORMS; form++)
+            for (int provider = 0; provider < FTH_GEMM_PROVIDERS; provider++)
+                for (int i = 0; i < 3 && can(provider, form, precision); i++) {
+                    struct problem p = problem(form, 64, 1 + draw(100), 1 + draw(200), 2 + draw(150),
+                                               (int)draw(2), precision);
+                    check_same_bits(&p, provider);
+                    problem_free(&p);
+                }
+}
+
+static long allocations_of(const struct problem *p, fth_gemm_provider provider) {
+    fth_gemm *gemm = NULL;
+    fth_error err = {0};
+    if (fth_gemm_create(&p->shape, provider, NULL, &gemm, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    void *scratch = fth_alloc(fth_gemm_scratch(gemm, p->rows) + 64, 1);
+    for (int i = 0; i < 2; i++)
+        fth_gemm_run(gemm, p->rows, p->a, p->b, p->c, scratch);
+    count_alloc_start();
+    fth_gemm_run(gemm, p->rows, p->a, p->b, p->c, scratch);
+    struct count_alloc counted = count_alloc_stop();
+    fth_free(scratch);
+    fth_gemm_destroy(gemm);
+    return counted.allocations + counted.mappings;
+}
+
+/* Layers of DLRM, Wide&Deep, DeepFM and DIN: inputs, outputs. */
+static const uint32_t layers[][2] = {{13, 512}, {512, 256}, {256, 64}, {64, 16}, {367, 512}, {429, 1024},
+                                     {1024, 512}, {400, 400}, {36, 80}, {72, 80}, {80, 40}, {111, 100}};
+
+static void the_table_allocates_nothing_for_usual_models(void **state) {
+    if (!count_alloc_works()) {
+        print_message("allocations cannot be counted under a sanitizer\n");
+        skip();
+    }
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        uint32_t in = layers[i][0], out = layers[i][1], block_in = in < 128 ? in : 128,
+                 block_out = out < 256 ? out : 256;
+        struct problem p[4] = {
+            problem(FTH_GEMM_NN, 64, 64, in, out, 0, FTH_FP32),
+            problem(FTH_GEMM_NN, 64, 37, out, in, 0, FTH_FP32),
+            problem(FTH_GEMM_NT, 64, 64, out, in, 0, FTH_FP32),
+            problem(FTH_GEMM_TN, 512, 512, block_in, block_out, 0, FTH_FP32),
+        };
+        for (int j = 0; j < 4; j++) {
+            long counted = allocations_of(&p[j], FTH_GEMM_AUTO);
+            if (counted != 0)
+                fail_msg("form %d m %u n %u k %u: %ld allocations in a run", p[j].shape.form,
+                         p[j].shape.m, p[j].shape.n, p[j].shape.k, counted);
+            problem_free(&p[j]);
+        }
+    }
+}
+
+static void what_is_said_to_allocate_nothing_does_not(void **state) {
+    if (!count_alloc_works())
+        skip();
+    long onednn = 0;
+    for (int i = 0; i < 60; i++) {
+        fth_gemm_form form = draw(FTH_GEMM_FORMS);
+        struct problem p = problem(form, 64, 1 + draw(100), 1 + draw(450), 2 + draw(450), 0, FTH_FP32);
+        for (int provider = FTH_GEMM_AUTO; provider < FTH_GEMM_PROVIDERS; provider++) {
+            if (provider != FTH_GEMM_AUTO &&
+                (!can(provider, form, FTH_FP32) || fth_gemm_allocates(provider, &p.shape)))
+                continue;
+            long counted = allocations_of(&p, provider);
+            if (counted != 0)
+                fail_msg("%s form %d m %u n %u k %u: %ld allocations", fth_gemm_provider_name(provider),
+                         form, rows_m(&p), p.shape.n, rows_k(&p), counted);
+        }
+        if (form != FTH_GEMM_TN)
+            onednn += allocations_of(&p, FTH_GEMM_ONEDNN);
+        problem_free(&p);
+    }
+    /* The counter sees what it is there for. */
+    assert_true(onednn > 0);
+}
+
+static void the_table_knows_every_shape(void **state) {
+    for (int i = 0; i < 300; i++) {
+        uint32_t n = 2 + draw(1500), fixed = 1 + draw(1500), usual = 1 + draw(5000);
+        fth_gemm_form form = draw(FTH_GEMM_FORMS);
+        struct fth_gemm_shape s = {.form = form, .n = n, .lda = fixed, .ldb = n + fixed, .ldc = n};
+        s.m = form == FTH_GEMM_TN ? fixed : usual;
+        s.k = form == FTH_GEMM_TN ? usual : fixed;
+        fth_gemm *gemm = NULL;
+        fth_error err = {0};
+        if (fth_gemm_create(&s, FTH_GEMM_AUTO, NULL, &gemm, &err) != FTH_OK)
+            fail_msg("%s", err.message);
+        fth_gemm_provider chosen = fth_gemm_chosen(gemm);
+        assert_true(chosen > FTH_GEMM_REFERENCE && chosen < FTH_GEMM_PROVIDERS);
+        assert_false(fth_gemm_allocates(chosen, &s));
+        fth_gemm_destroy(gemm);
+    }
+}
+
+static void expect_refusal(struct fth_gemm_shape s, fth_gemm_provider provider, fth_status status,
+                           const char *part) {
+    fth_gemm *gemm = (fth_gemm *)&s;
+    fth_error err = {0};
+    assert_int_equal(fth_gemm_create(&s, provider, NULL, &gemm, &err), status);
+    assert_ptr_equal(gemm, &s);
+    if (!strstr(err.message, part))
+        fail_msg("\"%s\" does not say \"%s\"", err.message, part);
+}
+
+static void refuses_what_it_cannot_do(void **state) {
+    struct fth_gemm_shape good = {FTH_GEMM_NN, 8, 8, 8, 8, 8, 8, 0, FTH_FP32}, s = good;
+    s.n = 1;
+    expect_refusal(s, FTH_GEMM_AUTO, FTH_E_ARGUMENT, "width n = 1");
+    s = good, s.k = 0;
+    expect_refusal(s, FTH_GEMM_AUTO, FTH_E_ARGUMENT, "at least 1");
+    s = good, s.lda = 7;
+    expect_refusal(s, FTH_GEMM_AUTO, FTH_E_ARGUMENT, "leading dimensions 7, 8, 8");
+    s = good, s.form = FTH_GEMM_NT, s.ldb = 7;
+    expect_refusal(s, FTH_GEMM_AUTO, FTH_E_ARGUMENT, "leading dimensions 8, 7, 8");
+    s = good, s.lda = 3000000000u;
+    expect_refusal(s, FTH_GEMM_AUTO, FTH_E_ARGUMENT, "2^31");
+    s = good, s.form = 9;
+    expect_refusal(s, FTH_GEMM_AUTO, FTH_E_ARGUMENT, "form 9");
+    s = good, s.form = FTH_GEMM_NT;
+    expect_refusal(s, FTH_GEMM_XSMM, FTH_E_UNSUPPORTED, "transposed");
+    expect_refusal(good, 17, FTH_E_ARGUMENT, "provider 17");
+    s = good, s.precision = FTH_BF16;
+    if (!fth_cpu_get()->avx512_bf16)
+        expect_refusal(s, FTH_GEMM_AUTO, FTH_E_UNSUPPORTED, "AVX512-BF16");
+    else
+        expect_refusal(s, FTH_GEMM_OPENBLAS, FTH_E_UNSUPPORTED, "bf16");
+    fth_gemm_destroy(NULL);
+}
+
+static void names_and_versions(void **state) {
+    char version[96];
+    assert_string_equal(fth_gemm_provider_name(FTH_GEMM_AUTO), "auto");
+    for (int p = 0; p < FTH_GEMM_PROVIDERS; p++) {
+        fth_gemm_provider_version(p, version);
+        assert_true(strlen(version) > 5);
+        assert_string_not_equal(fth_gemm_provider_name(p), "auto");
+    }
+    fth_gemm_provider_version(FTH_GEMM_XSMM, version);
+    const char *target = fth_cpu_get()->isa == FTH_ISA_AVX2 ? "hsw" : "";
+    assert_non_null(strstr(version, target));
+}
+
+/* The providers' limit is set once in a process: the lower instruction sets are tried in children. */
+static void lower_instruction_sets(void **state) {
+    for (int isa = FTH_ISA_SCALAR; isa < (int)fth_cpu_get()->isa; isa++) {
+        fflush(NULL);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            setenv("FATHOM_MAX_ISA", fth_isa_name(isa), 1);
+            execl("/proc/self/exe", "test_gemm", "child", (char *)NULL);
+            _exit(99);
+        }
+        int status = -1;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            fail_msg("with FATHOM_MAX_ISA=%s the tests fail", fth_isa_name(isa));
+    }
+}
+
+static void some_numbers_of_examples(void **state) { check_all(FTH_FP32, 3); }
+
+int main(int argc, char **argv) {
+    fth_gemm_thread_init();
+    const struct CMUnitTest child_tests[] = {
+        cmocka_unit_test(some_numbers_of_examples),
+        cmocka_unit_test(the_table_allocates_nothing_for_usual_models),
+        cmocka_unit_test(what_is_said_to_allocate_nothing_does_not),
+        cmocka_unit_test(the_table_knows_every_shape),
+        cmocka_unit_test(refuses_what_it_cannot_do),
+        cmocka_unit_test(names_and_versions),
+    };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_number_of_examples),
+        cmocka_unit_test(large_shapes_cut_in_pieces),
+        cmocka_unit_test(bf16_rounds_and_sums_in_fp32),
+        cmocka_unit_test(same_bits_on_every_thread_and_address),
+        cmocka_unit_test(the_table_allocates_nothing_for_usual_models),
+        cmocka_unit_test(what_is_said_to_allocate_nothing_does_not),
+        cmocka_unit_test(the_table_knows_every_shape),
+        cmocka_unit_test(refuses_what_it_cannot_do),
+        cmocka_unit_test(names_and_versions),
+        cmocka_unit_test(lower_instruction_sets),
+    };
+    return argc > 1 ? cmocka_run_group_tests(child_tests, NULL, NULL)
+                    : cmocka_run_group_tests(tests, NULL, NULL);
+}
