@@ -173,19 +173,27 @@ int fth_parse_f64(const char *bytes, size_t length, double *out) {
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c; }
 
-/* Levenshtein distance; letters that differ only in case are equal. Both at most NEAREST_MAX long. */
+/* Edits between two words, swapped neighbours being one (optimal string alignment); letters that differ only
+ * in case are equal. Both at most NEAREST_MAX long. */
 static uint32_t edit_distance(const char *a, size_t n_a, const char *b, size_t n_b) {
-    uint32_t row[NEAREST_MAX + 1];
+    uint32_t rows[3][NEAREST_MAX + 1];
+    uint32_t *before = rows[0], *above = rows[1], *row = rows[2];
     for (uint32_t j = 0; j <= n_b; j++)
         row[j] = j;
     for (uint32_t i = 1; i <= n_a; i++) {
-        uint32_t diagonal = row[0];
+        uint32_t *unused = before;
+        before = above;
+        above = row;
+        row = unused;
         row[0] = i;
         for (uint32_t j = 1; j <= n_b; j++) {
-            uint32_t best = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
-            diagonal = row[j];
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            uint32_t best = above[j - 1] + (lower(a[i - 1]) != lower(b[j - 1]));
+            best = above[j] + 1 < best ? above[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
+                lower(a[i - 2]) == lower(b[j - 1]) && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            row[j] = best;
         }
     }
     return row[n_b];

@@ -107,6 +107,7 @@ static void nearest_name(void **state) {
     assert_string_equal(fth_nearest("bach_sise", names, 5), "batch_size");
     assert_string_equal(fth_nearest("AdaGrad", names, 5), "adagrad");
     assert_string_equal(fth_nearest("adan", names, 5), "adam");
+    assert_string_equal(fth_nearest("aadm", names, 5), "adam"); /* neighbours swapped: one edit */
     assert_null(fth_nearest("zebra", names, 5));
     assert_null(fth_nearest("", names, 5));
     assert_null(fth_nearest("x", names, 0));
