@@ -50,9 +50,10 @@ static double unit_log(double x) {
         exponent--;
     }
     double s = (m - 1) / (m + 1), s2 = s * s;
-    double series = 1.0 / 15;
-    for (int k = 13; k >= 1; k -= 2)
-        series = series * s2 + 1.0 / k;
+    static const double terms[] = {1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1};
+    double series = 0;
+    for (int k = 0; k < 8; k++)
+        series = series * s2 + terms[k];
     return 2 * s * series + exponent * 0.69314718055994531;
 }
 
@@ -61,10 +62,14 @@ static double unit_log(double x) {
 static void turn_cos_sin(double turn, double *cosine, double *sine) {
     int quarter = (int)(turn * 4 + 0.5);
     double x = (turn * 4 - quarter) * 1.5707963267948966, x2 = x * x;
+    static const double c_terms[] = {1.0 / (14 * 13), 1.0 / (12 * 11), 1.0 / (10 * 9), 1.0 / (8 * 7),
+                                     1.0 / (6 * 5),   1.0 / (4 * 3),   1.0 / 2};
+    static const double s_terms[] = {1.0 / (14 * 15), 1.0 / (12 * 13), 1.0 / (10 * 11), 1.0 / (8 * 9),
+                                     1.0 / (6 * 7),   1.0 / (4 * 5),   1.0 / (2 * 3)};
     double c = 1, s = 1;
-    for (int k = 14; k >= 2; k -= 2) {
-        c = 1 - x2 / (k * (k - 1)) * c;
-        s = 1 - x2 / (k * (k + 1)) * s;
+    for (int k = 0; k < 7; k++) {
+        c = 1 - x2 * c_terms[k] * c;
+        s = 1 - x2 * s_terms[k] * s;
     }
     s *= x;
     switch (quarter & 3) {

@@ -26,6 +26,12 @@ struct fth_floats {
     uint32_t n;
 };
 
+/* Reading refuses files above this size and values nested deeper than this. */
+#define FTH_CONFIG_MAX_BYTES (1 << 20)
+#define FTH_CONFIG_MAX_DEPTH 16
+
+enum fth_precision { FTH_PRECISION_FP32 = 0, FTH_PRECISION_BF16 = 1 };
+
 /* ---- data: ---- */
 enum fth_format { FTH_FORMAT_CRITEO, FTH_FORMAT_CSV, FTH_FORMAT_LIBSVM, FTH_FORMAT_LIBFFM };
 enum fth_bad_line { FTH_BAD_STOP, FTH_BAD_SKIP };
@@ -77,8 +83,11 @@ struct fth_numeric_config {
     int64_t dim;                  /* 0: embedding.dim */
 };
 
+/* Equal to enum fth_pooling of kernels/kernels.h, which this level may not include. */
+enum fth_config_pooling { FTH_CONFIG_POOL_SUM = 1, FTH_CONFIG_POOL_MEAN = 2, FTH_CONFIG_POOL_MAX = 3 };
+
 struct fth_categorical_config {
-    struct fth_strings columns;
+    struct fth_strings columns; /* "C1..C26" ranges are expanded */
     const char *table;          /* shared table's name; "" = the column's own name */
     int64_t buckets;            /* > 0: key = hash % buckets */
     int64_t min_count;          /* admission */
@@ -89,7 +98,7 @@ struct fth_categorical_config {
     const char *group;          /* sequences whose positions belong together share a group; "" own */
     int64_t max_length;         /* positions kept */
     int keep_last;              /* 1: the last max_length, 0: the first */
-    int pooling;                /* enum fth_pooling of kernels.h: sum, mean, max */
+    int pooling;                /* enum fth_config_pooling */
     int64_t ffm_field;          /* libffm: the field number; -1: by order. libsvm: all entries */
 };
 
@@ -164,7 +173,7 @@ struct fth_checkpoint_config {
 struct fth_config {
     uint64_t seed;
     int64_t threads;      /* 0: all cores */
-    int precision;        /* 0 fp32, 1 bf16 */
+    int precision;        /* enum fth_precision */
     const char *tuning;   /* file, "" built in */
     int64_t tile;         /* examples a tile; 0: by the plan */
     struct fth_strings without; /* switched-off optimisations (passes' and stages' names) */

@@ -67,8 +67,8 @@ fth_status fth_gemm_bf16_create(const struct fth_gemm_shape *s, void **out, fth_
 }
 
 static void run_rows(const struct fth_gemm_shape *s, const struct state *state, uint32_t rows,
-                     const float *a, const float *b, float *c, uint16_t *packed_b,
-                     uint16_t *packed_a) {
+                     const float *a, const float *b, float *c, uint32_t *packed_b,
+                     void *packed_a) {
     uint32_t k = even(s->k);
     if (s->form == FTH_GEMM_NN)
         fth_bf16_pack_pairs(s->k, k, s->n, b, s->ldb, packed_b);
@@ -87,26 +87,26 @@ static void run_rows(const struct fth_gemm_shape *s, const struct state *state, 
 }
 
 static void run_sum(const struct fth_gemm_shape *s, const struct state *state, uint32_t rows,
-                    const float *a, const float *b, float *c, uint16_t *packed_b,
-                    uint16_t *packed_a) {
+                    const float *a, const float *b, float *c, uint32_t *packed_b,
+                    void *packed_a) {
     for (uint32_t p = 0; p < rows; p += SUM_CHUNK) {
         uint32_t chunk = rows - p < SUM_CHUNK ? rows - p : SUM_CHUNK;
         uint32_t padded = (chunk + SUM_REST - 1) / SUM_REST * SUM_REST;
         fth_bf16_pack_transposed(s->m, chunk, padded, a + (size_t)p * s->lda, s->lda, packed_a,
-                                 SUM_CHUNK);
+                                 SUM_CHUNK / 2);
         fth_bf16_pack_pairs(chunk, padded, s->n, b + (size_t)p * s->ldb, s->ldb, packed_b);
         int size = padded == SUM_CHUNK ? 0 : 1;
         for (uint32_t q = 0; q < padded; q += sum_sizes[size])
             state->kernel[size][s->accumulate || p + q > 0](
-                (const libxsmm_bfloat16 *)packed_b + (size_t)q * s->n,
+                (const libxsmm_bfloat16 *)(packed_b + (size_t)q / 2 * s->n),
                 (const libxsmm_bfloat16 *)packed_a + q, c);
     }
 }
 
 void fth_gemm_bf16_run(const struct fth_gemm_shape *s, const void *state, uint32_t rows,
                        const float *a, const float *b, float *c, void *scratch) {
-    uint16_t *packed_b = scratch;
-    uint16_t *packed_a = (uint16_t *)((char *)scratch + packed_b_bytes(s));
+    uint32_t *packed_b = scratch;
+    void *packed_a = (char *)scratch + packed_b_bytes(s);
     if (s->form == FTH_GEMM_TN)
         run_sum(s, state, rows, a, b, c, packed_b, packed_a);
     else

@@ -38,6 +38,9 @@ fth_gemm_provider fth_gemm_table_choose(const struct fth_gemm_shape *shape, fth_
 /* The tuning's choice, or FTH_GEMM_AUTO when it has none for this shape (or is NULL). */
 fth_gemm_provider fth_tuning_choose(const fth_tuning *tuning, const struct fth_gemm_shape *shape);
 
+/* Elements of C up to which oneDNN calls no malloc in TN on AVX2 (gemm_onednn.c). */
+#define FTH_ONEDNN_QUIET_MN (1u << 18)
+
 const char *fth_gemm_form_name(fth_gemm_form form); /* "nn", "nt", "tn" */
 
 /* The bf16 product of libxsmm (gemm_bf16.c), reached through the xsmm provider. */
@@ -62,20 +65,21 @@ static inline float fth_bf16_to_float(uint16_t x) {
     return out;
 }
 
-/* Packs of bf16 for fth_gemm_bf16_run (gemm_bf16_pack_avx512.c). All write whole rows of `ld`
- * elements' used part and fill what is beyond the source with zeros up to the stated size.
+/* Packs of bf16 for fth_gemm_bf16_run (gemm_bf16_pack_avx512.c). k_padded is even, at least k; what lies
+ * beyond k becomes zero. A word holds two neighbours along k, the first in its low half; ldo counts
+ * elements of out.
  *
- * plain:     out[i][p] = x[i][p]             i < rows, p < k; zeros for k <= p < k_padded
- * transposed: out[i][p] = x[p][i]            i < rows, p < k; zeros as above
- * pairs:     out[p / 2][j][p % 2] = x[p][j]  p < k, j < n; zeros for k <= p < k_padded
- * pairs_transposed: out[p / 2][j][p % 2] = x[j][p] */
+ * plain:            out[i][p] = x[i][p]                          i < rows, p < k_padded
+ * transposed:       out[i][q] = (x[2q][i], x[2q + 1][i])         i < rows, q < k_padded / 2
+ * pairs:            out[q][j] = (x[2q][j], x[2q + 1][j])         q < k_padded / 2, j < n, dense
+ * pairs_transposed: out[q][j] = (x[j][2q], x[j][2q + 1])         k_padded == k or k + 1 */
 void fth_bf16_pack_plain(uint32_t rows, uint32_t k, uint32_t k_padded, const float *x, size_t ldx,
                          uint16_t *out, size_t ldo);
 void fth_bf16_pack_transposed(uint32_t rows, uint32_t k, uint32_t k_padded, const float *x, size_t ldx,
-                              uint16_t *out, size_t ldo);
+                              uint32_t *out, size_t ldo);
 void fth_bf16_pack_pairs(uint32_t k, uint32_t k_padded, uint32_t n, const float *x, size_t ldx,
-                         uint16_t *out);
+                         uint32_t *out);
 void fth_bf16_pack_pairs_transposed(uint32_t k, uint32_t k_padded, uint32_t n, const float *x,
-                                    size_t ldx, uint16_t *out);
+                                    size_t ldx, uint32_t *out);
 
 #endif

@@ -24,34 +24,32 @@
 
 struct line {
     fth_gemm_form form;
-    uint32_t min_m, max_m, min_n, max_n;
-    uint32_t n_multiple; /* n must be a multiple of it */
+    uint32_t max_n, n_multiple;
+    uint32_t max_mn; /* m n; m is not looked at where it is the number of examples */
     fth_gemm_provider provider;
 };
 
 static const struct line avx512[] = {
-    {FTH_GEMM_NN, 1, ANY, 2, ANY, 1, FTH_GEMM_XSMM},
-    {FTH_GEMM_TN, 1, ANY, 2, ANY, 1, FTH_GEMM_XSMM},
-    {FTH_GEMM_NT, 1, ANY, 2, ANY, 1, FTH_GEMM_OPENBLAS},
+    {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_XSMM},
+    {FTH_GEMM_TN, ANY, 1, ANY, FTH_GEMM_XSMM},
+    {FTH_GEMM_NT, ANY, 1, ANY, FTH_GEMM_OPENBLAS},
 };
 
 static const struct line avx2[] = {
-    {FTH_GEMM_NN, 1, ANY, 2, ANY, 1, FTH_GEMM_XSMM},
-    {FTH_GEMM_TN, 1, 31, 32, ANY, 8, FTH_GEMM_XSMM},
-    /* libxsmm is slow at n that is no multiple of 8, and as fast as oneDNN at the rest; oneDNN calls
-     * malloc when both m and n are large. */
-    {FTH_GEMM_TN, 1, ANY, 2, 31, 1, FTH_GEMM_ONEDNN},
-    {FTH_GEMM_TN, 1, ANY, 32, ANY, 8, FTH_GEMM_XSMM},
-    {FTH_GEMM_TN, 1, 384, 32, ANY, 1, FTH_GEMM_ONEDNN},
-    {FTH_GEMM_TN, 1, ANY, 32, 384, 1, FTH_GEMM_ONEDNN},
-    {FTH_GEMM_TN, 1, ANY, 2, ANY, 1, FTH_GEMM_XSMM},
-    {FTH_GEMM_NT, 1, ANY, 2, ANY, 1, FTH_GEMM_OPENBLAS},
+    {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_XSMM},
+    /* libxsmm is slow at small n and where n is no multiple of 8, at the rest as fast as oneDNN, which
+     * calls malloc when C is large. */
+    {FTH_GEMM_TN, 31, 1, FTH_ONEDNN_QUIET_MN, FTH_GEMM_ONEDNN},
+    {FTH_GEMM_TN, ANY, 8, ANY, FTH_GEMM_XSMM},
+    {FTH_GEMM_TN, ANY, 1, FTH_ONEDNN_QUIET_MN, FTH_GEMM_ONEDNN},
+    {FTH_GEMM_TN, ANY, 1, ANY, FTH_GEMM_XSMM},
+    {FTH_GEMM_NT, ANY, 1, ANY, FTH_GEMM_OPENBLAS},
 };
 
 static const struct line scalar[] = {
-    {FTH_GEMM_NN, 1, ANY, 2, ANY, 1, FTH_GEMM_XSMM},
-    {FTH_GEMM_TN, 1, ANY, 2, ANY, 1, FTH_GEMM_XSMM},
-    {FTH_GEMM_NT, 1, ANY, 2, ANY, 1, FTH_GEMM_OPENBLAS},
+    {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_XSMM},
+    {FTH_GEMM_TN, ANY, 1, ANY, FTH_GEMM_XSMM},
+    {FTH_GEMM_NT, ANY, 1, ANY, FTH_GEMM_OPENBLAS},
 };
 
 static const struct {
@@ -68,9 +66,8 @@ fth_gemm_provider fth_gemm_table_choose(const struct fth_gemm_shape *s, fth_isa 
         return FTH_GEMM_XSMM;
     for (size_t i = 0; i < tables[isa].count; i++) {
         const struct line *l = &tables[isa].lines[i];
-        /* m of NN and NT is the number of examples, which no line limits. */
-        if (l->form == s->form && s->m >= l->min_m && s->m <= l->max_m && s->n >= l->min_n &&
-            s->n <= l->max_n && s->n % l->n_multiple == 0)
+        if (l->form == s->form && s->n <= l->max_n && s->n % l->n_multiple == 0 &&
+            (s->form != FTH_GEMM_TN || (uint64_t)s->m * s->n <= l->max_mn || l->max_mn == ANY))
             return l->provider;
     }
     return FTH_GEMM_REFERENCE;

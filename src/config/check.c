@@ -1,0 +1,116 @@
+/* Combinations that no single key can judge: each is refused with the reason and what would do.
+ * Features and what models ask of them: check_features.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "config/config_private.h"
+
+static int has_standard_input(const struct fth_strings *files, uint32_t *n) {
+    uint32_t before = *n;
+    for (uint32_t i = 0; i < files->n; i++)
+        *n += strcmp(files->items[i], "-") == 0;
+    return *n > before;
+}
+
+/* ---- data ---- */
+static fth_status check_sources(struct fth_loader *l) {
+    const struct fth_data_config *data = &l->config->data;
+    uint32_t n = 0;
+    int piped = has_standard_input(&data->train, &n);
+    if (piped && data->holdout == FTH_HOLDOUT_TAIL)
+        return fth_load_fail_path(
+            l, "data.holdout.by",
+            "tail cannot hold out the end of standard input, which has no known "
+            "length; use hash, or files");
+    if (piped && l->config->train.epochs > 1)
+        return fth_load_fail_path(
+            l, "train.epochs",
+            "%lld epochs cannot be read from standard input, which can be read once; "
+            "use 1, or files",
+            (long long)l->config->train.epochs);
+    has_standard_input(&data->valid, &n);
+    has_standard_input(&data->test, &n);
+    if (n > 1)
+        return fth_load_fail_path(
+            l, "data", "standard input (\"-\") is given %u times but can be read once; use files",
+            n);
+    if (data->valid.n && data->holdout != FTH_HOLDOUT_NONE)
+        return fth_load_fail_path(
+            l, "data.holdout.by",
+            "data.valid already names the held-out part; remove one of the two");
+    return FTH_OK;
+}
+
+static fth_status check_csv(struct fth_loader *l) {
+    const struct fth_data_config *data = &l->config->data;
+    if (data->format != FTH_FORMAT_CSV)
+        return FTH_OK;
+    if (!*data->label)
+        return fth_load_fail_path(l, "data.label",
+                                  "missing; with csv, name the column of the label");
+    if (!data->header && data->columns.n == 0)
+        return fth_load_fail_path(
+            l, "data.csv.columns",
+            "missing; without a header the columns' names must be listed in order");
+    if (strchr(data->comment, '\n') || strchr(data->comment, '\r'))
+        return fth_load_fail_path(l, "data.csv.comment", "a line cannot start with a line break");
+    return FTH_OK;
+}
+
+/* ---- training ---- */
+static fth_status check_train(struct fth_loader *l) {
+    const struct fth_config *config = l->config;
+    const struct fth_train_config *train = &config->train;
+    int held_out = config->data.valid.n || config->data.holdout != FTH_HOLDOUT_NONE;
+    if (*train->early_stop_metric && !held_out)
+        return fth_load_fail_path(
+            l, "train.early_stopping.metric",
+            "nothing is held out to watch %s on; set data.holdout.by or data.valid",
+            train->early_stop_metric);
+    if (train->eval_every && !held_out)
+        return fth_load_fail_path(
+            l, "train.eval_every",
+            "nothing is held out to evaluate on; set data.holdout.by or data.valid");
+    if (strcmp(train->early_stop_metric, "gauc") == 0 && !*config->data.query)
+        return fth_load_fail_path(
+            l, "train.early_stopping.metric",
+            "gauc needs data.query, the column that groups examples; set it, or use "
+            "auc");
+    const struct fth_checkpoint_config *checkpoint = &config->checkpoint;
+    if ((checkpoint->every_steps || checkpoint->every_minutes > 0) && !*checkpoint->dir)
+        return fth_load_fail_path(
+            l, checkpoint->every_steps ? "checkpoint.every_steps" : "checkpoint.every_minutes",
+            "set, but not checkpoint.dir, the folder to write to; set it too");
+    return FTH_OK;
+}
+
+static fth_status check_optimizer(struct fth_loader *l) {
+    const struct fth_config *config = l->config;
+    const struct fth_schedule_config *schedule = &config->schedule;
+    if (strcmp(config->dense_optimizer.name, "rowwise_adagrad") == 0)
+        return fth_load_fail_path(
+            l, "optimizer.dense.name",
+            "rowwise_adagrad keeps one sum a row of an embedding table, dense "
+            "parameters have no such rows; use adagrad");
+    if (strcmp(config->sparse_optimizer.name, "lamb") == 0)
+        return fth_load_fail_path(
+            l, "optimizer.sparse.name",
+            "lamb scales by the norm of a whole layer, which rows updated one by one "
+            "do not have; use adam or adamw");
+    if (schedule->kind != FTH_SCHEDULE_CONSTANT && schedule->total_steps <= schedule->warmup_steps)
+        return fth_load_fail_path(
+            l, "optimizer.schedule.total_steps",
+            "%lld; %s must end after the warm-up: expected a whole number above %lld",
+            (long long)schedule->total_steps,
+            schedule->kind == FTH_SCHEDULE_COSINE ? "cosine" : "polynomial",
+            (long long)schedule->warmup_steps);
+    return FTH_OK;
+}
+
+fth_status fth_config_check(struct fth_loader *l) {
+    FTH_TRY(check_sources(l));
+    FTH_TRY(check_csv(l));
+    FTH_TRY(check_train(l));
+    FTH_TRY(check_optimizer(l));
+    return fth_config_check_features(l);
+}

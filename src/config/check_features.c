@@ -1,0 +1,339 @@
+/* Features that contradict each other, and what each model asks of its features.
+ *
+ * Fields are judged after sorting by name, table and group: linear-logarithmic in their number. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/config_private.h"
+
+/* One column of features.numeric or features.categorical, as an embedding field or a number. */
+struct field {
+    const char *name, *table, *group;
+    const char *section; /* "numeric" or "categorical" */
+    uint32_t item;       /* its number there */
+    int64_t dim, buckets, min_count, max_length;
+    int keep_last, sequence;
+};
+
+struct fields {
+    struct field *items; /* embedding fields */
+    uint32_t n;
+    struct field *numbers; /* dense inputs */
+    uint32_t n_numbers;
+};
+
+static fth_status fail_item(struct fth_loader *l, const struct field *field, const char *key,
+                            const char *message) {
+    char path[128];
+    snprintf(path, sizeof path, "features.%s.%u.%s", field->section, field->item, key);
+    return fth_load_fail_path(l, path, "%s", message);
+}
+
+/* ---- each item alone ---- */
+static fth_status check_numeric(struct fth_loader *l, uint32_t item) {
+    const struct fth_numeric_config *numeric = &l->config->features.numeric[item];
+    const struct field at = {.section = "numeric", .item = item};
+    for (uint32_t i = 1; i < numeric->boundaries.n; i++)
+        if (!(numeric->boundaries.items[i - 1] < numeric->boundaries.items[i]))
+            return fail_item(l, &at, "boundaries",
+                             "not increasing; each must be above the one before");
+    if (numeric->boundaries.n && numeric->quantiles)
+        return fail_item(l, &at, "quantiles",
+                         "boundaries are given, so none are learned; remove one of the two");
+    if (numeric->quantiles == 1)
+        return fail_item(l, &at, "quantiles",
+                         "one interval tells nothing apart; use 2 or more, or 0");
+    if (numeric->boundaries.n || numeric->quantiles)
+        return FTH_OK;
+    if (numeric->bucket_only)
+        return fail_item(l, &at, "bucket_only",
+                         "there are no buckets; set boundaries or quantiles");
+    if (*numeric->table || numeric->dim)
+        return fail_item(l, &at, *numeric->table ? "table" : "dim",
+                         "only the bucketised copy has a table; set boundaries or quantiles");
+    return FTH_OK;
+}
+
+static fth_status check_categorical(struct fth_loader *l, uint32_t item) {
+    const struct fth_categorical_config *categorical = &l->config->features.categorical[item];
+    const struct field at = {.section = "categorical", .item = item};
+    int format = l->config->data.format;
+    int entries = format == FTH_FORMAT_LIBSVM || format == FTH_FORMAT_LIBFFM;
+    if (entries && *categorical->separator)
+        return fail_item(l, &at, "separator",
+                         "libsvm and libffm lines have no cells to split; remove it");
+    if (categorical->sequence && !*categorical->separator)
+        return fail_item(l, &at, "separator",
+                         "missing; a sequence needs what stands between its values, such as \";\"");
+    if (*categorical->group && !*categorical->separator)
+        return fail_item(l, &at, "group", "only columns with a separator have positions to share");
+    if (categorical->ffm_field >= 0 && format != FTH_FORMAT_LIBFFM)
+        return fail_item(l, &at, "field", "only libffm has numbered fields; remove it");
+    if (categorical->ffm_field >= 0 && categorical->columns.n > 1)
+        return fail_item(l, &at, "field",
+                         "one number for several columns; list each column on its own");
+    return FTH_OK;
+}
+
+/* ---- all together ---- */
+static fth_status collect(struct fth_loader *l, struct fields *out) {
+    const struct fth_features_config *features = &l->config->features;
+    int64_t dim = l->config->embedding.dim;
+    out->items = fth_arena_alloc(l->tree, l->n_columns + 1u, sizeof *out->items);
+    out->numbers = fth_arena_alloc(l->tree, l->n_columns + 1u, sizeof *out->numbers);
+    if (!out->items || !out->numbers)
+        return fth_load_no_memory(l);
+    for (uint32_t i = 0; i < features->n_numeric; i++) {
+        const struct fth_numeric_config *numeric = &features->numeric[i];
+        FTH_TRY(check_numeric(l, i));
+        for (uint32_t c = 0; c < numeric->columns.n; c++) {
+            const char *column = numeric->columns.items[c];
+            if (!numeric->bucket_only)
+                out->numbers[out->n_numbers++] =
+                    (struct field){.name = column, .section = "numeric", .item = i};
+            if (!numeric->boundaries.n && !numeric->quantiles)
+                continue;
+            char *name = fth_arena_printf(l->tree, "%s_bucket", column);
+            if (!name)
+                return fth_load_no_memory(l);
+            out->items[out->n++] = (struct field){.name = name,
+                                                  .table = *numeric->table ? numeric->table : name,
+                                                  .group = "",
+                                                  .section = "numeric",
+                                                  .item = i,
+                                                  .dim = numeric->dim ? numeric->dim : dim};
+        }
+    }
+    for (uint32_t i = 0; i < features->n_categorical; i++) {
+        const struct fth_categorical_config *from = &features->categorical[i];
+        FTH_TRY(check_categorical(l, i));
+        for (uint32_t c = 0; c < from->columns.n; c++)
+            out->items[out->n++] =
+                (struct field){.name = from->columns.items[c],
+                               .table = *from->table ? from->table : from->columns.items[c],
+                               .group = from->group,
+                               .section = "categorical",
+                               .item = i,
+                               .dim = from->dim ? from->dim : dim,
+                               .buckets = from->buckets,
+                               .min_count = from->min_count,
+                               .max_length = from->max_length,
+                               .keep_last = from->keep_last,
+                               .sequence = from->sequence};
+    }
+    return FTH_OK;
+}
+
+static int by_order(const struct field *a, const struct field *b) {
+    int section = strcmp(b->section, a->section); /* numeric first */
+    return section ? section : (a->item > b->item) - (a->item < b->item);
+}
+static int by_name(const void *a, const void *b) {
+    const struct field *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : by_order(x, y);
+}
+static int by_table(const void *a, const void *b) {
+    const struct field *x = a, *y = b;
+    int order = strcmp(x->table, y->table);
+    return order ? order : by_name(a, b);
+}
+static int by_group(const void *a, const void *b) {
+    const struct field *x = a, *y = b;
+    int order = strcmp(x->group, y->group);
+    return order ? order : by_name(a, b);
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static fth_status check_names(struct fth_loader *l, struct field *items, uint32_t n) {
+    qsort(items, n, sizeof *items, by_name);
+    for (uint32_t i = 0; i < n; i++) {
+        char message[300], quoted[64];
+        fth_text_quote(quoted, sizeof quoted, items[i].name, strlen(items[i].name));
+        if (l->config->data.format == FTH_FORMAT_CSV &&
+            strcmp(items[i].name, l->config->data.label) == 0) {
+            snprintf(message, sizeof message, "%s is the label, it cannot be a feature", quoted);
+            return fail_item(l, &items[i], "columns", message);
+        }
+        if (i == 0 || strcmp(items[i - 1].name, items[i].name) != 0)
+            continue;
+        snprintf(message, sizeof message, "%s is already a feature of features.%s.%u; list it once",
+                 quoted, items[i - 1].section, items[i - 1].item);
+        return fail_item(l, &items[i], "columns", message);
+    }
+    return FTH_OK;
+}
+
+static fth_status check_shared(struct fth_loader *l, struct fields *fields) {
+    qsort(fields->items, fields->n, sizeof *fields->items, by_table);
+    for (uint32_t i = 1; i < fields->n; i++) {
+        const struct field *a = &fields->items[i - 1], *b = &fields->items[i];
+        if (strcmp(a->table, b->table) != 0)
+            continue;
+        const char *key = a->dim != b->dim               ? "dim"
+                          : a->buckets != b->buckets     ? "buckets"
+                          : a->min_count != b->min_count ? "min_count"
+                                                         : NULL;
+        if (key)
+            return fth_load_fail_path(
+                l, "features",
+                "%s and %s share the table %s but differ in %s; give both the same, or "
+                "tables of their own",
+                a->name, b->name, a->table, key);
+    }
+    qsort(fields->items, fields->n, sizeof *fields->items, by_group);
+    for (uint32_t i = 1; i < fields->n; i++) {
+        const struct field *a = &fields->items[i - 1], *b = &fields->items[i];
+        if (!*a->group || strcmp(a->group, b->group) != 0)
+            continue;
+        const char *key = a->max_length != b->max_length ? "max_length"
+                          : a->keep_last != b->keep_last ? "keep"
+                          : a->sequence != b->sequence   ? "sequence"
+                                                         : NULL;
+        if (key)
+            return fth_load_fail_path(
+                l, "features.categorical",
+                "%s and %s are of the group %s but differ in %s; give both the same", a->name,
+                b->name, a->group, key);
+    }
+    return FTH_OK;
+}
+
+/* ---- what models ask ---- */
+static fth_status check_one_dim(struct fth_loader *l, const struct fields *fields) {
+    for (uint32_t i = 0; i < fields->n; i++)
+        if (fields->items[i].dim != l->config->embedding.dim) {
+            char message[200];
+            snprintf(message, sizeof message,
+                     "%lld; %s multiplies fields with each other, so all have embedding.dim (%lld)",
+                     (long long)fields->items[i].dim, l->config->model.name,
+                     (long long)l->config->embedding.dim);
+            return fail_item(l, &fields->items[i], "dim", message);
+        }
+    return FTH_OK;
+}
+
+static fth_status check_dlrm(struct fth_loader *l, const struct fields *fields) {
+    const struct fth_ints *bottom = &l->config->model.bottom;
+    long long dim = l->config->embedding.dim;
+    if (fields->n_numbers && bottom->n == 0)
+        return fth_load_fail_path(
+            l, "model.bottom",
+            "missing; dlrm needs layers over the numeric features, the last as wide as "
+            "embedding.dim, such as [64, %lld]",
+            dim);
+    if (!fields->n_numbers && bottom->n)
+        return fth_load_fail_path(l, "model.bottom",
+                                  "there are no numeric features for these layers; remove it");
+    if (bottom->n && bottom->items[bottom->n - 1] != dim)
+        return fth_load_fail_path(
+            l, "model.bottom",
+            "the last layer's width is %lld but embedding.dim is %lld; dlrm multiplies "
+            "them with each other, so make them equal",
+            (long long)bottom->items[bottom->n - 1], dim);
+    return FTH_OK;
+}
+
+/* Whether a single-valued field (named `target`, if given) shares its table with a sequence. */
+static int has_target(struct fields *fields, const char *target) {
+    qsort(fields->items, fields->n, sizeof *fields->items, by_table);
+    for (uint32_t i = 0, end; i < fields->n; i = end) {
+        int sequence = 0, single = 0;
+        for (end = i; end < fields->n; end++) {
+            const struct field *field = &fields->items[end];
+            if (strcmp(field->table, fields->items[i].table) != 0)
+                break;
+            sequence |= field->sequence;
+            single |= !field->sequence && (!*target || strcmp(field->name, target) == 0);
+        }
+        if (sequence && single)
+            return 1;
+    }
+    return 0;
+}
+
+static fth_status check_din(struct fth_loader *l, struct fields *fields) {
+    const char *target = l->config->model.target;
+    int sequence = 0;
+    for (uint32_t i = 0; i < fields->n; i++)
+        sequence |= fields->items[i].sequence;
+    if (!sequence)
+        return fth_load_fail_path(
+            l, "model.name",
+            "din attends to a history but no feature is a sequence; set sequence: true "
+            "and a separator for one of features.categorical");
+    if (has_target(fields, target))
+        return FTH_OK;
+    if (!*target)
+        return fth_load_fail_path(
+            l, "model.name",
+            "din compares a target with the history: give a single-valued categorical "
+            "column the same table as a sequence");
+    char quoted[64];
+    fth_text_quote(quoted, sizeof quoted, target, strlen(target));
+    return fth_load_fail_path(
+        l, "model.target",
+        "%s is not a single-valued categorical column that shares its table with a "
+        "sequence, which din compares it with",
+        quoted);
+}
+
+static fth_status check_wide(struct fth_loader *l, struct fields *fields) {
+    const struct fth_strings *wide = &l->config->model.wide;
+    const char **names = fth_arena_alloc(l->tree, fields->n + 1u, sizeof *names);
+    if (!names)
+        return fth_load_no_memory(l);
+    qsort(fields->items, fields->n, sizeof *fields->items, by_name);
+    for (uint32_t i = 0; i < fields->n; i++)
+        names[i] = fields->items[i].name;
+    for (uint32_t i = 0; i < wide->n; i++) {
+        if (bsearch(&wide->items[i], names, fields->n, sizeof *names, by_text))
+            continue;
+        char quoted[64];
+        fth_text_quote(quoted, sizeof quoted, wide->items[i], strlen(wide->items[i]));
+        const char *near = fth_nearest(wide->items[i], names, fields->n);
+        return fth_load_fail_path(l, "model.wide", "%s is not a categorical feature%s%s%s", quoted,
+                                  near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    }
+    return FTH_OK;
+}
+
+static fth_status check_model(struct fth_loader *l, struct fields *fields) {
+    const char *name = l->config->model.name;
+    if (l->config->model.batch_norm && l->config->model.layer_norm)
+        return fth_load_fail_path(
+            l, "model.layer_norm",
+            "a layer is normalised once; use batch_norm or layer_norm, not both");
+    if (strcmp(name, "fm") == 0 || strcmp(name, "deepfm") == 0 || strcmp(name, "dlrm") == 0)
+        FTH_TRY(check_one_dim(l, fields));
+    if (strcmp(name, "dlrm") == 0)
+        return check_dlrm(l, fields);
+    if (strcmp(name, "din") == 0)
+        return check_din(l, fields);
+    return check_wide(l, fields);
+}
+
+fth_status fth_config_check_features(struct fth_loader *l) {
+    struct fields fields = {0};
+    int format = l->config->data.format;
+    FTH_TRY(collect(l, &fields));
+    if (fields.n + fields.n_numbers == 0)
+        return fth_load_fail_path(
+            l, "features",
+            "missing; list the columns the model sees under features.numeric and "
+            "features.categorical");
+    if ((format == FTH_FORMAT_LIBSVM || format == FTH_FORMAT_LIBFFM) &&
+        l->config->features.n_numeric)
+        return fth_load_fail_path(
+            l, "features.numeric",
+            "libsvm and libffm lines have no numeric columns; use features.categorical, "
+            "whose rows are weighted by the values");
+    FTH_TRY(check_names(l, fields.numbers, fields.n_numbers));
+    FTH_TRY(check_names(l, fields.items, fields.n));
+    FTH_TRY(check_shared(l, &fields));
+    return check_model(l, &fields);
+}

@@ -1,0 +1,431 @@
+/* The one table of keys: name, type, place in the structs, default, range, who uses it, what it is
+ * for. Parsing, checking, suggestions, printing and docs/configuration.md are made from it.
+ *
+ * A section may have a selector (model.name, optimizer.*.name, data.format, schedule.kind):
+ * `used_by` says for which of its choices a key means something; elsewhere setting the key is
+ * refused.
+ *
+ * Constant; any thread. */
+#include <math.h>
+
+#include "config/config_private.h"
+
+/* offsetof that does not compile when the field has another type than the row's. */
+#define AT(type, owner, field)                                                                     \
+    (offsetof(struct owner, field) + 0 * sizeof(_Generic(((struct owner *)0)->field, type : 1)))
+#define BOOL(name_, owner, field, standard_)                                                       \
+    .name = name_, .type = FTH_KEY_BOOL, .offset = AT(int, owner, field), .standard = standard_
+#define INT(name_, owner, field, standard_, low_, high_)                                           \
+    .name = name_, .type = FTH_KEY_INT, .offset = AT(int64_t, owner, field),                       \
+    .standard = standard_, .low = low_, .high = high_
+#define BYTES(name_, owner, field, standard_, low_)                                                \
+    .name = name_, .type = FTH_KEY_BYTES, .offset = AT(int64_t, owner, field),                     \
+    .standard = standard_, .low = low_, .high = FTH_INT_LIMIT
+#define FLOAT(name_, owner, field, standard_, low_, high_, flags_)                                 \
+    .name = name_, .type = FTH_KEY_FLOAT, .offset = AT(double, owner, field),                      \
+    .standard = standard_, .low = low_, .high = high_, .flags = flags_
+#define STRING(name_, owner, field)                                                                \
+    .name = name_, .type = FTH_KEY_STRING, .offset = AT(const char *, owner, field)
+#define ENUM(name_, owner, field, standard_, choices_)                                             \
+    .name = name_, .type = FTH_KEY_ENUM, .offset = AT(int, owner, field), .standard = standard_,   \
+    .choices = choices_
+#define STRINGS(name_, owner, field)                                                               \
+    .name = name_, .type = FTH_KEY_STRINGS, .offset = AT(struct fth_strings, owner, field)
+#define COLUMNS(name_, owner, field)                                                               \
+    .name = name_, .type = FTH_KEY_COLUMNS, .offset = AT(struct fth_strings, owner, field),        \
+    .flags = FTH_REQUIRED
+#define WIDTHS(name_, owner, field, standard_)                                                     \
+    .name = name_, .type = FTH_KEY_INTS, .offset = AT(struct fth_ints, owner, field),              \
+    .standard = standard_, .low = 1, .high = 65536
+#define SECTION(name_, section_, offset_)                                                          \
+    .name = name_, .type = FTH_KEY_SECTION, .section = section_, .offset = offset_
+#define SECTIONS(name_, section_, owner, field, count)                                             \
+    .name = name_, .type = FTH_KEY_SECTIONS, .section = section_,                                  \
+    .offset = offsetof(struct owner, field), .count_offset = AT(uint32_t, owner, count)
+#define KEYS(array) .keys = array, .n_keys = sizeof array / sizeof array[0]
+
+/* ---- data ---- */
+enum { CRITEO = 1u << FTH_FORMAT_CRITEO, CSV = 1u << FTH_FORMAT_CSV };
+
+static const struct fth_choice formats[] = {{"criteo", FTH_FORMAT_CRITEO},
+                                            {"csv", FTH_FORMAT_CSV},
+                                            {"libsvm", FTH_FORMAT_LIBSVM},
+                                            {"libffm", FTH_FORMAT_LIBFFM},
+                                            {NULL, 0}};
+static const struct fth_choice holdouts[] = {
+    {"none", FTH_HOLDOUT_NONE}, {"hash", FTH_HOLDOUT_HASH}, {"tail", FTH_HOLDOUT_TAIL}, {NULL, 0}};
+
+static const struct fth_key holdout_keys[] = {
+    {ENUM("by", fth_data_config, holdout, "none", holdouts),
+     .help = "hash: a line is held out by a hash of its number; tail: the last lines of the files"},
+    {FLOAT("fraction", fth_data_config, holdout_fraction, "0.1", 0, 1,
+           FTH_LOW_OPEN | FTH_HIGH_OPEN),
+     .help = "share of the lines that is held out"},
+};
+static const struct fth_section holdout_section = {
+    KEYS(holdout_keys), .selector = -1,
+    .help = "A part of `data.train` that is not trained on but evaluated, when `data.valid` is not "
+            "given."};
+
+static const struct fth_key csv_keys[] = {
+    {.name = "delimiter",
+     .type = FTH_KEY_CHAR,
+     .offset = AT(char, fth_data_config, delimiter),
+     .standard = ",",
+     .help = "between two cells; a tab is written \"\\t\""},
+    {BOOL("header", fth_data_config, header, "true"),
+     .help = "the first line of each file names the columns"},
+    {STRINGS("columns", fth_data_config, columns),
+     .help =
+         "the columns' names in order, for files without a header; a header must agree with them"},
+    {BOOL("strip", fth_data_config, strip, "false"), .help = "spaces around cells are dropped"},
+    {STRING("comment", fth_data_config, comment),
+     .help = "lines that start with this text are not data"},
+    {BOOL("skip_blank", fth_data_config, skip_blank, "true"),
+     .help = "blank lines are not data; false: they are malformed"},
+};
+static const struct fth_section csv_section = {KEYS(csv_keys), .selector = -1,
+                                               .help = "How CSV files (RFC 4180) are written."};
+
+static const struct fth_key data_keys[] = {
+    {ENUM("format", fth_data_config, format, "criteo", formats),
+     .help = "how the files are written; criteo: label, I1 to I13, C1 to C26 between tabs"},
+    {STRINGS("train", fth_data_config, train),
+     .help = "files, globs (quoted), or \"-\" for standard input; plain, gzip or zstd"},
+    {STRINGS("valid", fth_data_config, valid), .help = "the held-out part as files of its own"},
+    {STRINGS("test", fth_data_config, test), .help = "what `fathom eval` reads when told no file"},
+    {SECTION("holdout", &holdout_section, 0)},
+    {SECTION("csv", &csv_section, 0), .used_by = CSV},
+    {.name = "on_bad_line",
+     .type = FTH_KEY_BAD_LINE,
+     .standard = "stop",
+     .help = "a malformed line stops the run, or is left out and counted; \"skip up to N\" stops "
+             "after more "
+             "than N"},
+    {INT("shuffle", fth_data_config, shuffle, "0", 0, 1e9),
+     .help = "examples in the shuffle buffer; 0: the order of the files"},
+    {INT("queue_depth", fth_data_config, queue_depth, "4", 1, 1024), .help = "batches read ahead"},
+    {BYTES("block_bytes", fth_data_config, block_bytes, "1MiB", 1024), .help = "text read at once"},
+    {INT("parse_threads", fth_data_config, parse_threads, "1", 1, 256),
+     .help = "threads that split text into cells"},
+    {STRING("label", fth_data_config, label), .used_by = CSV, .help = "the label's column"},
+    {STRINGS("positive", fth_data_config, positive), .used_by = CSV,
+     .help = "label texts that mean 1, all others 0; empty: the label is a number, 1, 0 or -1"},
+    {STRING("weight", fth_data_config, weight), .used_by = CSV,
+     .help = "the sample weight's column"},
+    {STRING("query", fth_data_config, query), .used_by = CSV | CRITEO,
+     .help = "the column that groups examples for the grouped AUC"},
+};
+static const struct fth_section data_section = {KEYS(data_keys), .selector = 0,
+                                                .help = "What is read, and how."};
+
+/* ---- features ---- */
+static const struct fth_choice keeps[] = {{"first", 0}, {"last", 1}, {NULL, 0}};
+static const struct fth_choice poolings[] = {{"sum", FTH_CONFIG_POOL_SUM},
+                                             {"mean", FTH_CONFIG_POOL_MEAN},
+                                             {"max", FTH_CONFIG_POOL_MAX},
+                                             {NULL, 0}};
+
+static const struct fth_key numeric_keys[] = {
+    {COLUMNS("columns", fth_numeric_config, columns),
+     .help = "columns treated alike; \"I1..I13\" is I1, I2 and so on to I13"},
+    {.name = "clip",
+     .type = FTH_KEY_CLIP,
+     .help = "[low, high]: numbers outside become the nearer end"},
+    {BOOL("log1p", fth_numeric_config, log1p, "false"),
+     .help = "x becomes sign(x) * log(1 + abs(x))"},
+    {.name = "standardise",
+     .type = FTH_KEY_STANDARDISE,
+     .standard = "none",
+     .help = "(x - mean) / deviation, with running statistics or given ones"},
+    {BOOL("missing_indicator", fth_numeric_config, missing_indicator, "false"),
+     .help = "a second input that is 1 where the number is missing, so that missing has its own "
+             "weight"},
+    {FLOAT("missing_value", fth_numeric_config, missing_value, "0", -INFINITY, INFINITY, 0),
+     .help = "stands where the number is missing, after the other transforms"},
+    {.name = "boundaries",
+     .type = FTH_KEY_FLOATS,
+     .offset = AT(struct fth_floats, fth_numeric_config, boundaries),
+     .low = -INFINITY,
+     .high = INFINITY,
+     .help = "increasing; adds a categorical copy COLUMN_bucket: the number of the interval"},
+    {INT("quantiles", fth_numeric_config, quantiles, "0", 0, 65536),
+     .help = "adds the same copy with this many intervals, learned from the first lines; 0: none"},
+    {BOOL("bucket_only", fth_numeric_config, bucket_only, "false"),
+     .help = "only the categorical copy is a feature, not the number"},
+    {STRING("table", fth_numeric_config, table),
+     .help = "the copy's embedding table; \"\": one of its own"},
+    {INT("dim", fth_numeric_config, dim, "0", 0, 4096),
+     .help = "the copy's dimension; 0: embedding.dim"},
+};
+static const struct fth_section numeric_section = {
+    KEYS(numeric_keys), .selector = -1, .size = sizeof(struct fth_numeric_config),
+    .help = "Numbers. In this order: missing, clip, log1p, standardise."};
+
+static const struct fth_key categorical_keys[] = {
+    {COLUMNS("columns", fth_categorical_config, columns),
+     .help = "columns treated alike; \"C1..C26\" is C1, C2 and so on to C26"},
+    {STRING("table", fth_categorical_config, table),
+     .help = "the embedding table, to share one between columns; \"\": the column's own"},
+    {INT("buckets", fth_categorical_config, buckets, "0", 0, 4e9),
+     .help = "keys are hashes modulo this number; 0: whole 64-bit hashes"},
+    {INT("min_count", fth_categorical_config, min_count, "0", 0, 4e9),
+     .help = "a key gets a row when it has been seen this often; 0: at once"},
+    {INT("dim", fth_categorical_config, dim, "0", 0, 4096),
+     .help = "the table's dimension; 0: embedding.dim"},
+    {BOOL("sequence", fth_categorical_config, sequence, "false"),
+     .help = "positions are kept for attention; false with a separator: values are pooled"},
+    {STRING("separator", fth_categorical_config, separator),
+     .help = "between the values of a cell; \"\": a cell is one value"},
+    {STRING("group", fth_categorical_config, group),
+     .help = "columns whose positions belong together (an item and its category) name one group"},
+    {INT("max_length", fth_categorical_config, max_length, "100", 1, 65536),
+     .help = "values of a cell that are used"},
+    {ENUM("keep", fth_categorical_config, keep_last, "last", keeps),
+     .help = "which end of a longer cell is used"},
+    {ENUM("pooling", fth_categorical_config, pooling, "sum", poolings),
+     .help = "how the rows of a cell's values become one vector"},
+    {INT("field", fth_categorical_config, ffm_field, "-1", -1, 65535),
+     .help = "libffm: the field's number; -1: by order"},
+};
+static const struct fth_section categorical_section = {
+    KEYS(categorical_keys), .selector = -1, .size = sizeof(struct fth_categorical_config),
+    .help = "Texts (or numbers taken as names) that get a row of an embedding table each."};
+
+static const struct fth_key features_keys[] = {
+    {STRINGS("missing", fth_features_config, missing),
+     .help = "texts that mean missing besides the empty cell"},
+    {INT("learn_lines", fth_features_config, learn_lines, "100000", 1, 1e9),
+     .help = "lines from which quantiles are learned"},
+    {SECTIONS("numeric", &numeric_section, fth_features_config, numeric, n_numeric)},
+    {SECTIONS("categorical", &categorical_section, fth_features_config, categorical,
+              n_categorical)},
+};
+static const struct fth_section features_section = {KEYS(features_keys), .selector = -1,
+                                                    .help = "From columns to inputs."};
+
+/* ---- embedding ---- */
+static const struct fth_choice inits[] = {
+    {"uniform", FTH_INIT_UNIFORM}, {"normal", FTH_INIT_NORMAL}, {"zero", FTH_INIT_ZERO}, {NULL, 0}};
+
+static const struct fth_key embedding_keys[] = {
+    {INT("dim", fth_embedding_config, dim, "16", 1, 4096), .help = "floats a row"},
+    {ENUM("init", fth_embedding_config, init, "uniform", inits),
+     .help = "a new row's values, drawn by seed, table and key"},
+    {FLOAT("init_scale", fth_embedding_config, init_scale, "0", 0, 1000, 0),
+     .help = "uniform: in [-scale, scale); normal: the deviation; 0: 1 / sqrt(dim)"},
+    {BYTES("memory_limit", fth_embedding_config, memory_limit, "8GB", 1 << 20),
+     .help = "for all tables; training stops with an error when it is reached"},
+    {BOOL("huge_pages", fth_embedding_config, huge_pages, "true"),
+     .help = "asked for, for faster lookups"},
+};
+static const struct fth_section embedding_section = {KEYS(embedding_keys), .selector = -1,
+                                                     .help = "All embedding tables."};
+
+/* ---- model ---- */
+enum {
+    LR = 1 << 0,
+    FM = 1 << 1,
+    WIDE_DEEP = 1 << 2,
+    DEEPFM = 1 << 3,
+    DCN = 1 << 4,
+    DCNV2 = 1 << 5,
+    DLRM = 1 << 6,
+    DIN = 1 << 7,
+    HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN,
+};
+static const struct fth_choice models[] = {{"lr", 0},     {"fm", 0},  {"wide_deep", 0},
+                                           {"deepfm", 0}, {"dcn", 0}, {"dcnv2", 0},
+                                           {"dlrm", 0},   {"din", 0}, {NULL, 0}};
+static const struct fth_choice activations[] = {
+    {"relu", 0}, {"prelu", 0}, {"dice", 0}, {"sigmoid", 0}, {"tanh", 0}, {"gelu", 0}, {NULL, 0}};
+
+static const struct fth_key model_keys[] = {
+    {STRING("name", fth_model_config, name), .choices = models, .flags = FTH_REQUIRED,
+     .help = "the model"},
+    {WIDTHS("hidden", fth_model_config, hidden, "[256, 128]"), .used_by = HIDDEN,
+     .help = "widths of the deep part's layers"},
+    {WIDTHS("bottom", fth_model_config, bottom, NULL), .used_by = DLRM,
+     .help = "widths of the layers over the numbers; the last must equal embedding.dim"},
+    {WIDTHS("top", fth_model_config, top, "[256, 128]"), .used_by = DLRM,
+     .help = "widths of the layers over the interactions, without the last one of width 1"},
+    {INT("cross_layers", fth_model_config, cross_layers, "3", 1, 64), .used_by = DCN | DCNV2,
+     .help = "crossings"},
+    {WIDTHS("attention", fth_model_config, attention, "[80, 40]"), .used_by = DIN,
+     .help = "widths of the attention unit's hidden layers"},
+    {STRING("activation", fth_model_config, activation), .choices = activations, .standard = "relu",
+     .used_by = HIDDEN | DLRM, .help = "between layers"},
+    {FLOAT("dropout", fth_model_config, dropout, "0", 0, 1, FTH_HIGH_OPEN),
+     .used_by = HIDDEN | DLRM, .help = "share of units that is dropped in training"},
+    {BOOL("batch_norm", fth_model_config, batch_norm, "false"), .used_by = HIDDEN | DLRM,
+     .help = "batch normalisation before each activation"},
+    {BOOL("layer_norm", fth_model_config, layer_norm, "false"), .used_by = (HIDDEN | DLRM) & ~DIN,
+     .help = "layer normalisation before each activation"},
+    {BOOL("residual", fth_model_config, residual, "false"), .used_by = HIDDEN & ~DIN,
+     .help = "a layer as wide as the one before adds its input to its output"},
+    {STRINGS("wide", fth_model_config, wide), .used_by = WIDE_DEEP,
+     .help = "categorical fields of the wide part; empty: all"},
+    {STRING("target", fth_model_config, target), .used_by = DIN,
+     .help = "the column that is compared with the history; \"\": every column that shares a "
+             "sequence's "
+             "table"},
+};
+static const struct fth_section model_section = {
+    KEYS(model_keys), .selector = 0,
+    .help = "Which model, and its shape. A key that the model does not use is refused."};
+
+/* ---- optimizer ---- */
+enum {
+    SGD = 1 << 0,
+    MOMENTUM = 1 << 1,
+    ADAGRAD = 1 << 2,
+    ROWWISE = 1 << 3,
+    ADAM = 1 << 4,
+    ADAMW = 1 << 5,
+    FTRL = 1 << 6,
+    LAMB = 1 << 7,
+};
+static const struct fth_choice optimizers[] = {
+    {"sgd", 0},  {"momentum", 0}, {"adagrad", 0}, {"rowwise_adagrad", 0}, {"adam", 0}, {"adamw", 0},
+    {"ftrl", 0}, {"lamb", 0},     {NULL, 0}};
+static const char *const lr_by[] = {"0.01",  "0.01",  "0.01", "0.01",
+                                    "0.001", "0.001", "0.05", "0.001"};
+static const char *const eps_by[] = {"1e-8", "1e-8", "1e-10", "1e-10",
+                                     "1e-8", "1e-8", "1e-8",  "1e-6"};
+static const char *const decay_by[] = {"0", "0", "0", "0", "0", "0.01", "0", "0.01"};
+
+static const struct fth_key optimizer_keys[] = {
+    {STRING("name", fth_optimizer_config, name), .choices = optimizers, .standard = "adagrad",
+     .help = "rowwise_adagrad: sparse only; lamb: dense only"},
+    {FLOAT("lr", fth_optimizer_config, lr, NULL, 0, 1000, FTH_LOW_OPEN), .standard_by = lr_by,
+     .help = "learning rate"},
+    {FLOAT("eps", fth_optimizer_config, eps, NULL, 0, 1, FTH_LOW_OPEN), .standard_by = eps_by,
+     .used_by = ADAGRAD | ROWWISE | ADAM | ADAMW | LAMB, .help = "added to the denominator"},
+    {FLOAT("beta1", fth_optimizer_config, beta1, "0.9", 0, 1, FTH_HIGH_OPEN),
+     .used_by = ADAM | ADAMW | LAMB, .help = "decay of the first moment"},
+    {FLOAT("beta2", fth_optimizer_config, beta2, "0.999", 0, 1, FTH_HIGH_OPEN),
+     .used_by = ADAM | ADAMW | LAMB, .help = "decay of the second moment"},
+    {FLOAT("momentum", fth_optimizer_config, momentum, "0.9", 0, 1, FTH_HIGH_OPEN),
+     .used_by = MOMENTUM, .help = "decay of the velocity"},
+    {FLOAT("weight_decay", fth_optimizer_config, weight_decay, NULL, 0, 1000, 0),
+     .standard_by = decay_by, .used_by = ADAMW | LAMB,
+     .help = "decoupled: w -= lr * weight_decay * w"},
+    {FLOAT("l1", fth_optimizer_config, l1, "0", 0, 1e6, 0), .used_by = FTRL, .help = "L1 penalty"},
+    {FLOAT("l2", fth_optimizer_config, l2, "0", 0, 1e6, 0),
+     .help = "L2 penalty; except with ftrl, added to the gradient: g += l2 * w"},
+    {FLOAT("initial_accumulator", fth_optimizer_config, initial_accumulator, "0", 0, 1e6, 0),
+     .used_by = ADAGRAD | ROWWISE | FTRL, .help = "the sum of squares at the start"},
+    {FLOAT("lr_power", fth_optimizer_config, lr_power, "-0.5", -10, 0, 0), .used_by = FTRL,
+     .help = "exponent of the accumulator"},
+    {FLOAT("beta", fth_optimizer_config, beta, "1", 0, 1e6, 0), .used_by = FTRL,
+     .help = "smooths the first rates"},
+};
+static const struct fth_section dense_section = {KEYS(optimizer_keys), .selector = 0,
+                                                 .help = "For the layers' parameters."};
+static const struct fth_section sparse_section = {
+    KEYS(optimizer_keys), .selector = 0,
+    .help = "For embedding rows. A row is updated in the steps that touch it only."};
+
+enum { SCHEDULED = 1 << FTH_SCHEDULE_POLYNOMIAL | 1 << FTH_SCHEDULE_COSINE };
+static const struct fth_choice schedules[] = {{"constant", FTH_SCHEDULE_CONSTANT},
+                                              {"polynomial", FTH_SCHEDULE_POLYNOMIAL},
+                                              {"cosine", FTH_SCHEDULE_COSINE},
+                                              {NULL, 0}};
+static const struct fth_key schedule_keys[] = {
+    {ENUM("kind", fth_schedule_config, kind, "constant", schedules),
+     .help = "the learning rates' course after the warm-up"},
+    {INT("warmup_steps", fth_schedule_config, warmup_steps, "0", 0, 1e12),
+     .help = "steps over which the rates rise from 0, linearly"},
+    {INT("total_steps", fth_schedule_config, total_steps, "0", 0, 1e12), .used_by = SCHEDULED,
+     .help = "the step at which the decline ends"},
+    {FLOAT("end_factor", fth_schedule_config, end_factor, "0", 0, 1, 0), .used_by = SCHEDULED,
+     .help = "the rates there, as a share of lr"},
+    {FLOAT("power", fth_schedule_config, power, "1", 0, 100, FTH_LOW_OPEN),
+     .used_by = 1 << FTH_SCHEDULE_POLYNOMIAL, .help = "1: a straight line"},
+};
+static const struct fth_section schedule_section = {KEYS(schedule_keys), .selector = 0,
+                                                    .help = "Holds for both optimizers."};
+
+static const struct fth_key optimizer_groups[] = {
+    {SECTION("dense", &dense_section, offsetof(struct fth_config, dense_optimizer))},
+    {SECTION("sparse", &sparse_section, offsetof(struct fth_config, sparse_optimizer))},
+    {SECTION("schedule", &schedule_section, offsetof(struct fth_config, schedule))},
+};
+static const struct fth_section optimizer_section = {
+    KEYS(optimizer_groups), .selector = -1, .help = "How parameters follow their gradients."};
+
+/* ---- train and checkpoint ---- */
+static const struct fth_choice metrics[] = {
+    {"", 0}, {"auc", 0}, {"log_loss", 0}, {"normalised_entropy", 0}, {"gauc", 0}, {NULL, 0}};
+static const struct fth_key early_keys[] = {
+    {STRING("metric", fth_train_config, early_stop_metric), .choices = metrics,
+     .help = "what is watched on the held-out part; \"\": nothing, training does not stop early"},
+    {INT("patience", fth_train_config, early_stop_patience, "2", 1, 1e6),
+     .help = "evaluations in a row without a better value, after which training stops"},
+    {FLOAT("min_delta", fth_train_config, early_stop_min_delta, "0", 0, 1e6, 0),
+     .help = "a value is better when it is by more than this"},
+};
+static const struct fth_section early_section = {KEYS(early_keys), .selector = -1,
+                                                 .help = "Ends training when it no longer helps."};
+
+static const struct fth_key train_keys[] = {
+    {INT("batch_size", fth_train_config, batch_size, "4096", 1, 1 << 24),
+     .help = "examples a step"},
+    {INT("epochs", fth_train_config, epochs, "1", 1, 1e6),
+     .help = "times the training data is read"},
+    {INT("max_steps", fth_train_config, max_steps, "0", 0, 1e12),
+     .help = "training ends after this many steps; 0: with the epochs"},
+    {FLOAT("label_smoothing", fth_train_config, label_smoothing, "0", 0, 1, FTH_HIGH_OPEN),
+     .help = "s turns the label y into y * (1 - s) + s / 2"},
+    {FLOAT("clip_norm", fth_train_config, clip_norm, "0", 0, 1e12, 0),
+     .help = "gradients are scaled down to this global norm; 0: never"},
+    {INT("eval_every", fth_train_config, eval_every, "0", 0, 1e12),
+     .help = "steps between evaluations; 0: at the end of each epoch"},
+    {SECTION("early_stopping", &early_section, 0)},
+    {INT("log_every", fth_train_config, log_every, "100", 1, 1e12),
+     .help = "steps between lines where there is no terminal"},
+};
+static const struct fth_section train_section = {KEYS(train_keys), .selector = -1,
+                                                 .help = "The course of training."};
+
+static const struct fth_key checkpoint_keys[] = {
+    {STRING("dir", fth_checkpoint_config, dir),
+     .help = "folder of the checkpoints; \"\": none are written"},
+    {INT("every_steps", fth_checkpoint_config, every_steps, "0", 0, 1e12),
+     .help = "steps between checkpoints; 0: only at the end and when interrupted"},
+    {FLOAT("every_minutes", fth_checkpoint_config, every_minutes, "0", 0, 1e6, 0),
+     .help = "the same by time"},
+    {INT("keep", fth_checkpoint_config, keep, "2", 1, 1e6), .help = "the last ones that are kept"},
+};
+static const struct fth_section checkpoint_section = {KEYS(checkpoint_keys), .selector = -1,
+                                                      .help = "What is saved while training."};
+
+/* ---- the root ---- */
+static const struct fth_choice precisions[] = {
+    {"fp32", FTH_PRECISION_FP32}, {"bf16", FTH_PRECISION_BF16}, {NULL, 0}};
+static const struct fth_key root_keys[] = {
+    {.name = "seed",
+     .type = FTH_KEY_U64,
+     .offset = AT(uint64_t, fth_config, seed),
+     .standard = "42",
+     .help = "every random draw follows from it"},
+    {INT("threads", fth_config, threads, "0", 0, 4096),
+     .help = "0: all cores; results do not depend on it"},
+    {ENUM("precision", fth_config, precision, "fp32", precisions),
+     .help = "of matrix products; bf16 where the CPU has it, with fp32 sums and weights"},
+    {STRING("tuning", fth_config, tuning),
+     .help = "a file made by `fathom tune`; \"\": the built-in choices"},
+    {INT("tile", fth_config, tile, "0", 0, 65536),
+     .help = "examples that one thread carries through the layers at once; 0: planned"},
+    {STRINGS("without", fth_config, without),
+     .help = "optimisations that are switched off, by name"},
+    {SECTION("data", &data_section, offsetof(struct fth_config, data))},
+    {SECTION("features", &features_section, offsetof(struct fth_config, features))},
+    {SECTION("embedding", &embedding_section, offsetof(struct fth_config, embedding))},
+    {SECTION("model", &model_section, offsetof(struct fth_config, model))},
+    {SECTION("optimizer", &optimizer_section, 0)},
+    {SECTION("train", &train_section, offsetof(struct fth_config, train))},
+    {SECTION("checkpoint", &checkpoint_section, offsetof(struct fth_config, checkpoint))},
+};
+const struct fth_section fth_schema_root = {KEYS(root_keys), .selector = -1,
+                                            .help = "The whole run."};

@@ -1,0 +1,494 @@
+/* config: every kind of refusal, by its exact message. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "config/config.h"
+
+#define MODEL "model: {name: lr}\n"
+#define FEATURES "features: {categorical: [{columns: C1}]}\n"
+#define NUMBERS "features: {numeric: [{columns: I1}], categorical: [{columns: C1}]}\n"
+#define HISTORY                                                                                    \
+    "features: {categorical: [{columns: item}, {columns: hist, table: item, "                      \
+    "sequence: true, separator: \";\"}]}\n"
+#define CSV "data: {format: csv, label: y}\n"
+
+struct bad {
+    const char *text, *override, *message;
+};
+
+static void check(const struct bad *bad, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        fth_error err = {0};
+        struct fth_config *config = NULL;
+        fth_status status =
+            fth_config_parse("f.yaml", bad[i].text, strlen(bad[i].text), &bad[i].override,
+                             bad[i].override != NULL, &config, &err);
+        if (status != FTH_E_CONFIG || strcmp(err.message, bad[i].message) != 0)
+            fail_msg("case %zu\n%s%s\nexpected: %s\n     got: %s", i, bad[i].text,
+                     bad[i].override ? bad[i].override : "", bad[i].message,
+                     status == FTH_OK ? "accepted" : err.message);
+        assert_null(config);
+        assert_int_equal(err.code, FTH_E_CONFIG);
+    }
+}
+#define CHECK(cases) check(cases, sizeof cases / sizeof cases[0])
+
+static void yaml_level(void **state) {
+    static const struct bad cases[] = {
+        {"model: [1, 2\ndata: 3\n", NULL,
+         "f.yaml:2:5: not YAML: did not find expected ',' or ']' (while parsing a flow "
+         "sequence that began in line 1)"},
+        {"model:\n\tname: lr\n", NULL,
+         "f.yaml:2:1: not YAML: found character that cannot start any token while scanning "
+         "for the next token; a tab cannot indent, use spaces"},
+        {"model: {name: lr}\n---\nmodel: {name: fm}\n", NULL,
+         "f.yaml:2:1: a second document begins; a configuration is one document"},
+        {"model: &m {name: lr}\n", NULL,
+         "f.yaml:1:8: anchors (&name) are not supported; a text that begins with & needs "
+         "quotes"},
+        {"data: {train: *.csv}\n", NULL,
+         "f.yaml:1:16: not YAML: did not find expected alphabetic or numeric character while "
+         "scanning an alias; a text that begins with * needs quotes"},
+        {"data: {train: *x}\n", NULL,
+         "f.yaml:1:15: aliases (*name) are not supported; a text that begins with * needs "
+         "quotes"},
+        {"data: {train: !x a}\n", NULL,
+         "f.yaml:1:15: tags (!name) are not supported; a text that begins with ! needs quotes"},
+        {"model: {name: \"a\\0b\"}\n", NULL,
+         "f.yaml:1:15: a text may not contain the character NUL"},
+        {"model: {name: \xff}\n", NULL,
+         "f.yaml:1:15: not YAML: invalid leading UTF-8 octet (byte 0xff); the file must be "
+         "UTF-8 text"},
+        {"a:\n  b: \xc3\x28\n", NULL,
+         "f.yaml:2:7: not YAML: invalid trailing UTF-8 octet (byte 0x28); the file must be "
+         "UTF-8 text"},
+        {"? [a]\n: 1\n", NULL, "f.yaml:1:3: a key must be a name, not a list or a section"},
+        {"[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]", NULL,
+         "f.yaml:1:17: nested too deeply; no key needs more than 16 levels"},
+        {"a:\n b: 1\n   c: 2\n", NULL,
+         "f.yaml:3:5: not YAML: mapping values are not allowed in this context"},
+        {"\"abc\n", NULL,
+         "f.yaml:2:1: not YAML: found unexpected end of stream (while scanning a quoted "
+         "scalar that began in line 1)"},
+        {"- a\n- b\n", NULL,
+         "f.yaml:1:1: found a list, expected sections such as \"model:\" and \"data:\""},
+        {"just words\n", NULL,
+         "f.yaml:1:1: found a single value, expected sections such as \"model:\" and \"data:\""},
+    };
+    CHECK(cases);
+}
+
+static void keys(void **state) {
+    static const struct bad cases[] = {
+        {"", NULL,
+         "f.yaml: model.name: missing; expected one of lr, fm, wide_deep, deepfm, dcn, dcnv2, "
+         "dlrm, din"},
+        {"# only a comment\n", NULL,
+         "f.yaml: model.name: missing; expected one of lr, fm, wide_deep, deepfm, dcn, dcnv2, "
+         "dlrm, din"},
+        {"model:\n", NULL,
+         "f.yaml:1:1: model.name: missing; expected one of lr, fm, wide_deep, deepfm, dcn, "
+         "dcnv2, dlrm, din"},
+        {MODEL, NULL,
+         "f.yaml: features: missing; list the columns the model sees under features.numeric "
+         "and features.categorical"},
+        {MODEL "features: {numeric: [{clip: [0, 1]}]}\n", NULL,
+         "f.yaml:2:22: features.numeric.0.columns: missing; expected a list of one or more "
+         "column names"},
+        {MODEL "train:\n  batchsize: 5\n", NULL,
+         "f.yaml:3:3: train.batchsize: unknown key; did you mean batch_size? (accepted here: "
+         "batch_size, epochs, max_steps, label_smoothing, clip_norm, eval_every, "
+         "early_stopping, log_every)"},
+        {MODEL "trian:\n  batch_size: 5\n", NULL,
+         "f.yaml:2:1: trian: unknown key; did you mean train? (accepted here: seed, threads, "
+         "precision, tuning, tile, without, data, features, embedding, model, optimizer, "
+         "train, checkpoint)"},
+        {MODEL "train:\n  lr: 0.1\n", NULL,
+         "f.yaml:3:3: train.lr: unknown key; did you mean optimizer.dense.lr? (accepted here: "
+         "batch_size, epochs, max_steps, label_smoothing, clip_norm, eval_every, "
+         "early_stopping, log_every)"},
+        {MODEL "data:\n  csv:\n    qqqqqqqq: 0.1\n", NULL,
+         "f.yaml:4:5: data.csv: criteo does not use this key (used by: csv); remove it, or "
+         "change data.format"},
+        {"seed: 1\nthreads: 2\nseed: 3\n", NULL,
+         "f.yaml:3:7: seed: given a second time (first in line 1)"},
+        {MODEL "train: {epochs: 1}\ntrain: {epochs: 1}\n", NULL,
+         "f.yaml:3:8: train: given a second time (first in line 2)"},
+        {MODEL "features: {categorical: [{colums: C1}]}\n", NULL,
+         "f.yaml:2:27: features.categorical.0.colums: unknown key; did you mean columns? "
+         "(accepted here: columns, table, buckets, min_count, dim, sequence, separator, "
+         "group, max_length, keep, pooling, field)"},
+        {MODEL "\"\": 1\n", NULL,
+         "f.yaml:2:1: '': unknown key; (accepted here: seed, threads, precision, tuning, "
+         "tile, without, data, features, embedding, model, optimizer, train, checkpoint)"},
+        {MODEL "a\\b\xc3\xa4: 1\n", NULL,
+         "f.yaml:2:1: a\\x5cb\\xc3\\xa4: unknown key; (accepted here: seed, threads, "
+         "precision, tuning, tile, without, data, features, embedding, model, optimizer, "
+         "train, checkpoint)"},
+        {MODEL "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+               "a: 1\n",
+         NULL,
+         "f.yaml:2:1: "
+         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...: "
+         "unknown key; (accepted here: seed, threads, precision, tuning, tile, without, data, "
+         "features, embedding, model, optimizer, train, checkpoint)"},
+    };
+    CHECK(cases);
+}
+
+static void types(void **state) {
+    static const struct bad cases[] = {
+        {"seed: -1\n", NULL,
+         "f.yaml:1:7: seed: found -1, expected a whole number from 0 to 18446744073709551615"},
+        {"seed: 18446744073709551616\n", NULL,
+         "f.yaml:1:7: seed: found 18446744073709551616, expected a whole number from 0 to "
+         "18446744073709551615"},
+        {"threads: many\n", NULL,
+         "f.yaml:1:10: threads: found many, expected a whole number from 0 to 4096"},
+        {"threads: \"2\"\n", NULL,
+         "f.yaml:1:10: threads: found the text '2', expected a whole number from 0 to 4096"},
+        {"threads:\n", NULL,
+         "f.yaml:1:9: threads: found no value, expected a whole number from 0 to 4096"},
+        {"threads: [1, 2]\n", NULL,
+         "f.yaml:1:10: threads: found a list, expected a whole number from 0 to 4096"},
+        {"threads: {a: 1}\n", NULL,
+         "f.yaml:1:10: threads: found a section, expected a whole number from 0 to 4096"},
+        {"threads: 5000\n", NULL,
+         "f.yaml:1:10: threads: found 5000, expected a whole number from 0 to 4096"},
+        {MODEL "train: {batch_size: 0}\n", NULL,
+         "f.yaml:2:21: train.batch_size: found 0, expected a whole number from 1 to 16777216"},
+        {MODEL "train: {batch_size: 1.5}\n", NULL,
+         "f.yaml:2:21: train.batch_size: found 1.5, expected a whole number from 1 to 16777216"},
+        {MODEL "train: {clip_norm: -1}\n", NULL,
+         "f.yaml:2:20: train.clip_norm: found -1, expected a number from 0 to 1000000000000"},
+        {MODEL "train: {clip_norm: .nan}\n", NULL,
+         "f.yaml:2:20: train.clip_norm: found .nan, expected a number from 0 to 1000000000000"},
+        {MODEL "train: {label_smoothing: 1}\n", NULL,
+         "f.yaml:2:26: train.label_smoothing: found 1, expected a number, at least 0 and "
+         "below 1"},
+        {MODEL "train: 5\n", NULL,
+         "f.yaml:2:8: train: found a single value, expected a section of keys such as "
+         "batch_size"},
+        {MODEL "train: [a]\n", NULL,
+         "f.yaml:2:8: train: found a list, expected a section of keys such as batch_size"},
+        {"precision: fp23\n", NULL,
+         "f.yaml:1:12: precision: found fp23, expected one of fp32, bf16; did you mean fp32?"},
+        {"precision: fp64x\n", NULL,
+         "f.yaml:1:12: precision: found fp64x, expected one of fp32, bf16"},
+        {"tuning:\n", NULL, "f.yaml:1:8: tuning: found no value, expected a text"},
+        {"without: {a: b}\n", NULL,
+         "f.yaml:1:10: without: found a section, expected a list of texts"},
+        {"without: [[a]]\n", NULL, "f.yaml:1:11: without: found a list, expected a list of texts"},
+        {MODEL "data: {format: cvs}\n", NULL,
+         "f.yaml:2:16: data.format: found cvs, expected one of criteo, csv, libsvm, libffm; "
+         "did you mean csv?"},
+        {MODEL "data: {block_bytes: 64q}\n", NULL,
+         "f.yaml:2:21: data.block_bytes: found 64q, expected a size such as 64k, 1MiB or 2GB, "
+         "at least 1024"},
+        {MODEL "data: {block_bytes: 16}\n", NULL,
+         "f.yaml:2:21: data.block_bytes: found 16, expected a size such as 64k, 1MiB or 2GB, "
+         "at least 1024"},
+        {MODEL "data: {block_bytes: 9999999TB}\n", NULL,
+         "f.yaml:2:21: data.block_bytes: found 9999999TB, expected a size such as 64k, 1MiB "
+         "or 2GB, at least 1024"},
+        {MODEL "data: {format: csv, csv: {delimiter: ab}}\n", NULL,
+         "f.yaml:2:38: data.csv.delimiter: found ab, expected one ASCII character, not a "
+         "quote or a line break"},
+        {MODEL "data: {format: csv, csv: {delimiter: '\"'}}\n", NULL,
+         "f.yaml:2:38: data.csv.delimiter: found the text '\"', expected one ASCII character, "
+         "not a quote or a line break"},
+        {MODEL "data: {format: csv, csv: {header: maybe}}\n", NULL,
+         "f.yaml:2:35: data.csv.header: found maybe, expected true or false"},
+        {MODEL "data: {on_bad_line: skip up to many}\n", NULL,
+         "f.yaml:2:21: data.on_bad_line: found skip up to many, expected stop, skip, or "
+         "\"skip up to N\""},
+        {MODEL "data: {holdout: {fraction: 1}}\n", NULL,
+         "f.yaml:2:28: data.holdout.fraction: found 1, expected a number above 0 and below 1"},
+        {MODEL "data: {holdout: {fraction: 0}}\n", NULL,
+         "f.yaml:2:28: data.holdout.fraction: found 0, expected a number above 0 and below 1"},
+        {MODEL "data: {holdout: hash}\n", NULL,
+         "f.yaml:2:17: data.holdout: found a single value, expected a section of keys such as "
+         "by"},
+        {MODEL "features: {numeric: [{columns: []}]}\n", NULL,
+         "f.yaml:2:32: features.numeric.0.columns: found an empty list, expected a list of "
+         "one or more column names"},
+        {MODEL "features: {numeric: [{columns: [a, \"\"]}]}\n", NULL,
+         "f.yaml:2:32: features.numeric.0.columns: found the text '', expected a column's name"},
+        {MODEL "features: {numeric: [{columns: [I1..I99999]}]}\n", NULL,
+         "f.yaml:2:32: features.numeric.0.columns: more than 65536 columns in all"},
+        {MODEL "features: {numeric: {columns: a}}\n", NULL,
+         "f.yaml:2:21: features.numeric: found a section, expected a list of sections, each "
+         "begun by \"- \""},
+        {MODEL "features: {numeric: [a]}\n", NULL,
+         "f.yaml:2:22: features.numeric.0: found a single value, expected a section of keys "
+         "such as columns"},
+        {MODEL "features: {numeric: [{columns: a, clip: 5}]}\n", NULL,
+         "f.yaml:2:41: features.numeric.0.clip: found 5, expected a list of two numbers, the "
+         "lower first, or [] for none"},
+        {MODEL "features: {numeric: [{columns: a, clip: [5, 1]}]}\n", NULL,
+         "f.yaml:2:41: features.numeric.0.clip: found a list, expected a list of two numbers, "
+         "the lower first, or [] for none"},
+        {MODEL "features: {numeric: [{columns: a, clip: [x, 1]}]}\n", NULL,
+         "f.yaml:2:42: features.numeric.0.clip: found x, expected a number"},
+        {MODEL "features: {numeric: [{columns: a, standardise: yes}]}\n", NULL,
+         "f.yaml:2:48: features.numeric.0.standardise: found yes, expected none, running, or "
+         "{mean: NUMBER, deviation: NUMBER above 0}"},
+        {MODEL "features: {numeric: [{columns: a, standardise: {deviation: 0}}]}\n", NULL,
+         "f.yaml:2:60: features.numeric.0.standardise.deviation: found 0, expected a number "
+         "above 0"},
+        {MODEL "features: {numeric: [{columns: a, standardise: {deviaton: 1}}]}\n", NULL,
+         "f.yaml:2:49: features.numeric.0.standardise.deviaton: unknown key; did you mean "
+         "deviation? (accepted here: mean, deviation)"},
+        {MODEL "features: {numeric: [{columns: a, boundaries: [1, b]}]}\n", NULL,
+         "f.yaml:2:51: features.numeric.0.boundaries: found b, expected a list of numbers"},
+        {MODEL "features: {categorical: [{columns: a, pooling: men}]}\n", NULL,
+         "f.yaml:2:48: features.categorical.0.pooling: found men, expected one of sum, mean, "
+         "max; did you mean mean?"},
+        {"model: {name: deepfmm}\n", NULL,
+         "f.yaml:1:15: model.name: found deepfmm, expected one of lr, fm, wide_deep, deepfm, "
+         "dcn, dcnv2, dlrm, din; did you mean deepfm?"},
+        {"model: {name: transformer}\n", NULL,
+         "f.yaml:1:15: model.name: found transformer, expected one of lr, fm, wide_deep, "
+         "deepfm, dcn, dcnv2, dlrm, din"},
+        {"model: {name: deepfm, hidden: [0]}\n", NULL,
+         "f.yaml:1:32: model.hidden: found 0, expected a list of whole numbers from 1 to 65536"},
+        {MODEL "optimizer: {dense: {lr: 0}}\n", NULL,
+         "f.yaml:2:25: optimizer.dense.lr: found 0, expected a number above 0 and up to 1000"},
+        {MODEL "optimizer: {dense: {name: adam, beta2: 1}}\n", NULL,
+         "f.yaml:2:40: optimizer.dense.beta2: found 1, expected a number, at least 0 and "
+         "below 1"},
+    };
+    CHECK(cases);
+}
+
+static void combinations(void **state) {
+    static const struct bad cases[] = {
+        {MODEL FEATURES "data: {train: \"-\", holdout: {by: tail}}\n", NULL,
+         "f.yaml:3:30: data.holdout.by: tail cannot hold out the end of standard input, which "
+         "has no known length; use hash, or files"},
+        {MODEL FEATURES "data: {train: \"-\"}\ntrain:\n  epochs: 2\n", NULL,
+         "f.yaml:5:3: train.epochs: 2 epochs cannot be read from standard input, which can be "
+         "read once; use 1, or files"},
+        {MODEL FEATURES "data: {train: \"-\", test: \"-\"}\n", NULL,
+         "f.yaml:3:1: data: standard input (\"-\") is given 2 times but can be read once; use "
+         "files"},
+        {MODEL FEATURES "data: {valid: a, holdout: {by: hash}}\n", NULL,
+         "f.yaml:3:28: data.holdout.by: data.valid already names the held-out part; remove "
+         "one of the two"},
+        {MODEL FEATURES "train: {early_stopping: {metric: auc}}\n", NULL,
+         "f.yaml:3:26: train.early_stopping.metric: nothing is held out to watch auc on; set "
+         "data.holdout.by or data.valid"},
+        {MODEL FEATURES "train: {eval_every: 5}\n", NULL,
+         "f.yaml:3:9: train.eval_every: nothing is held out to evaluate on; set "
+         "data.holdout.by or data.valid"},
+        {MODEL FEATURES "data: {valid: a}\ntrain: {early_stopping: {metric: gauc}}\n", NULL,
+         "f.yaml:4:26: train.early_stopping.metric: gauc needs data.query, the column that "
+         "groups examples; set it, or use auc"},
+        {MODEL FEATURES "data:\n  csv: {strip: true}\n", NULL,
+         "f.yaml:4:8: data.csv: criteo does not use this key (used by: csv); remove it, or "
+         "change data.format"},
+        {MODEL FEATURES "data:\n  label: x\n", NULL,
+         "f.yaml:4:10: data.label: criteo does not use this key (used by: csv); remove it, or "
+         "change data.format"},
+        {MODEL FEATURES "data: {format: csv}\n", NULL,
+         "f.yaml:3:1: data.label: missing; with csv, name the column of the label"},
+        {MODEL FEATURES "data: {format: csv, label: y, csv: {header: false}}\n", NULL,
+         "f.yaml:3:31: data.csv.columns: missing; without a header the columns' names must be "
+         "listed in order"},
+        {MODEL FEATURES "data: {format: csv, label: y, csv: {comment: \"\\n\"}}\n", NULL,
+         "f.yaml:3:37: data.csv.comment: a line cannot start with a line break"},
+        {MODEL FEATURES "data: {format: csv, label: C1}\n", NULL,
+         "f.yaml:2:27: features.categorical.0.columns: C1 is the label, it cannot be a feature"},
+        {MODEL NUMBERS "data: {format: libsvm}\n", NULL,
+         "f.yaml:2:12: features.numeric: libsvm and libffm lines have no numeric columns; use "
+         "features.categorical, whose rows are weighted by the values"},
+        {MODEL FEATURES "optimizer: {sparse: {name: lamb}}\n", NULL,
+         "f.yaml:3:22: optimizer.sparse.name: lamb scales by the norm of a whole layer, which "
+         "rows updated one by one do not have; use adam or adamw"},
+        {MODEL FEATURES "optimizer: {dense: {name: rowwise_adagrad}}\n", NULL,
+         "f.yaml:3:21: optimizer.dense.name: rowwise_adagrad keeps one sum a row of an "
+         "embedding table, dense parameters have no such rows; use adagrad"},
+        {MODEL FEATURES "optimizer: {dense: {name: sgd, beta1: 0.5}}\n", NULL,
+         "f.yaml:3:39: optimizer.dense.beta1: sgd does not use this key (used by: adam, "
+         "adamw, lamb); remove it, or change optimizer.dense.name"},
+        {MODEL FEATURES "optimizer: {schedule: {kind: cosine}}\n", NULL,
+         "f.yaml:3:13: optimizer.schedule.total_steps: 0; cosine must end after the warm-up: "
+         "expected a whole number above 0"},
+        {MODEL FEATURES
+         "optimizer:\n  schedule: {kind: polynomial, warmup_steps: 9, total_steps: 9}\n",
+         NULL,
+         "f.yaml:4:49: optimizer.schedule.total_steps: 9; polynomial must end after the "
+         "warm-up: expected a whole number above 9"},
+        {MODEL FEATURES "optimizer: {schedule: {total_steps: 9}}\n", NULL,
+         "f.yaml:3:37: optimizer.schedule.total_steps: constant does not use this key (used "
+         "by: polynomial, cosine); remove it, or change optimizer.schedule.kind"},
+        {MODEL FEATURES "checkpoint: {every_steps: 5}\n", NULL,
+         "f.yaml:3:14: checkpoint.every_steps: set, but not checkpoint.dir, the folder to "
+         "write to; set it too"},
+        {MODEL "features: {categorical: [{columns: a, sequence: true}]}\n", NULL,
+         "f.yaml:2:26: features.categorical.0.separator: missing; a sequence needs what "
+         "stands between its values, such as \";\""},
+        {MODEL "features: {categorical: [{columns: a, group: g}]}\n", NULL,
+         "f.yaml:2:39: features.categorical.0.group: only columns with a separator have "
+         "positions to share"},
+        {MODEL "features: {categorical: [{columns: a, field: 3}]}\n", NULL,
+         "f.yaml:2:39: features.categorical.0.field: only libffm has numbered fields; remove "
+         "it"},
+        {MODEL "features: {categorical: [{columns: a}, {columns: [b, a]}]}\n", NULL,
+         "f.yaml:2:41: features.categorical.1.columns: a is already a feature of "
+         "features.categorical.0; list it once"},
+        {MODEL
+         "features: {categorical: [{columns: a, table: t}, {columns: b, table: t, dim: 4}]}\n",
+         NULL,
+         "f.yaml:2:1: features: a and b share the table t but differ in dim; give both the "
+         "same, or tables of their own"},
+        {MODEL "features: {categorical: [{columns: a, separator: \";\", group: g}, {columns: b, "
+               "separator: \";\", group: g, max_length: 5}]}\n",
+         NULL,
+         "f.yaml:2:12: features.categorical: a and b are of the group g but differ in "
+         "max_length; give both the same"},
+        {MODEL "features: {numeric: [{columns: a, boundaries: [1, 1]}]}\n", NULL,
+         "f.yaml:2:35: features.numeric.0.boundaries: not increasing; each must be above the "
+         "one before"},
+        {MODEL "features: {numeric: [{columns: a, boundaries: [1, 2], quantiles: 3}]}\n", NULL,
+         "f.yaml:2:55: features.numeric.0.quantiles: boundaries are given, so none are "
+         "learned; remove one of the two"},
+        {MODEL "features: {numeric: [{columns: a, bucket_only: true}]}\n", NULL,
+         "f.yaml:2:35: features.numeric.0.bucket_only: there are no buckets; set boundaries "
+         "or quantiles"},
+        {MODEL "features: {numeric: [{columns: a, dim: 4}]}\n", NULL,
+         "f.yaml:2:35: features.numeric.0.dim: only the bucketised copy has a table; set "
+         "boundaries or quantiles"},
+        {MODEL "features: {numeric: [{columns: a}, {columns: a}]}\n", NULL,
+         "f.yaml:2:37: features.numeric.1.columns: a is already a feature of "
+         "features.numeric.0; list it once"},
+        {FEATURES "model:\n  name: lr\n  hidden: [5]\n", NULL,
+         "f.yaml:4:11: model.hidden: lr does not use this key (used by: wide_deep, deepfm, "
+         "dcn, dcnv2, din); remove it, or change model.name"},
+        {FEATURES "model: {name: deepfm, cross_layers: 2}\n", NULL,
+         "f.yaml:2:37: model.cross_layers: deepfm does not use this key (used by: dcn, "
+         "dcnv2); remove it, or change model.name"},
+        {FEATURES "model: {name: deepfm, batch_norm: true, layer_norm: true}\n", NULL,
+         "f.yaml:2:41: model.layer_norm: a layer is normalised once; use batch_norm or "
+         "layer_norm, not both"},
+        {FEATURES "model: {name: wide_deep, wide: [C2]}\n", NULL,
+         "f.yaml:2:26: model.wide: C2 is not a categorical feature"},
+        {"features: {categorical: [{columns: C1, dim: 4}]}\nmodel: {name: fm}\n", NULL,
+         "f.yaml:1:40: features.categorical.0.dim: 4; fm multiplies fields with each other, "
+         "so all have embedding.dim (16)"},
+        {NUMBERS "model: {name: dlrm}\n", NULL,
+         "f.yaml:2:1: model.bottom: missing; dlrm needs layers over the numeric features, the "
+         "last as wide as embedding.dim, such as [64, 16]"},
+        {NUMBERS "model: {name: dlrm, bottom: [64, 8]}\n", NULL,
+         "f.yaml:2:21: model.bottom: the last layer's width is 8 but embedding.dim is 16; "
+         "dlrm multiplies them with each other, so make them equal"},
+        {FEATURES "model: {name: dlrm, bottom: [64, 16]}\n", NULL,
+         "f.yaml:2:21: model.bottom: there are no numeric features for these layers; remove it"},
+        {FEATURES "model: {name: din}\n", NULL,
+         "f.yaml:2:9: model.name: din attends to a history but no feature is a sequence; set "
+         "sequence: true and a separator for one of features.categorical"},
+        {HISTORY "model: {name: din, target: hist}\n", NULL,
+         "f.yaml:2:20: model.target: hist is not a single-valued categorical column that "
+         "shares its table with a sequence, which din compares it with"},
+    };
+    CHECK(cases);
+}
+
+static void overrides(void **state) {
+    static const struct bad cases[] = {
+        {MODEL FEATURES, "train.batchsize=5",
+         "--set train.batchsize=5: train.batchsize: unknown key; did you mean batch_size? "
+         "(accepted here: batch_size, epochs, max_steps, label_smoothing, clip_norm, "
+         "eval_every, early_stopping, log_every)"},
+        {MODEL FEATURES, "trian.batch_size=5",
+         "--set trian.batch_size=5: trian: unknown key; did you mean train? (accepted here: "
+         "seed, threads, precision, tuning, tile, without, data, features, embedding, model, "
+         "optimizer, train, checkpoint)"},
+        {MODEL FEATURES, "train.batch_size=five",
+         "--set train.batch_size=five: train.batch_size: found five, expected a whole number "
+         "from 1 to 16777216"},
+        {MODEL FEATURES, "train.batch_size",
+         "--set train.batch_size: train.batch_size is not KEY=VALUE, such as train.epochs=2"},
+        {MODEL FEATURES, "=5", "--set =5: =5 is not KEY=VALUE, such as train.epochs=2"},
+        {MODEL FEATURES, "train..epochs=5",
+         "--set train..epochs=5: train..epochs is not a path of keys, such as train.epochs"},
+        {MODEL FEATURES, "train.=5",
+         "--set train.=5: train. is not a path of keys, such as train.epochs"},
+        {MODEL FEATURES, "model.name.x=5",
+         "--set model.name.x=5: model.name is a single value, nothing stands below it"},
+        {MODEL FEATURES, "features.numeric.0.clip=[0, 1]",
+         "--set features.numeric.0.clip=[0, 1]: features.numeric has no items in the file"},
+        {MODEL FEATURES, "features.categorical.1.dim=5",
+         "--set features.categorical.1.dim=5: features.categorical has no item of that number "
+         "(they count from 0)"},
+        {MODEL FEATURES, "features.categorical.dim=5",
+         "--set features.categorical.dim=5: features.categorical is a list, its items have "
+         "numbers from 0"},
+        {MODEL FEATURES, "data.train=[a",
+         "--set data.train=[a: not YAML: did not find expected ',' or ']' while parsing a "
+         "flow sequence"},
+        {MODEL FEATURES, "seed.x=5",
+         "--set seed.x=5: seed: found a section, expected a whole number from 0 to "
+         "18446744073709551615"},
+        {MODEL FEATURES, "data.train=\xff",
+         "--set data.train=\\xff: data.train=\\xff is not UTF-8 text"},
+        {MODEL FEATURES, "a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q=5",
+         "--set a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q=5: a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q is "
+         "nested too deeply"},
+        {MODEL FEATURES, "model.hidden=[5]",
+         "--set model.hidden=[5]: model.hidden: lr does not use this key (used by: wide_deep, "
+         "deepfm, dcn, dcnv2, din); remove it, or change model.name"},
+        {MODEL FEATURES, "train.epochs=",
+         "--set train.epochs=: train.epochs: found the text '', expected a whole number from "
+         "1 to 1000000"},
+    };
+    CHECK(cases);
+}
+
+/* Sizes and depths that a hostile file may have end in a message, quickly. */
+static void hostile(void **state) {
+    size_t size = FTH_CONFIG_MAX_BYTES + 1;
+    char *text = malloc(size);
+    fth_error err;
+    struct fth_config *config;
+    assert_non_null(text);
+    static const char *const fill[] = {"[",    "{",  "- ", "? ",  "a: {",
+                                       "[[],", "x,", "\"", "#\n", "a\n"};
+    for (size_t f = 0; f < sizeof fill / sizeof fill[0]; f++) {
+        size_t length = strlen(fill[f]);
+        for (size_t i = 0; i < size; i++)
+            text[i] = fill[f][i % length];
+        assert_int_equal(fth_config_parse("f", text, size - 1, NULL, 0, &config, &err),
+                         FTH_E_CONFIG);
+        assert_int_equal(fth_config_parse("f", text, size, NULL, 0, &config, &err), FTH_E_CONFIG);
+        assert_string_equal(err.message,
+                            "f: larger than 1048576 bytes, which no configuration needs");
+    }
+    free(text);
+}
+
+static void unreadable_files(void **state) {
+    fth_error err;
+    struct fth_config *config;
+    assert_int_equal(fth_config_read("/nonexistent/x.yaml", NULL, 0, &config, &err), FTH_E_IO);
+    assert_string_equal(err.message,
+                        "/nonexistent/x.yaml: cannot read the configuration: No such file or "
+                        "directory");
+    assert_int_equal(fth_config_read("/", NULL, 0, &config, &err), FTH_E_IO);
+    assert_string_equal(err.message, "/: cannot read the configuration: Is a directory");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(yaml_level),       cmocka_unit_test(keys),      cmocka_unit_test(types),
+        cmocka_unit_test(combinations),     cmocka_unit_test(overrides), cmocka_unit_test(hostile),
+        cmocka_unit_test(unreadable_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
