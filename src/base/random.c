@@ -10,12 +10,8 @@
 
 #include <Random123/philox.h>
 
-#include "base/hash.h"
-
-/* Philox has 128 bits of counter and 64 of key: (a, b) is the counter, and (seed, stream) the key,
- * mixed so that for one seed no two streams share a key. */
 void fth_random_draw(uint64_t seed, uint32_t stream, uint64_t a, uint64_t b, uint32_t out[4]) {
-    uint64_t mixed = fth_hash_mix(seed ^ (stream * 0x9e3779b97f4a7c15ull));
+    uint64_t mixed = fth_random_key(seed, stream);
     philox4x32_key_t key = {{(uint32_t)mixed, (uint32_t)(mixed >> 32)}};
     philox4x32_ctr_t counter = {{(uint32_t)a, (uint32_t)(a >> 32), (uint32_t)b, (uint32_t)(b >> 32)}};
     philox4x32_ctr_t drawn = philox4x32(counter, key);

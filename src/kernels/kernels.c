@@ -11,12 +11,12 @@ static const struct fth_kernels tables[FTH_ISA_COUNT] = {
 #undef FTH_KERNEL
     },
     [FTH_ISA_AVX2] = {
-#define FTH_KERNEL(name, returns, args) .name = fth_k_##name##_scalar,
+#define FTH_KERNEL(name, returns, args) .name = fth_k_##name##_avx2,
 #include "kernels/kernels.def"
 #undef FTH_KERNEL
     },
     [FTH_ISA_AVX512] = {
-#define FTH_KERNEL(name, returns, args) .name = fth_k_##name##_scalar,
+#define FTH_KERNEL(name, returns, args) .name = fth_k_##name##_avx512,
 #include "kernels/kernels.def"
 #undef FTH_KERNEL
     },

@@ -6,7 +6,9 @@
 #include "kernels/kernels.h"
 
 #define FTH_KERNEL(name, returns, args)                                                            \
-    returns fth_k_##name##_scalar args;
+    returns fth_k_##name##_scalar args;                                                            \
+    returns fth_k_##name##_avx2 args;                                                              \
+    returns fth_k_##name##_avx512 args;
 #include "kernels/kernels.def"
 #undef FTH_KERNEL
 

@@ -11,11 +11,14 @@ static inline float fth_scalar_sigmoid(float x) {
     return x < 0.0f ? e * s : s;
 }
 
-/* The normal distribution function by erfc, so that the far negative side keeps its digits. */
-static inline float fth_scalar_normal_cdf(float x) { return 0.5f * erfcf(x * -0.70710678118654752f); }
+/* The normal distribution function by erfc, so that the far negative side keeps its digits; in double,
+ * since there a rounding of the argument is multiplied by its square. */
+static inline float fth_scalar_normal_cdf(float x) {
+    return (float)(0.5 * erfc(x * -0.70710678118654752));
+}
 
 static inline float fth_scalar_normal_pdf(float x) {
-    return 0.39894228040143268f * expf(-0.5f * x * x);
+    return (float)(0.39894228040143268 * exp(-0.5 * x * x));
 }
 
 #endif

@@ -1,0 +1,108 @@
+/* Elementwise arithmetic for any vector width: elementwise_avx2.c and elementwise_avx512.c include it. No
+ * fused multiply-adds: the results are the scalar ones to the bit. See kernels.def. */
+#ifndef FTH_KERNELS_CPU_ELEMENTWISE_SIMD_H
+#define FTH_KERNELS_CPU_ELEMENTWISE_SIMD_H
+
+enum map_kind { MAP_ADD, MAP_SUB, MAP_MUL };
+
+static FTH_INLINE void map_lanes(int part, vt t, enum map_kind kind, const float *a, const float *b,
+                                 float *out) {
+    vf u = v_get(a, part, t), v = v_get(b, part, t);
+    v_put(out, part, t, kind == MAP_ADD ? v_add(u, v) : kind == MAP_SUB ? v_sub(u, v) : v_mul(u, v));
+}
+
+/* `kind` is a constant at every call. */
+static FTH_INLINE void map_rows(enum map_kind kind, size_t m, size_t n, const float *a, size_t lda,
+                                const float *b, size_t ldb, float *out, size_t ldo) {
+    vt t = v_tail(n % VW);
+    for (size_t i = 0; i < m; i++, a += lda, b += ldb, out += ldo) {
+        size_t j = 0;
+        for (; j + VW <= n; j += VW)
+            map_lanes(0, t, kind, a + j, b + j, out + j);
+        if (j < n)
+            map_lanes(1, t, kind, a + j, b + j, out + j);
+    }
+}
+
+void FTH_K(add)(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb, float *out,
+                size_t ldo) {
+    map_rows(MAP_ADD, m, n, a, lda, b, ldb, out, ldo);
+}
+
+void FTH_K(sub)(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb, float *out,
+                size_t ldo) {
+    map_rows(MAP_SUB, m, n, a, lda, b, ldb, out, ldo);
+}
+
+void FTH_K(mul)(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb, float *out,
+                size_t ldo) {
+    map_rows(MAP_MUL, m, n, a, lda, b, ldb, out, ldo);
+}
+
+void FTH_K(copy)(size_t m, size_t n, const float *a, size_t lda, float *out, size_t ldo) {
+    vt t = v_tail(n % VW);
+    for (size_t i = 0; i < m; i++, a += lda, out += ldo) {
+        size_t j = 0;
+        for (; j + VW <= n; j += VW)
+            v_store(out + j, v_load(a + j));
+        if (j < n)
+            v_store_part(out + j, t, v_load_part(a + j, t));
+    }
+}
+
+void FTH_K(scale)(size_t m, size_t n, const float *x, size_t ldx, float factor, float *out,
+                  size_t ldo) {
+    vt t = v_tail(n % VW);
+    vf by = v_set(factor);
+    for (size_t i = 0; i < m; i++, x += ldx, out += ldo) {
+        size_t j = 0;
+        for (; j + VW <= n; j += VW)
+            v_store(out + j, v_mul(v_load(x + j), by));
+        if (j < n)
+            v_store_part(out + j, t, v_mul(v_load_part(x + j, t), by));
+    }
+}
+
+static FTH_INLINE void mul_add_lanes(int part, vt t, const float *a, const float *b, const float *c,
+                                     float *out) {
+    v_put(out, part, t,
+          v_add(v_mul(v_get(a, part, t), v_get(b, part, t)), v_get(c, part, t)));
+}
+
+void FTH_K(mul_add)(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb,
+                    const float *c, size_t ldc, float *out, size_t ldo) {
+    vt t = v_tail(n % VW);
+    for (size_t i = 0; i < m; i++, a += lda, b += ldb, c += ldc, out += ldo) {
+        size_t j = 0;
+        for (; j + VW <= n; j += VW)
+            mul_add_lanes(0, t, a + j, b + j, c + j, out + j);
+        if (j < n)
+            mul_add_lanes(1, t, a + j, b + j, c + j, out + j);
+    }
+}
+
+void FTH_K(affine_cols)(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
+                        const float *shift, float *y, size_t ldy) {
+    FTH_K(mul_add)(m, n, x, ldx, scale, 0, shift, 0, y, ldy);
+}
+
+static FTH_INLINE void affine2_lanes(int part, vt t, const float *x, const float *y, const float *a,
+                                     const float *b, const float *c, float *out) {
+    vf first = v_mul(v_get(a, part, t), v_get(x, part, t));
+    vf second = v_mul(v_get(b, part, t), v_get(y, part, t));
+    v_put(out, part, t, v_add(v_add(first, second), v_get(c, part, t)));
+}
+
+void FTH_K(affine2_cols)(size_t m, size_t n, const float *x, size_t ldx, const float *y, size_t ldy,
+                         const float *a, const float *b, const float *c, float *out, size_t ldo) {
+    vt t = v_tail(n % VW);
+    for (size_t i = 0; i < m; i++, x += ldx, y += ldy, out += ldo) {
+        size_t j = 0;
+        for (; j + VW <= n; j += VW)
+            affine2_lanes(0, t, x + j, y + j, a + j, b + j, c + j, out + j);
+        if (j < n)
+            affine2_lanes(1, t, x + j, y + j, a + j, b + j, c + j, out + j);
+    }
+}
+
+#endif

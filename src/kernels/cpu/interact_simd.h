@@ -1,0 +1,287 @@
+/* FM's second order and DLRM's pairwise dots for any vector width: interact_avx2.c and interact_avx512.c
+ * include it. See kernels.def.
+ *
+ * Pairwise dots are the product V V^T of one example's f x d vectors, lower triangle. V is transposed to
+ * the stack once, so that a vector holds one coordinate of neighbouring b's and a row of the result
+ * (a; b = 0 .. a-1, contiguous in the output) comes out of plain multiply-adds, with no sum across
+ * lanes. Blocks are 4 a's by 16 b's, their sums in registers. */
+#ifndef FTH_KERNELS_CPU_INTERACT_SIMD_H
+#define FTH_KERNELS_CPU_INTERACT_SIMD_H
+
+#include <string.h>
+
+enum {
+    PAIR_ROWS = 4,               /* a's of a block */
+    PAIR_VECTORS = 16 / VW,      /* a block's 16 b's or 16 coordinates, in vectors */
+    PAIR_FIELDS = 64,            /* more vectors than this take the long way */
+    PAIR_DEPTH = 64,             /* coordinates transposed at a time */
+};
+
+/* FM over `vectors` (a constant, at most 4) vectors of coordinates: adds (sum v)^2 - sum v^2. */
+static FTH_INLINE vf fm_block(int part, vt t, int vectors, size_t f, size_t d, const float *x,
+                              vf total) {
+    vf sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+    vf squares[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+    for (size_t a = 0; a < f; a++, x += d)
+        for (int c = 0; c < vectors; c++) {
+            vf v = v_get(x + c * VW, part, t);
+            sum[c] = v_add(sum[c], v);
+            squares[c] = v_fma(v, v, squares[c]);
+        }
+    for (int c = 0; c < vectors; c++)
+        total = v_add(total, v_fms(sum[c], sum[c], squares[c]));
+    return total;
+}
+
+/* One example; d is a constant for the usual widths. */
+static FTH_INLINE float fm_one(size_t f, size_t d, const float *x) {
+    vf total = v_zero();
+    size_t c = 0;
+    for (; c + 4 * VW <= d; c += 4 * VW)
+        total = fm_block(0, v_tail(0), 4, f, d, x + c, total);
+    for (; c + 2 * VW <= d; c += 2 * VW)
+        total = fm_block(0, v_tail(0), 2, f, d, x + c, total);
+    for (; c + VW <= d; c += VW)
+        total = fm_block(0, v_tail(0), 1, f, d, x + c, total);
+    if (c < d)
+        total = fm_block(1, v_tail(d - c), 1, f, d, x + c, total);
+    return 0.5f * v_sum(total);
+}
+
+void FTH_K(fm)(size_t m, size_t f, size_t d, const float *x, size_t ldx, float *out, size_t ldo) {
+    for (size_t i = 0; i < m; i++, x += ldx, out += ldo)
+        switch (d) {
+        case 8: *out = fm_one(f, 8, x); break;
+        case 16: *out = fm_one(f, 16, x); break;
+        case 32: *out = fm_one(f, 32, x); break;
+        case 64: *out = fm_one(f, 64, x); break;
+        default: *out = fm_one(f, d, x); break;
+        }
+}
+
+static FTH_INLINE void fm_grad_block(int part, vt t, int vectors, size_t f, size_t d, const float *x,
+                                     vf g, float *dx) {
+    vf sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+    for (size_t a = 0; a < f; a++)
+        for (int c = 0; c < vectors; c++)
+            sum[c] = v_add(sum[c], v_get(x + a * d + c * VW, part, t));
+    for (size_t a = 0; a < f; a++)
+        for (int c = 0; c < vectors; c++)
+            v_put(dx + a * d + c * VW, part, t,
+                  v_mul(g, v_sub(sum[c], v_get(x + a * d + c * VW, part, t))));
+}
+
+static FTH_INLINE void fm_grad_one(size_t f, size_t d, const float *x, float dout, float *dx) {
+    vf g = v_set(dout);
+    size_t c = 0;
+    for (; c + 4 * VW <= d; c += 4 * VW)
+        fm_grad_block(0, v_tail(0), 4, f, d, x + c, g, dx + c);
+    for (; c + 2 * VW <= d; c += 2 * VW)
+        fm_grad_block(0, v_tail(0), 2, f, d, x + c, g, dx + c);
+    for (; c + VW <= d; c += VW)
+        fm_grad_block(0, v_tail(0), 1, f, d, x + c, g, dx + c);
+    if (c < d)
+        fm_grad_block(1, v_tail(d - c), 1, f, d, x + c, g, dx + c);
+}
+
+void FTH_K(fm_grad)(size_t m, size_t f, size_t d, const float *x, size_t ldx, const float *dout,
+                    size_t lddo, float *dx, size_t lddx) {
+    for (size_t i = 0; i < m; i++, x += ldx, dout += lddo, dx += lddx)
+        switch (d) {
+        case 8: fm_grad_one(f, 8, x, *dout, dx); break;
+        case 16: fm_grad_one(f, 16, x, *dout, dx); break;
+        case 32: fm_grad_one(f, 32, x, *dout, dx); break;
+        case 64: fm_grad_one(f, 64, x, *dout, dx); break;
+        default: fm_grad_one(f, d, x, *dout, dx); break;
+        }
+}
+
+/* 8 rows of 8 numbers, row a of `in` becoming column a. */
+static FTH_INLINE void transpose_8x8(const __m256 in[8], float *out, size_t ldo) {
+    __m256 r[8], s[8];
+    for (int k = 0; k < 8; k += 2) {
+        r[k] = _mm256_unpacklo_ps(in[k], in[k + 1]);
+        r[k + 1] = _mm256_unpackhi_ps(in[k], in[k + 1]);
+    }
+    for (int k = 0; k < 8; k += 4) {
+        s[k] = _mm256_shuffle_ps(r[k], r[k + 2], 0x44);
+        s[k + 1] = _mm256_shuffle_ps(r[k], r[k + 2], 0xee);
+        s[k + 2] = _mm256_shuffle_ps(r[k + 1], r[k + 3], 0x44);
+        s[k + 3] = _mm256_shuffle_ps(r[k + 1], r[k + 3], 0xee);
+    }
+    for (int k = 0; k < 4; k++) {
+        _mm256_storeu_ps(out + k * ldo, _mm256_permute2f128_ps(s[k], s[k + 4], 0x20));
+        _mm256_storeu_ps(out + (k + 4) * ldo, _mm256_permute2f128_ps(s[k], s[k + 4], 0x31));
+    }
+}
+
+/* out[c][a] = x[a][c] for a < f, c < depth; a's up to the next multiple of 16 become 0. `out` has
+ * PAIR_FIELDS columns and room for depth rounded up to 8. */
+static FTH_INLINE void transpose_fields(size_t f, size_t d, size_t depth, const float *x, float *out) {
+    static const int32_t lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    for (size_t a = 0; a < f; a += 8)
+        for (size_t c = 0; c < depth; c += 8) {
+            size_t width = depth - c < 8 ? depth - c : 8;
+            __m256i t = _mm256_loadu_si256((const __m256i *)(lanes + 8 - width));
+            __m256 rows[8];
+            for (size_t k = 0; k < 8; k++)
+                if (a + k >= f)
+                    rows[k] = _mm256_setzero_ps();
+                else
+                    rows[k] = width == 8 ? _mm256_loadu_ps(x + (a + k) * d + c)
+                                         : _mm256_maskload_ps(x + (a + k) * d + c, t);
+            transpose_8x8(rows, out + c * PAIR_FIELDS + a, PAIR_FIELDS);
+        }
+    if ((f + 7) / 8 % 2)
+        for (size_t c = 0; c < depth; c++)
+            _mm256_storeu_ps(out + c * PAIR_FIELDS + (f + 7) / 8 * 8, _mm256_setzero_ps());
+}
+
+/* Rows a .. a+3 (those below f), columns b .. b+15 (those below the row's number) of V V^T over `depth`
+ * coordinates from x on; `more`: added to what `out` has from the coordinates before. */
+static FTH_INLINE void pair_block(size_t f, size_t d, size_t depth, const float *x, const float *columns,
+                                  size_t a, size_t b, int more, float *out) {
+    vf sum[PAIR_ROWS][PAIR_VECTORS];
+    const float *row[PAIR_ROWS];
+    for (size_t r = 0; r < PAIR_ROWS; r++) {
+        row[r] = x + (a + r < f ? a + r : f - 1) * d;
+        for (size_t v = 0; v < PAIR_VECTORS; v++)
+            sum[r][v] = v_zero();
+    }
+    for (size_t c = 0; c < depth; c++) {
+        vf column[PAIR_VECTORS];
+        for (size_t v = 0; v < PAIR_VECTORS; v++)
+            column[v] = v_load(columns + c * PAIR_FIELDS + b + v * VW);
+        for (size_t r = 0; r < PAIR_ROWS; r++)
+            for (size_t v = 0; v < PAIR_VECTORS; v++)
+                sum[r][v] = v_fma(v_set(row[r][c]), column[v], sum[r][v]);
+    }
+    for (size_t r = 0; r < PAIR_ROWS && a + r < f; r++)
+        for (size_t v = 0; v < PAIR_VECTORS && b + v * VW < a + r; v++) {
+            float *to = out + (a + r) * (a + r - 1) / 2 + b + v * VW;
+            size_t left = a + r - b - v * VW;
+            vt t = v_tail(left < VW ? left : VW);
+            if (more)
+                sum[r][v] = v_add(sum[r][v], v_load_part(to, t));
+            if (left < VW)
+                v_store_part(to, t, sum[r][v]);
+            else
+                v_store(to, sum[r][v]);
+        }
+}
+
+static FTH_INLINE void pairs_one(size_t f, size_t d, const float *x, float *columns, float *out) {
+    for (size_t c = 0; c < d; c += PAIR_DEPTH) {
+        size_t depth = d - c < PAIR_DEPTH ? d - c : PAIR_DEPTH;
+        transpose_fields(f, d, depth, x + c, columns);
+        for (size_t b = 0; b + 1 < f; b += 16)
+            for (size_t a = b + 1; a < f; a += PAIR_ROWS)
+                pair_block(f, d, depth, x + c, columns, a, b, c > 0, out);
+    }
+}
+
+/* Any number of vectors: one dot after the other. */
+static void pairs_long(size_t f, size_t d, const float *x, float *out) {
+    vt t = v_tail(d % VW);
+    for (size_t a = 1; a < f; a++)
+        for (size_t b = 0; b < a; b++) {
+            const float *u = x + a * d, *v = x + b * d;
+            vf sum = v_zero();
+            size_t c = 0;
+            for (; c + VW <= d; c += VW)
+                sum = v_fma(v_load(u + c), v_load(v + c), sum);
+            if (c < d)
+                sum = v_fma(v_load_part(u + c, t), v_load_part(v + c, t), sum);
+            *out++ = v_sum(sum);
+        }
+}
+
+void FTH_K(dot_interaction)(size_t m, size_t f, size_t d, const float *x, size_t ldx, float *out,
+                            size_t ldo) {
+    float columns[PAIR_DEPTH * PAIR_FIELDS] __attribute__((aligned(64)));
+    for (size_t i = 0; i < m; i++, x += ldx, out += ldo) {
+        if (f > PAIR_FIELDS || d == 0) {
+            pairs_long(f, d, x, out);
+            continue;
+        }
+        switch (d) {
+        case 8: pairs_one(f, 8, x, columns, out); break;
+        case 16: pairs_one(f, 16, x, columns, out); break;
+        case 32: pairs_one(f, 32, x, columns, out); break;
+        case 64: pairs_one(f, 64, x, columns, out); break;
+        default: pairs_one(f, d, x, columns, out); break;
+        }
+    }
+}
+
+/* dout of the pair (a, b), a != b */
+static FTH_INLINE float pair_gradient(const float *dout, size_t a, size_t b) {
+    return a > b ? dout[a * (a - 1) / 2 + b] : dout[b * (b - 1) / 2 + a];
+}
+
+/* dx of rows a .. a+3 (those below f) at `vectors` vectors of coordinates: sum over b of
+ * dout(a, b) v_b. The dout's of 4 rows lie in 4 rows of the triangle for b < a, side by side for
+ * b > a + 3. */
+static FTH_INLINE void pair_grad_block(int part, vt t, size_t vectors, size_t f, size_t d,
+                                       const float *x, const float *dout, size_t a, float *dx) {
+    vf sum[PAIR_ROWS][PAIR_VECTORS];
+    const float *row[PAIR_ROWS];
+    size_t rows = f - a < PAIR_ROWS ? f - a : PAIR_ROWS;
+    for (size_t r = 0; r < PAIR_ROWS; r++) {
+        size_t clamped = r < rows ? a + r : f - 1;
+        row[r] = dout + clamped * (clamped - 1) / 2;
+        for (size_t v = 0; v < vectors; v++)
+            sum[r][v] = v_zero();
+    }
+    for (size_t b = 0; b < a; b++)
+        for (size_t v = 0; v < vectors; v++) {
+            vf other = v_get(x + b * d + v * VW, part, t);
+            for (size_t r = 0; r < PAIR_ROWS; r++)
+                sum[r][v] = v_fma(v_set(row[r][b]), other, sum[r][v]);
+        }
+    for (size_t b = a; b < a + rows; b++)
+        for (size_t v = 0; v < vectors; v++) {
+            vf other = v_get(x + b * d + v * VW, part, t);
+            for (size_t r = 0; r < PAIR_ROWS; r++)
+                if (r < rows && a + r != b)
+                    sum[r][v] = v_fma(v_set(pair_gradient(dout, a + r, b)), other, sum[r][v]);
+        }
+    /* Here all 4 rows exist: b is beyond them. */
+    for (size_t b = a + PAIR_ROWS; b < f; b++) {
+        const float *side = dout + b * (b - 1) / 2 + a;
+        for (size_t v = 0; v < vectors; v++) {
+            vf other = v_get(x + b * d + v * VW, part, t);
+            for (size_t r = 0; r < PAIR_ROWS; r++)
+                sum[r][v] = v_fma(v_set(side[r]), other, sum[r][v]);
+        }
+    }
+    for (size_t r = 0; r < rows; r++)
+        for (size_t v = 0; v < vectors; v++)
+            v_put(dx + (a + r) * d + v * VW, part, t, sum[r][v]);
+}
+
+static FTH_INLINE void pairs_grad_one(size_t f, size_t d, const float *x, const float *dout, float *dx) {
+    for (size_t a = 0; a < f; a += PAIR_ROWS) {
+        size_t c = 0;
+        for (; c + 16 <= d; c += 16)
+            pair_grad_block(0, v_tail(0), PAIR_VECTORS, f, d, x + c, dout, a, dx + c);
+        for (; c + VW <= d; c += VW)
+            pair_grad_block(0, v_tail(0), 1, f, d, x + c, dout, a, dx + c);
+        if (c < d)
+            pair_grad_block(1, v_tail(d - c), 1, f, d, x + c, dout, a, dx + c);
+    }
+}
+
+void FTH_K(dot_interaction_grad)(size_t m, size_t f, size_t d, const float *x, size_t ldx,
+                                 const float *dout, size_t lddo, float *dx, size_t lddx) {
+    for (size_t i = 0; i < m; i++, x += ldx, dout += lddo, dx += lddx)
+        switch (d) {
+        case 8: pairs_grad_one(f, 8, x, dout, dx); break;
+        case 16: pairs_grad_one(f, 16, x, dout, dx); break;
+        case 32: pairs_grad_one(f, 32, x, dout, dx); break;
+        case 64: pairs_grad_one(f, 64, x, dout, dx); break;
+        default: pairs_grad_one(f, d, x, dout, dx); break;
+        }
+}
+
+#endif

@@ -1,0 +1,138 @@
+/* Embedding rows for any vector width: rows_avx2.c and rows_avx512.c include it. See kernels.def.
+ *
+ * Rows lie at random places, so what counts is how many cache misses are under way at once: each row is
+ * asked for ROWS_AHEAD rows before it is read (4 ahead is worse than none, 16 to 32 are best). */
+#ifndef FTH_KERNELS_CPU_ROWS_SIMD_H
+#define FTH_KERNELS_CPU_ROWS_SIMD_H
+
+enum { ROWS_AHEAD = 16, LINE_FLOATS = 16, PREFETCH_FLOATS = 4 * LINE_FLOATS };
+
+/* A row's first lines; of longer rows the hardware fetches the rest once it sees the run. */
+static FTH_INLINE void prefetch_row(const float *row, size_t d) {
+    for (size_t c = 0; c < d && c < PREFETCH_FLOATS; c += LINE_FLOATS)
+        _mm_prefetch((const char *)(row + c), _MM_HINT_T0);
+}
+
+static FTH_INLINE void copy_row(size_t d, vt t, const float *row, float *out) {
+    size_t c = 0;
+    for (; c + VW <= d; c += VW)
+        v_store(out + c, v_load(row + c));
+    if (c < d)
+        v_store_part(out + c, t, v_load_part(row + c, t));
+}
+
+/* d is a constant for the usual widths. */
+static FTH_INLINE void gather_rows(size_t m, const uint32_t *rows, const float *base, size_t stride,
+                                   size_t d, float *out, size_t ldo) {
+    vt t = v_tail(d % VW);
+    size_t i = 0;
+    for (; i + ROWS_AHEAD < m; i++, out += ldo) {
+        prefetch_row(base + (size_t)rows[i + ROWS_AHEAD] * stride, d);
+        copy_row(d, t, base + (size_t)rows[i] * stride, out);
+    }
+    for (; i < m; i++, out += ldo)
+        copy_row(d, t, base + (size_t)rows[i] * stride, out);
+}
+
+void FTH_K(gather)(size_t m, const uint32_t *rows, const float *base, size_t stride, size_t d,
+                   float *out, size_t ldo) {
+    switch (d) {
+    case 8: gather_rows(m, rows, base, stride, 8, out, ldo); break;
+    case 16: gather_rows(m, rows, base, stride, 16, out, ldo); break;
+    case 32: gather_rows(m, rows, base, stride, 32, out, ldo); break;
+    case 64: gather_rows(m, rows, base, stride, 64, out, ldo); break;
+    default: gather_rows(m, rows, base, stride, d, out, ldo); break;
+    }
+}
+
+/* The larger; NaN when either is. */
+static FTH_INLINE vf v_larger(vf a, vf b) { return v_select(v_nan(a), a, v_max(a, b)); }
+
+/* One segment over `vectors` (a constant, at most 4) vectors of columns: positions begin .. end of
+ * rows and values; rows up to `last` may be prefetched (by the first columns' pass only). */
+static FTH_INLINE void pool_block(int part, vt t, int vectors, int largest, size_t begin, size_t end,
+                                  size_t last, const uint32_t *rows, const float *values,
+                                  const float *base, size_t stride, size_t prefetch, float divisor,
+                                  float *out) {
+    vf pooled[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+    for (size_t p = begin; p < end; p++) {
+        if (prefetch && p + ROWS_AHEAD < last)
+            prefetch_row(base + (size_t)rows[p + ROWS_AHEAD] * stride, prefetch);
+        const float *row = base + (size_t)rows[p] * stride;
+        vf value = values ? v_set(values[p]) : v_zero();
+        for (int c = 0; c < vectors; c++) {
+            vf v = v_get(row + c * VW, part, t);
+            if (values)
+                v = v_mul(v, value);
+            if (largest)
+                pooled[c] = p == begin ? v : v_larger(pooled[c], v);
+            else
+                pooled[c] = v_add(pooled[c], v);
+        }
+    }
+    vf by = v_set(divisor);
+    for (int c = 0; c < vectors; c++)
+        v_put(out + c * VW, part, t, divisor != 1.0f ? v_div(pooled[c], by) : pooled[c]);
+}
+
+static FTH_INLINE void pool_segment(int largest, size_t begin, size_t end, size_t last,
+                                    const uint32_t *rows, const float *values, const float *base,
+                                    size_t stride, size_t d, float divisor, float *out) {
+    size_t c = 0;
+    for (; c + 4 * VW <= d; c += 4 * VW)
+        pool_block(0, v_tail(0), 4, largest, begin, end, last, rows, values, base + c, stride,
+                   c ? 0 : d, divisor, out + c);
+    for (; c + 2 * VW <= d; c += 2 * VW)
+        pool_block(0, v_tail(0), 2, largest, begin, end, last, rows, values, base + c, stride,
+                   c ? 0 : d, divisor, out + c);
+    for (; c + VW <= d; c += VW)
+        pool_block(0, v_tail(0), 1, largest, begin, end, last, rows, values, base + c, stride,
+                   c ? 0 : d, divisor, out + c);
+    if (c < d)
+        pool_block(1, v_tail(d - c), 1, largest, begin, end, last, rows, values, base + c, stride,
+                   c ? 0 : d, divisor, out + c);
+}
+
+void FTH_K(gather_pool)(size_t m, const uint32_t *offsets, const uint32_t *rows, const float *values,
+                        const float *base, size_t stride, size_t d, fth_pooling pooling, float *out,
+                        size_t ldo) {
+    size_t last = m ? offsets[m] - offsets[0] : 0;
+    for (size_t i = 0; i < m; i++, out += ldo) {
+        size_t begin = offsets[i] - offsets[0], end = offsets[i + 1] - offsets[0];
+        float divisor = pooling == FTH_POOL_MEAN && end > begin ? (float)(end - begin) : 1.0f;
+        if (pooling == FTH_POOL_MAX)
+            pool_segment(1, begin, end, last, rows, values, base, stride, d, 1.0f, out);
+        else if (d == 16)
+            pool_segment(0, begin, end, last, rows, values, base, stride, 16, divisor, out);
+        else
+            pool_segment(0, begin, end, last, rows, values, base, stride, d, divisor, out);
+    }
+}
+
+static FTH_INLINE void sum_rows_block(int part, vt t, int vectors, size_t n, const float *const *src,
+                                      size_t at, const float *scale, float *out) {
+    vf sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+    for (size_t i = 0; i < n; i++) {
+        if (at == 0 && i + ROWS_AHEAD < n)
+            _mm_prefetch((const char *)src[i + ROWS_AHEAD], _MM_HINT_T0);
+        vf factor = scale ? v_set(scale[i]) : v_zero();
+        for (int c = 0; c < vectors; c++) {
+            vf v = v_get(src[i] + at + c * VW, part, t);
+            sum[c] = v_add(sum[c], scale ? v_mul(factor, v) : v);
+        }
+    }
+    for (int c = 0; c < vectors; c++)
+        v_put(out + at + c * VW, part, t, sum[c]);
+}
+
+void FTH_K(sum_rows)(size_t n, const float *const *src, const float *scale, size_t d, float *out) {
+    size_t c = 0;
+    for (; c + 4 * VW <= d; c += 4 * VW)
+        sum_rows_block(0, v_tail(0), 4, n, src, c, scale, out);
+    for (; c + VW <= d; c += VW)
+        sum_rows_block(0, v_tail(0), 1, n, src, c, scale, out);
+    if (c < d)
+        sum_rows_block(1, v_tail(d - c), 1, n, src, c, scale, out);
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* Separators in text by AVX2: 64 bytes a step become a 64-bit mask, whose ones are written out. See
+ * kernels.def. */
+#include <string.h>
+
+#include "kernels/cpu/simd_avx2.h"
+
+static FTH_INLINE uint64_t equal_64(const char *text, __m256i c) {
+    __m256i low = _mm256_loadu_si256((const __m256i *)text);
+    __m256i high = _mm256_loadu_si256((const __m256i *)(text + 32));
+    uint32_t first = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, c));
+    uint32_t second = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, c));
+    return first | (uint64_t)second << 32;
+}
+
+static FTH_INLINE uint64_t member_64(const char *text, __m256i a, __m256i b, __m256i c) {
+    __m256i low = _mm256_loadu_si256((const __m256i *)text);
+    __m256i high = _mm256_loadu_si256((const __m256i *)(text + 32));
+    low = _mm256_or_si256(_mm256_or_si256(_mm256_cmpeq_epi8(low, a), _mm256_cmpeq_epi8(low, b)),
+                          _mm256_cmpeq_epi8(low, c));
+    high = _mm256_or_si256(_mm256_or_si256(_mm256_cmpeq_epi8(high, a), _mm256_cmpeq_epi8(high, b)),
+                           _mm256_cmpeq_epi8(high, c));
+    return (uint32_t)_mm256_movemask_epi8(low) |
+           (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << 32;
+}
+
+/* Writes the places of the ones of `mask`, counted from `base`, eight at a time: past the last one it
+ * scribbles over at most seven more, which costs less than deciding each. */
+static FTH_INLINE size_t write_ones(uint64_t mask, uint32_t base, uint32_t *offsets) {
+    size_t count = (size_t)_mm_popcnt_u64(mask);
+    for (size_t k = 0; k < count; k += 8)
+        for (size_t j = 0; j < 8; j++) {
+            offsets[k + j] = base + (uint32_t)_tzcnt_u64(mask);
+            mask = _blsr_u64(mask);
+        }
+    return count;
+}
+
+size_t fth_k_scan_avx2(const char *text, size_t n, const char set[3], uint32_t *offsets) {
+    __m256i a = _mm256_set1_epi8(set[0]), b = _mm256_set1_epi8(set[1]), c = _mm256_set1_epi8(set[2]);
+    size_t count = 0, i = 0;
+    for (; i + 64 <= n; i += 64)
+        count += write_ones(member_64(text + i, a, b, c), (uint32_t)i, offsets + count);
+    if (i < n) {
+        char last[64] = {0};
+        memcpy(last, text + i, n - i);
+        uint64_t inside = ((uint64_t)1 << (n - i)) - 1;
+        count += write_ones(member_64(last, a, b, c) & inside, (uint32_t)i, offsets + count);
+    }
+    return count;
+}
+
+size_t fth_k_count_byte_avx2(const char *text, size_t n, char c) {
+    __m256i wanted = _mm256_set1_epi8(c);
+    size_t count = 0, i = 0;
+    for (; i + 64 <= n; i += 64)
+        count += (size_t)_mm_popcnt_u64(equal_64(text + i, wanted));
+    for (; i < n; i++)
+        count += text[i] == c;
+    return count;
+}

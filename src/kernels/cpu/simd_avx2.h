@@ -1,0 +1,90 @@
+/* Vectors of 8 floats by AVX2 and FMA: the names that the *_simd.h templates are written in; see
+ * simd_avx512.h for what each means. */
+#ifndef FTH_KERNELS_CPU_SIMD_AVX2_H
+#define FTH_KERNELS_CPU_SIMD_AVX2_H
+
+#include <immintrin.h>
+
+#include "kernels/cpu/cpu_kernels.h"
+
+#define FTH_K(name) fth_k_##name##_avx2
+#define FTH_INLINE inline __attribute__((always_inline))
+
+enum { VW = 8 };
+typedef __m256 vf;
+typedef __m256i vi;
+typedef __m256 vm;
+typedef __m256i vt;
+
+static FTH_INLINE vf v_load(const float *p) { return _mm256_loadu_ps(p); }
+static FTH_INLINE void v_store(float *p, vf v) { _mm256_storeu_ps(p, v); }
+static FTH_INLINE vt v_tail(size_t n) {
+    static const int32_t lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256((const __m256i *)(lanes + 8 - n));
+}
+static FTH_INLINE vf v_load_part(const float *p, vt t) { return _mm256_maskload_ps(p, t); }
+static FTH_INLINE void v_store_part(float *p, vt t, vf v) { _mm256_maskstore_ps(p, t, v); }
+static FTH_INLINE vf v_keep_part(vt t, vf v) { return _mm256_and_ps(_mm256_castsi256_ps(t), v); }
+
+static FTH_INLINE vf v_set(float x) { return _mm256_set1_ps(x); }
+static FTH_INLINE vf v_zero(void) { return _mm256_setzero_ps(); }
+static FTH_INLINE vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+static FTH_INLINE vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+static FTH_INLINE vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+static FTH_INLINE vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+static FTH_INLINE vf v_sqrt(vf a) { return _mm256_sqrt_ps(a); }
+static FTH_INLINE vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+static FTH_INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+static FTH_INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+static FTH_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
+static FTH_INLINE vf v_fms(vf a, vf b, vf c) { return _mm256_fmsub_ps(a, b, c); }
+static FTH_INLINE vf v_round(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT); }
+
+static FTH_INLINE vm v_gt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
+static FTH_INLINE vm v_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+static FTH_INLINE vm v_le(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
+static FTH_INLINE vm v_nan(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
+static FTH_INLINE vf v_select(vm m, vf yes, vf no) { return _mm256_blendv_ps(no, yes, m); }
+
+static FTH_INLINE vf vi_as_floats(vi a) { return _mm256_castsi256_ps(a); }
+static FTH_INLINE vi v_as_ints(vf a) { return _mm256_castps_si256(a); }
+static FTH_INLINE vi vi_set(uint32_t x) { return _mm256_set1_epi32((int)x); }
+static FTH_INLINE vi vi_lanes(void) { return _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0); }
+static FTH_INLINE vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
+static FTH_INLINE vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
+static FTH_INLINE vi vi_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
+static FTH_INLINE vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
+static FTH_INLINE vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
+static FTH_INLINE vi vi_shl(vi a, int n) { return _mm256_slli_epi32(a, n); }
+static FTH_INLINE vi vi_shr(vi a, int n) { return _mm256_srli_epi32(a, n); }
+static FTH_INLINE vi vi_half(vi a) { return _mm256_srai_epi32(a, 1); }
+static FTH_INLINE vi v_to_ints(vf a) { return _mm256_cvtps_epi32(a); }
+static FTH_INLINE vf vi_to_floats(vi a) { return _mm256_cvtepi32_ps(a); }
+static FTH_INLINE vi vi_mul_even(vi a, vi b) { return _mm256_mul_epu32(a, b); }
+static FTH_INLINE vi vi_odd_to_even(vi a) { return _mm256_srli_epi64(a, 32); }
+static FTH_INLINE vi vi_even_to_odd(vi a) { return _mm256_slli_epi64(a, 32); }
+static FTH_INLINE vi vi_even_odd(vi even, vi odd) { return _mm256_blend_epi32(even, odd, 0xaa); }
+
+static FTH_INLINE float v_sum(vf v) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_shuffle_ps(half, half, 1)));
+}
+
+typedef __m256d vd;
+static FTH_INLINE vd vd_zero(void) { return _mm256_setzero_pd(); }
+static FTH_INLINE vd vd_add(vd a, vd b) { return _mm256_add_pd(a, b); }
+static FTH_INLINE vd vd_square_low(vd sum, vf v) {
+    vd x = _mm256_cvtps_pd(_mm256_castps256_ps128(v));
+    return _mm256_fmadd_pd(x, x, sum);
+}
+static FTH_INLINE vd vd_square_high(vd sum, vf v) {
+    vd x = _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+    return _mm256_fmadd_pd(x, x, sum);
+}
+static FTH_INLINE double vd_sum(vd v) {
+    __m128d half = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
+}
+
+#endif

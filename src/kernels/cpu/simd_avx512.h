@@ -1,0 +1,107 @@
+/* Vectors of 16 floats by AVX-512 (F, BW, DQ, VL): the names that the *_simd.h templates are written in.
+ * simd_avx2.h gives the same names for 8 floats.
+ *
+ * vf floats, vi 32-bit integers, vm a comparison's lanes, vt the first lanes of a vector (a tail).
+ * Partial loads give 0 in the other lanes; partial loads and stores touch no byte outside the tail. */
+#ifndef FTH_KERNELS_CPU_SIMD_AVX512_H
+#define FTH_KERNELS_CPU_SIMD_AVX512_H
+
+#ifdef FTH_SIMDE
+#include "simde_avx512.h" /* tests: the same code emulated, see tests/simde */
+#define FTH_K(name) fth_k_##name##_simde
+#else
+#include <immintrin.h>
+#define FTH_K(name) fth_k_##name##_avx512
+#endif
+
+#include "kernels/cpu/cpu_kernels.h"
+
+#define FTH_INLINE inline __attribute__((always_inline))
+
+enum { VW = 16 };
+typedef __m512 vf;
+typedef __m512i vi;
+typedef __mmask16 vm;
+typedef __mmask16 vt;
+
+static FTH_INLINE vf v_load(const float *p) { return _mm512_loadu_ps(p); }
+static FTH_INLINE void v_store(float *p, vf v) { _mm512_storeu_ps(p, v); }
+/* The first n lanes, 0 <= n <= VW. */
+static FTH_INLINE vt v_tail(size_t n) { return (__mmask16)((1u << n) - 1); }
+static FTH_INLINE vf v_load_part(const float *p, vt t) { return _mm512_maskz_loadu_ps(t, p); }
+static FTH_INLINE void v_store_part(float *p, vt t, vf v) { _mm512_mask_storeu_ps(p, t, v); }
+static FTH_INLINE vf v_keep_part(vt t, vf v) { return _mm512_maskz_mov_ps(t, v); }
+
+static FTH_INLINE vf v_set(float x) { return _mm512_set1_ps(x); }
+static FTH_INLINE vf v_zero(void) { return _mm512_setzero_ps(); }
+static FTH_INLINE vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+static FTH_INLINE vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+static FTH_INLINE vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+static FTH_INLINE vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+static FTH_INLINE vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
+/* b where either is NaN */
+static FTH_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+static FTH_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+static FTH_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }   /* a b + c */
+static FTH_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); } /* c - a b */
+static FTH_INLINE vf v_fms(vf a, vf b, vf c) { return _mm512_fmsub_ps(a, b, c); }   /* a b - c */
+static FTH_INLINE vf v_round(vf a) { return _mm512_roundscale_ps(a, 0); } /* to nearest even */
+
+static FTH_INLINE vm v_gt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
+static FTH_INLINE vm v_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+static FTH_INLINE vm v_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
+static FTH_INLINE vm v_nan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+static FTH_INLINE vf v_select(vm m, vf yes, vf no) { return _mm512_mask_blend_ps(m, no, yes); }
+
+static FTH_INLINE vf vi_as_floats(vi a) { return _mm512_castsi512_ps(a); }
+static FTH_INLINE vi v_as_ints(vf a) { return _mm512_castps_si512(a); }
+static FTH_INLINE vi vi_set(uint32_t x) { return _mm512_set1_epi32((int)x); }
+static FTH_INLINE vi vi_lanes(void) { /* 0, 1, 2, .. */
+    return _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+}
+static FTH_INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
+static FTH_INLINE vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
+static FTH_INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
+static FTH_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
+static FTH_INLINE vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+static FTH_INLINE vi vi_shl(vi a, int n) { return _mm512_slli_epi32(a, (unsigned)n); }
+static FTH_INLINE vi vi_shr(vi a, int n) { return _mm512_srli_epi32(a, (unsigned)n); }
+static FTH_INLINE vi vi_half(vi a) { return _mm512_srai_epi32(a, 1); } /* signed a >> 1 */
+static FTH_INLINE vi v_to_ints(vf a) { return _mm512_cvtps_epi32(a); }
+static FTH_INLINE vf vi_to_floats(vi a) { return _mm512_cvtepi32_ps(a); }
+/* 64-bit products of the even lanes, and what moves odd lanes to even ones and back. */
+static FTH_INLINE vi vi_mul_even(vi a, vi b) { return _mm512_mul_epu32(a, b); }
+static FTH_INLINE vi vi_odd_to_even(vi a) { return _mm512_srli_epi64(a, 32); }
+static FTH_INLINE vi vi_even_to_odd(vi a) { return _mm512_slli_epi64(a, 32); }
+static FTH_INLINE vi vi_even_odd(vi even, vi odd) {
+    return _mm512_mask_blend_epi32(0xaaaa, even, odd);
+}
+
+/* The sum of a vector's lanes, always in the same order. */
+static FTH_INLINE float v_sum(vf v) {
+    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v), _mm256_castpd_ps(_mm512_extractf64x4_pd(
+                                                               _mm512_castps_pd(v), 1)));
+    __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    quarter = _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
+    return _mm_cvtss_f32(_mm_add_ss(quarter, _mm_shuffle_ps(quarter, quarter, 1)));
+}
+
+/* Sums of squares in double: vd holds VW / 2 of them. */
+typedef __m512d vd;
+static FTH_INLINE vd vd_zero(void) { return _mm512_setzero_pd(); }
+static FTH_INLINE vd vd_add(vd a, vd b) { return _mm512_add_pd(a, b); }
+static FTH_INLINE vd vd_square_low(vd sum, vf v) {
+    vd x = _mm512_cvtps_pd(_mm512_castps512_ps256(v));
+    return _mm512_fmadd_pd(x, x, sum);
+}
+static FTH_INLINE vd vd_square_high(vd sum, vf v) {
+    vd x = _mm512_cvtps_pd(_mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
+    return _mm512_fmadd_pd(x, x, sum);
+}
+static FTH_INLINE double vd_sum(vd v) {
+    __m256d half = _mm256_add_pd(_mm512_castpd512_pd256(v), _mm512_extractf64x4_pd(v, 1));
+    __m128d quarter = _mm_add_pd(_mm256_castpd256_pd128(half), _mm256_extractf128_pd(half, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(quarter, _mm_unpackhi_pd(quarter, quarter)));
+}
+
+#endif

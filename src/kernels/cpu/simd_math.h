@@ -1,0 +1,127 @@
+/* What both vector widths share: loads and stores that are whole or partial by a constant, and the
+ * functions that libm has for single floats. Included after simd_avx2.h or simd_avx512.h.
+ *
+ * The polynomials are minimax fits of our own. Relative error against exact values, in
+ * units of 2^-24 (half a unit in the last place), as the tests hold it: exp, sigmoid, tanh, log1p and the
+ * normal distribution function stay under 2e-6 of libm wherever the result is a normal number.
+ * NaN gives NaN; infinities give the limits. */
+#ifndef FTH_KERNELS_CPU_SIMD_MATH_H
+#define FTH_KERNELS_CPU_SIMD_MATH_H
+
+/* `part` is a constant where these are called: 0 the whole vector, 1 the tail t of it. */
+static FTH_INLINE vf v_get(const float *p, int part, vt t) {
+    return part ? v_load_part(p, t) : v_load(p);
+}
+static FTH_INLINE void v_put(float *p, int part, vt t, vf v) {
+    if (part)
+        v_store_part(p, t, v);
+    else
+        v_store(p, v);
+}
+
+static FTH_INLINE vf v_abs(vf x) {
+    return vi_as_floats(vi_and(v_as_ints(x), vi_set(0x7fffffff)));
+}
+static FTH_INLINE vf v_neg(vf x) {
+    return vi_as_floats(vi_xor(v_as_ints(x), vi_set(0x80000000)));
+}
+/* |size| with the sign of `sign` */
+static FTH_INLINE vf v_with_sign(vf size, vf sign) {
+    return vi_as_floats(vi_or(v_as_ints(size), vi_and(v_as_ints(sign), vi_set(0x80000000))));
+}
+
+/* x = n ln 2 + r, exp(x) = 2^n (1 + r + r^2 p(r)). The scale is applied in two halves, so that results
+ * down to the smallest subnormal and up to the largest number come out right. */
+static FTH_INLINE vf v_exp(vf x) {
+    x = v_max(v_set(-104.5f), v_min(v_set(89.0f), x)); /* NaN passes: it is the second operand */
+    vf n = v_round(v_mul(x, v_set(1.4426950408889634f)));
+    vf r = v_fnma(n, v_set(0.693359375f), x);
+    r = v_fnma(n, v_set(-2.12194440e-4f), r);
+    vf p = v_fma(r, v_set(0.0013814467f), v_set(0.00836878041f));
+    p = v_fma(p, r, v_set(0.0416683942f));
+    p = v_fma(p, r, v_set(0.1666652011f));
+    p = v_fma(p, r, v_set(0.4999999341f));
+    p = v_add(v_fma(v_mul(r, r), p, r), v_set(1.0f));
+    vi whole = v_to_ints(n), first = vi_half(whole), second = vi_sub(whole, first);
+    vi bias = vi_set(127);
+    p = v_mul(p, vi_as_floats(vi_shl(vi_add(first, bias), 23)));
+    return v_mul(p, vi_as_floats(vi_shl(vi_add(second, bias), 23)));
+}
+
+/* 1 / (1 + exp(-x)) from e = exp(-|x|) */
+static FTH_INLINE vf v_sigmoid_from(vf x, vf e) {
+    vf s = v_div(v_set(1.0f), v_add(v_set(1.0f), e));
+    return v_select(v_lt(x, v_zero()), v_mul(e, s), s);
+}
+static FTH_INLINE vf v_sigmoid(vf x) { return v_sigmoid_from(x, v_exp(v_neg(v_abs(x)))); }
+
+/* Near 0 an odd polynomial; beyond it 1 - 2 / (exp(2 |x|) + 1). */
+static FTH_INLINE vf v_tanh(vf x) {
+    vf size = v_abs(x), z = v_mul(x, x);
+    vf p = v_fma(z, v_set(-0.00566078892f), v_set(0.020602007927f));
+    p = v_fma(p, z, v_set(-0.0537292301f));
+    p = v_fma(p, z, v_set(0.13331328961f));
+    p = v_fma(p, z, v_set(-0.33333278315f));
+    vf near = v_fma(v_mul(p, z), x, x);
+    vf e = v_exp(v_add(size, size));
+    vf far = v_sub(v_set(1.0f), v_div(v_set(2.0f), v_add(e, v_set(1.0f))));
+    return v_select(v_lt(size, v_set(0.625f)), near, v_with_sign(far, x));
+}
+
+/* log(1 + u) for u in [0, 1]: 2 artanh(s), s = u / (2 + u) */
+static FTH_INLINE vf v_log1p_unit(vf u) {
+    vf s = v_div(u, v_add(v_set(2.0f), u)), z = v_mul(s, s);
+    vf p = v_fma(z, v_set(0.28024458809f), v_set(0.27999141086f));
+    p = v_fma(p, z, v_set(0.40021699058f));
+    p = v_fma(p, z, v_set(0.66666413133f));
+    return v_fma(v_mul(p, z), s, v_add(s, s));
+}
+
+/* The normal distribution function, and exp(-x^2 / 2) with it. For u = |x|,
+ * Phi(-u) = exp(-u^2 / 2) R(u), R(u) = G(q) / (u + 4), q = (u - 4) / (u + 4); the rounding error of
+ * u^2 / 2 is put back into the exponential. */
+static FTH_INLINE vf v_normal_cdf(vf x, vf *bell) {
+    vf u = v_min(v_set(15.0f), v_abs(x)), half = v_mul(v_set(0.5f), u);
+    vf h = v_mul(half, u), lost = v_fms(half, u, h);
+    vf e = v_exp(v_neg(h));
+    e = v_fnma(e, lost, e);
+    vf t = v_div(v_set(1.0f), v_add(u, v_set(4.0f)));
+    vf q = v_mul(v_sub(u, v_set(4.0f)), t);
+    vf g = v_fma(q, v_set(-0.00013419624f), v_set(0.00017465944f));
+    g = v_fma(g, q, v_set(0.00156840833f));
+    g = v_fma(g, q, v_set(-0.00351021102f));
+    g = v_fma(g, q, v_set(-0.007524004389f));
+    g = v_fma(g, q, v_set(0.060403489486f));
+    g = v_fma(g, q, v_set(-0.1865236563f));
+    g = v_fma(g, q, v_set(0.38713691652f));
+    g = v_fma(g, q, v_set(-0.60789657988f));
+    g = v_fma(g, q, v_set(0.75528513525f));
+    vf below = v_mul(e, v_mul(g, t));
+    *bell = e;
+    return v_select(v_lt(x, v_zero()), below, v_sub(v_set(1.0f), below));
+}
+
+/* The high and low words of the products of unsigned lanes. */
+static FTH_INLINE void vi_mul_wide(vi a, uint32_t factor, vi *high, vi *low) {
+    vi by = vi_set(factor), even = vi_mul_even(a, by), odd = vi_mul_even(vi_odd_to_even(a), by);
+    *high = vi_even_odd(vi_odd_to_even(even), odd);
+    *low = vi_even_odd(even, vi_even_to_odd(odd));
+}
+
+/* Philox 4x32-10 (Salmon et al., SC 2011) of VW counters side by side, in place. */
+static FTH_INLINE void vi_philox(vi counter[4], uint64_t key) {
+    uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
+    for (int round = 0; round < 10; round++) {
+        vi high0, low0, high1, low1;
+        vi_mul_wide(counter[0], 0xD2511F53u, &high0, &low0);
+        vi_mul_wide(counter[2], 0xCD9E8D57u, &high1, &low1);
+        counter[0] = vi_xor(vi_xor(high1, counter[1]), vi_set(key0));
+        counter[1] = low1;
+        counter[2] = vi_xor(vi_xor(high0, counter[3]), vi_set(key1));
+        counter[3] = low0;
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+}
+
+#endif

@@ -1,0 +1,97 @@
+/* kernels/cpu/rows: every instruction set against scalar, scalar against its formulas. */
+#include "kernel_test.h"
+
+enum { TABLE_ROWS = 50, LONGEST = 128 };
+
+static void draw_rows(struct call *c, uint32_t *rows) {
+    for (size_t i = 0; i < LONGEST; i++)
+        rows[i] = (call_bits(c) >> 8) % TABLE_ROWS;
+}
+
+static void run_gather(const struct fth_kernels *k, struct call *c) {
+    uint32_t rows[LONGEST];
+    size_t stride, ldo, m = c->m * 9; /* beyond the prefetch distance as well */
+    draw_rows(c, rows);
+    float *table = call_in(c, TABLE_ROWS, c->n, -1, 1, &stride), *out = call_out(c, m, c->n, &ldo);
+    k->gather(m, rows, table, stride, c->n, out, ldo);
+}
+
+static fth_pooling pooling;
+
+static void run_pool(const struct fth_kernels *k, struct call *c) {
+    uint32_t rows[LONGEST], offsets[16] = {1000};
+    size_t stride, ldo;
+    draw_rows(c, rows);
+    for (size_t i = 0; i < c->m; i++)
+        offsets[i + 1] = offsets[i] + (call_bits(c) >> 8) % 13;
+    float *table = call_in(c, TABLE_ROWS, c->n, -1, 1, &stride), *values = call_in(c, 1, LONGEST, -2, 2, NULL);
+    float *out = call_out(c, c->m, c->n, &ldo);
+    k->gather_pool(c->m, offsets, rows, values, table, stride, c->n, pooling, out, ldo);
+    out = call_out(c, c->m, c->n, &ldo);
+    k->gather_pool(c->m, offsets, rows, NULL, table, stride, c->n, pooling, out, ldo);
+}
+
+static void run_sum_rows(const struct fth_kernels *k, struct call *c) {
+    size_t stride, n = c->m * 5;
+    const float *src[LONGEST];
+    uint32_t rows[LONGEST];
+    if (n == 0)
+        return;
+    draw_rows(c, rows);
+    float *table = call_in(c, TABLE_ROWS, c->n, -1, 1, &stride), *scale = call_in(c, 1, n, -2, 2, NULL);
+    for (size_t i = 0; i < n; i++)
+        src[i] = table + rows[i] * stride;
+    k->sum_rows(n, src, scale, c->n, call_out(c, 1, c->n, NULL));
+    k->sum_rows(n, src, NULL, c->n, call_out(c, 1, c->n, NULL));
+}
+
+/* Sums run in the rows' order without fused multiply-adds: the same bits everywhere. */
+static void rows_agree_to_the_bit(void **state) {
+    check_shapes(run_gather, 0, 0);
+    for (pooling = FTH_POOL_SUM; pooling <= FTH_POOL_MAX; pooling++)
+        check_shapes(run_pool, 0, 0);
+    check_shapes(run_sum_rows, 0, 0);
+}
+
+static void scalar_rows_follow_their_formulas(void **state) {
+    const struct fth_kernels *k = fth_kernels_for(FTH_ISA_SCALAR);
+    float table[9] = {1, 2, -9, 3, 4, -9, 5, -6, -9}, out[6], values[3] = {2, -1, 0.5f};
+    uint32_t rows[3] = {2, 0, 1}, offsets[4] = {7, 9, 9, 10};
+    k->gather(3, rows, table, 3, 2, out, 2);
+    assert_memory_equal(out, ((float[6]){5, -6, 1, 2, 3, 4}), sizeof out);
+    k->gather_pool(3, offsets, rows, NULL, table, 3, 2, FTH_POOL_SUM, out, 2);
+    assert_memory_equal(out, ((float[6]){6, -4, 0, 0, 3, 4}), sizeof out);
+    k->gather_pool(3, offsets, rows, values, table, 3, 2, FTH_POOL_SUM, out, 2);
+    assert_memory_equal(out, ((float[6]){9, -14, 0, 0, 1.5f, 2}), sizeof out);
+    k->gather_pool(3, offsets, rows, values, table, 3, 2, FTH_POOL_MEAN, out, 2);
+    assert_memory_equal(out, ((float[6]){4.5f, -7, 0, 0, 1.5f, 2}), sizeof out);
+    k->gather_pool(3, offsets, rows, NULL, table, 3, 2, FTH_POOL_MAX, out, 2);
+    assert_memory_equal(out, ((float[6]){5, 2, 0, 0, 3, 4}), sizeof out);
+    const float *src[2] = {table, table + 3};
+    k->sum_rows(2, src, NULL, 2, out);
+    assert_true(out[0] == 4 && out[1] == 6);
+    k->sum_rows(2, src, values, 2, out);
+    assert_true(out[0] == -1 && out[1] == 0);
+}
+
+static void a_maximum_keeps_nan(void **state) {
+    const struct fth_kernels *tables[3];
+    const char *names[3];
+    size_t count = tables_under_test(tables, names);
+    tables[count++] = fth_kernels_for(FTH_ISA_SCALAR);
+    for (size_t k = 0; k < count; k++) {
+        float table[6] = {NAN, 1, 2, NAN, 3, 4}, out[2];
+        uint32_t rows[3] = {0, 1, 2}, offsets[2] = {0, 3};
+        tables[k]->gather_pool(1, offsets, rows, NULL, table, 2, 2, FTH_POOL_MAX, out, 2);
+        assert_true(isnan(out[0]) && isnan(out[1]));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_agree_to_the_bit),
+        cmocka_unit_test(scalar_rows_follow_their_formulas),
+        cmocka_unit_test(a_maximum_keeps_nan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

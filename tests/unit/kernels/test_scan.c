@@ -1,0 +1,57 @@
+/* kernels/cpu/scan: every instruction set against scalar, scalar against a search by libc. */
+#include "kernel_test.h"
+
+/* Text of n bytes of which about one in `sparsity` is a separator, in a block of its own. */
+static char *draw_text(size_t n, uint32_t sparsity, uint64_t seed) {
+    struct call c = {.state = seed};
+    char *text = malloc(n + 1);
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = call_bits(&c) >> 8;
+        text[i] = bits % sparsity == 0 ? "\t\n\0"[bits / sparsity % 3] : (char)(bits / 7919);
+    }
+    return realloc(text, n + (n == 0)); /* not a byte more than n */
+}
+
+static void scans_agree(void **state) {
+    static const uint32_t sparsity[] = {1, 2, 7, 40, 1000};
+    const struct fth_kernels *tables[2], *scalar = fth_kernels_for(FTH_ISA_SCALAR);
+    const char *names[2];
+    size_t count = tables_under_test(tables, names);
+    for (size_t k = 0; k < count; k++)
+        for (size_t n = 0; n < 400; n += n < 200 ? 1 : 13)
+            for (size_t s = 0; s < 5; s++) {
+                char *text = draw_text(n, sparsity[s], n + s);
+                uint32_t *got = malloc((n + 64) * sizeof *got), *want = malloc((n + 64) * sizeof *want);
+                assert_true(got && want);
+                const char set[3] = {'\t', '\n', s % 2 ? '\0' : '\n'};
+                size_t found = tables[k]->scan(text, n, set, got);
+                assert_int_equal(found, scalar->scan(text, n, set, want));
+                assert_memory_equal(got, want, found * sizeof *got);
+                assert_int_equal(tables[k]->count_byte(text, n, set[2]),
+                                 scalar->count_byte(text, n, set[2]));
+                free(text);
+                free(got);
+                free(want);
+            }
+}
+
+static void scalar_scan_finds_what_libc_finds(void **state) {
+    const struct fth_kernels *k = fth_kernels_for(FTH_ISA_SCALAR);
+    static const char text[] = "1\t2,3\n\n4\t5";
+    uint32_t offsets[sizeof text + 64];
+    size_t found = k->scan(text, sizeof text - 1, (const char[3]){'\t', ',', '\n'}, offsets), at = 0;
+    for (const char *p = text; (p = strpbrk(p, "\t,\n")); p++)
+        assert_int_equal(offsets[at++], p - text);
+    assert_int_equal(found, at);
+    assert_int_equal(at, 5);
+    assert_int_equal(k->count_byte(text, sizeof text - 1, '\n'), 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scans_agree),
+        cmocka_unit_test(scalar_scan_finds_what_libc_finds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
