@@ -30,7 +30,8 @@ struct fth_floats {
 #define FTH_CONFIG_MAX_BYTES (1 << 20)
 #define FTH_CONFIG_MAX_DEPTH 16
 
-enum fth_precision { FTH_PRECISION_FP32 = 0, FTH_PRECISION_BF16 = 1 };
+/* Equal to fth_precision of kernels/gemm.h, which this level may not include. */
+enum fth_config_precision { FTH_PRECISION_FP32 = 0, FTH_PRECISION_BF16 = 1 };
 
 /* ---- data: ---- */
 enum fth_format { FTH_FORMAT_CRITEO, FTH_FORMAT_CSV, FTH_FORMAT_LIBSVM, FTH_FORMAT_LIBFFM };
@@ -173,7 +174,7 @@ struct fth_checkpoint_config {
 struct fth_config {
     uint64_t seed;
     int64_t threads;      /* 0: all cores */
-    int precision;        /* enum fth_precision */
+    int precision;        /* enum fth_config_precision */
     const char *tuning;   /* file, "" built in */
     int64_t tile;         /* examples a tile; 0: by the plan */
     struct fth_strings without; /* switched-off optimisations (passes' and stages' names) */
