@@ -49,8 +49,9 @@ struct fth_value {
     int32_t group;          /* FTH_POSITIONS: ragged group of the batch */
     uint32_t rows;          /* FTH_WHOLE */
     uint32_t columns;
-    fth_id producer;        /* node, or FTH_NONE for inputs and parameters */
-    fth_id view_of;         /* FTH_NONE, or the value whose columns [view_column, + columns) this is */
+    fth_id producer;        /* node, or FTH_NONE for inputs, parameters and plain views */
+    fth_id view_of;         /* FTH_NONE, or the value (never itself a view) whose columns
+                               [view_column, + columns) this is */
     uint32_t view_column;
     int needs_gradient;     /* a parameter or embedding is upstream */
     fth_id gradient;        /* set by autodiff; FTH_NONE when there is none */
@@ -96,6 +97,7 @@ struct fth_graph {
     uint32_t n_values, values_capacity;
     struct fth_node **nodes; /* in execution order; passes may take nodes out and put others in */
     uint32_t n_nodes, nodes_capacity;
+    fth_id next_node; /* id of the next new node; ids stay when passes reorder or remove nodes */
     struct fth_lookup *lookups;
     uint32_t n_lookups, lookups_capacity;
     fth_id dense, label, weight; /* inputs, FTH_NONE until asked for */
@@ -114,7 +116,8 @@ fth_status fth_graph_input(fth_graph *graph, fth_role role, fth_id *out, fth_err
 fth_status fth_graph_parameter(fth_graph *graph, fth_role role, const char *name, uint32_t rows,
                                uint32_t columns, fth_param_init init, float scale, fth_id *out,
                                fth_error *err);
-/* Columns [column, column + columns) of a value, same rows. */
+/* Columns [column, column + columns) of a value, same rows. All columns: the value itself. A view of a
+ * view is a view of its root. Parameters have no views. */
 fth_status fth_graph_view(fth_graph *graph, fth_id value, uint32_t column, uint32_t columns, fth_id *out,
                           fth_error *err);
 fth_status fth_graph_lookup(fth_graph *graph, const struct fth_lookup *lookup, uint32_t *out,

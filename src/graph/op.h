@@ -35,6 +35,7 @@ struct fth_run {
     const struct fth_node *node;
     const struct fth_view *in, *out; /* [n_inputs], [n_outputs] */
     uint32_t example0, examples;     /* of the tile; whole batch: 0 and the batch's number */
+    uint32_t batch;                  /* examples of the whole batch */
     uint32_t tile, n_tiles;
     uint32_t task;                   /* whole batch: which task */
     const uint32_t *position0;       /* [groups] first position of the tile in each ragged group */
@@ -84,6 +85,8 @@ struct fth_op {
                            fth_id *d_inputs, fth_error *err);
     /* The embedding op alone: rows are trained, so its output needs a gradient. */
     int trains_rows;
+    /* The loss alone: backward begins here, its gradient rule needs no d_outputs. */
+    int begins_backward;
     /* Optional. */
     fth_status (*prepare)(struct fth_prepare *prepare, fth_error *err);
     void (*release)(void *prepared);
@@ -92,6 +95,21 @@ struct fth_op {
                  struct fth_cost *out);
     void (*print)(const struct fth_node *node, struct fth_text *out); /* attributes; NULL none */
     void (*run)(const struct fth_run *run); /* one tile or one task */
+};
+
+/* What autodiff itself writes where gradients of one value meet: the sum of two equal shapes; the same for
+ * parameter gradients (FTH_WHOLE or FTH_TILES); and columns put side by side into zeros, pieces that
+ * overlap being added (gradients of views). */
+extern const struct fth_op fth_op_add, fth_op_add_whole, fth_op_add_columns;
+
+/* add_whole: of the parameter */
+struct fth_add_whole_attributes {
+    uint32_t rows, columns;
+};
+/* add_columns: input i is added to columns [offsets[i], + its columns) of `columns`. */
+struct fth_add_columns_attributes {
+    uint32_t columns;
+    uint32_t offsets[];
 };
 
 #endif

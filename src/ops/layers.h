@@ -13,9 +13,12 @@ fth_status fth_layer_embedding(fth_graph *graph, const char *name, const uint32_
                                uint32_t n_lookups, fth_id *out, fth_error *err);
 
 /* x W + b: [., n] -> [., columns]. W is n x columns, uniform +-1/sqrt(n) like PyTorch's Linear (b too). With
- * columns == 1 it is a row dot, not a matrix product. */
+ * columns == 1 it is a row dot, not a matrix product, and its weight lies as one row, 1 x n. */
 fth_status fth_layer_linear(fth_graph *graph, const char *name, fth_id x, uint32_t columns, int bias,
                             fth_id *out, fth_error *err);
+
+/* x + b, one trained number a column, from zero. */
+fth_status fth_layer_bias(fth_graph *graph, const char *name, fth_id x, fth_id *out, fth_error *err);
 
 /* "relu", "prelu", "dice", "sigmoid", "tanh", "gelu", "none" (PReLU slopes start at 0.25, Dice's at 0; both
  * one a column). Unknown: FTH_E_CONFIG with the accepted names. */

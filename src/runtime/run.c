@@ -96,6 +96,7 @@ static void run_node(struct fth_plan *plan, uint32_t index, const struct extent 
                           .out = views + node->n_inputs,
                           .example0 = extent->example0,
                           .examples = extent->examples,
+                          .batch = step->batch->n,
                           .tile = extent->tile,
                           .n_tiles = plan->n_tiles,
                           .task = task,

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <math.h>
+
 #include "config/config.h"
 
 static struct fth_config *parse_with(const char *text, const char *const *overrides, size_t n) {
@@ -240,9 +242,10 @@ static void sizes(void **state) {
     static const struct {
         const char *text;
         int64_t bytes;
-    } cases[] = {{"2000", 2000},      {"2000B", 2000},       {"64k", 65536},       {"64KiB", 65536},
-                 {"64kB", 64000},     {"1MiB", 1048576},     {"3M", 3145728},      {"2MB", 2000000},
-                 {"2GB", 2000000000}, {"1 GiB", 1073741824}, {"1T", 1099511627776}};
+    } cases[] = {{"2000", 2000},       {"2000B", 2000},   {"64k", 65536},  {"64KiB", 65536},
+                 {"64kB", 64000},      {"1MiB", 1048576}, {"3M", 3145728}, {"2MB", 2000000},
+                 {"2GB", 2000000000},  {"5KB", 5000},     {"5K", 5120},    {"1 GiB", 1073741824},
+                 {"1T", 1099511627776}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char override[64];
         const char *overrides[] = {override};
@@ -271,6 +274,48 @@ static void every_model_round_trips(void **state) {
     }
 }
 
+/* Texts and numbers that are easily bent on the way through YAML come back as they were. */
+static void values_survive_printing(void **state) {
+    static const char text[] = SMALL
+        "without: [\" a \\u2028 b \\u0085 \", \"\\t\\n\\x7f\\ufeff\\ufffe\", '#: -', 'true', '',\n"
+        "  \"\\U0001F600\\xa0\", \"'\\\"\\\\\"]\n"
+        "train: {clip_norm: 0.1, label_smoothing: 0.30000000000000004}\n"
+        "optimizer: {dense: {lr: 5e-324}, sparse: {lr: 1e-7}}\n";
+    static const char numbers[] = "model: {name: lr}\n"
+                                  "features: {numeric: [{columns: n, missing_value: -0.0, clip: "
+                                  "[-1e308, 123456789012345678]}]}\n";
+    struct fth_config *c = parse(text);
+    char *printed = fth_config_print(c);
+    struct fth_config *again = parse(printed);
+    static const char *const expected[] = {" a \xe2\x80\xa8 b \xc2\x85 ",
+                                           "\t\n\x7f\xef\xbb\xbf\xef\xbf\xbe",
+                                           "#: -",
+                                           "true",
+                                           "",
+                                           "\xf0\x9f\x98\x80\xc2\xa0",
+                                           "'\"\\"};
+    assert_int_equal(again->without.n, 7);
+    for (uint32_t i = 0; i < 7; i++) {
+        assert_string_equal(c->without.items[i], expected[i]);
+        assert_string_equal(again->without.items[i], expected[i]);
+    }
+    assert_true(again->train.label_smoothing == 0.30000000000000004);
+    assert_true(again->dense_optimizer.lr == 5e-324);
+    assert_non_null(strstr(printed, "clip_norm: 0.1\n"));
+    fth_config_free(c);
+    fth_config_free(again);
+    free(printed);
+    c = parse(numbers);
+    printed = fth_config_print(c);
+    again = parse(printed);
+    assert_true(signbit(again->features.numeric[0].missing_value));
+    assert_true(again->features.numeric[0].clip_low == -1e308);
+    assert_true(again->features.numeric[0].clip_high == 123456789012345678);
+    fth_config_free(c);
+    fth_config_free(again);
+    free(printed);
+}
+
 static void a_file_is_read(void **state) {
     char path[] = "/tmp/fathom-config-XXXXXX";
     int fd = mkstemp(path);
@@ -296,6 +341,7 @@ int main(void) {
         cmocka_unit_test(overrides_make_sections),
         cmocka_unit_test(sizes),
         cmocka_unit_test(every_model_round_trips),
+        cmocka_unit_test(values_survive_printing),
         cmocka_unit_test(a_file_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -353,6 +353,22 @@ static void combinations(void **state) {
          NULL,
          "f.yaml:2:12: features.categorical: a and b are of the group g but differ in "
          "max_length; give both the same"},
+        {MODEL
+         "features: {categorical: [{columns: a, table: t}, {columns: b, table: t, buckets: 4}]}\n",
+         NULL,
+         "f.yaml:2:1: features: a and b share the table t but differ in buckets; give both the "
+         "same, or tables of their own"},
+        {MODEL
+         "features: {numeric: [{columns: a, quantiles: 4, table: t}], categorical: [{columns: b, "
+         "table: t, min_count: 2}]}\n",
+         NULL,
+         "f.yaml:2:1: features: a_bucket and b share the table t but differ in min_count; give "
+         "both the same, or tables of their own"},
+        {MODEL "features: {categorical: [{columns: a, separator: \";\", group: g}, {columns: b, "
+               "separator: \";\", group: g, sequence: true}]}\n",
+         NULL,
+         "f.yaml:2:12: features.categorical: a and b are of the group g but differ in sequence; "
+         "give both the same"},
         {MODEL "features: {numeric: [{columns: a, boundaries: [1, 1]}]}\n", NULL,
          "f.yaml:2:35: features.numeric.0.boundaries: not increasing; each must be above the "
          "one before"},
@@ -470,6 +486,14 @@ static void hostile(void **state) {
         assert_string_equal(err.message,
                             "f: larger than 1048576 bytes, which no configuration needs");
     }
+    strcpy(text, MODEL "features: {categorical: [");
+    for (int i = 0; i < 4097; i++)
+        memcpy(text + strlen(text), "{columns: a},", 14);
+    strcat(text, "]}\n");
+    assert_int_equal(fth_config_parse("f", text, strlen(text), NULL, 0, &config, &err),
+                     FTH_E_CONFIG);
+    assert_string_equal(err.message,
+                        "f:2:25: features.categorical: found 4097 items, expected at most 4096");
     free(text);
 }
 

@@ -1,0 +1,66 @@
+/* Parts that several models are made of. All append to the graph while it is built; one thread.
+ *
+ * Conventions: a field's embedding is a lookup of its table; linear terms are lookups of dimension 1 in
+ * "<table>.linear", from zero; concatenations put embeddings first and the batch's floats last, which
+ * keeps embeddings aligned. A sequence is pooled by its mean where a model does not attend to it. */
+#ifndef FTH_MODEL_PARTS_H
+#define FTH_MODEL_PARTS_H
+
+#include "model/model.h"
+#include "ops/layers.h"
+
+#define FTH_MODEL(name) extern const struct fth_model fth_model_##name;
+#include "model/models.def"
+#undef FTH_MODEL
+
+/* A choice among the inputs' fields. */
+struct fth_parts_fields {
+    const uint32_t *items; /* indices into inputs->fields, in order */
+    uint32_t n;
+};
+
+/* All fields of the inputs. */
+fth_status fth_parts_all(fth_graph *graph, const struct fth_model_inputs *inputs,
+                         struct fth_parts_fields *out, fth_error *err);
+
+/* Refuses inputs without any feature, or (fields) without a categorical one. */
+fth_status fth_parts_need(const char *model, const struct fth_model_inputs *inputs, int fields,
+                          fth_error *err);
+
+/* Sum of linear terms: one weight a key of the chosen fields, one a float, and a bias: [E, 1]. */
+fth_status fth_parts_linear(fth_graph *graph, const char *name, const struct fth_model_inputs *inputs,
+                            const struct fth_parts_fields *fields, fth_id *out, fth_error *err);
+
+/* The chosen fields' embeddings side by side, one node for all of one dimension; `values` has room for
+ * fields->n ids. */
+fth_status fth_parts_embeddings(fth_graph *graph, const char *name,
+                                const struct fth_model_inputs *inputs,
+                                const struct fth_parts_fields *fields, fth_id *values,
+                                uint32_t *n_values, fth_error *err);
+
+/* The same where the model needs one dimension for all (`model` for the message): [E, n dim]. */
+fth_status fth_parts_vectors(fth_graph *graph, const char *model, const char *name,
+                             const struct fth_model_inputs *inputs,
+                             const struct fth_parts_fields *fields, fth_id *out, uint32_t *dim,
+                             fth_error *err);
+
+/* Values side by side, the batch's floats (if there are any) last. */
+fth_status fth_parts_with_dense(fth_graph *graph, const char *name,
+                                const struct fth_model_inputs *inputs, const fth_id *values, uint32_t n,
+                                fth_id *out, fth_error *err);
+
+/* Hidden layers as configured ("<name>.0"...), then one output ("<name>.out"): [E, 1]. `key` is the
+ * configuration key of the layers. */
+fth_status fth_parts_deep(fth_graph *graph, const char *name, const char *key,
+                          const struct fth_model_config *config, const struct fth_ints *hidden,
+                          fth_id x, fth_id *out, fth_error *err);
+
+/* The options of fth_layer_mlp that a configuration gives. */
+struct fth_mlp_options fth_parts_mlp(const struct fth_model_config *config,
+                                     const struct fth_ints *hidden);
+
+/* The lookup of one field, without pooling when `positions`. */
+fth_status fth_parts_lookup(fth_graph *graph, const struct fth_model_inputs *inputs, uint32_t field,
+                            int positions, uint32_t *out, fth_error *err);
+
+#endif

@@ -1,0 +1,76 @@
+/* fm(x): the second order of factorization machines (Rendle 2010) over vectors of dim columns, and its gradient. */
+#include "ops/ops_private.h"
+
+static uint32_t dim_of(const struct fth_node *node) {
+    const struct fth_vectors_attributes *a = node->attributes;
+    return a->dim;
+}
+
+static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
+    uint32_t columns = fth_ops_input(graph, node, 0).columns;
+    if (!dim_of(node) || columns % dim_of(node))
+        return fth_fail(err, FTH_E_ARGUMENT, "%u columns are not whole vectors of %u", columns,
+                        dim_of(node));
+    return fth_ops_output_like(graph, node, 0, 0, 1, err);
+}
+
+static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
+                           fth_id *d_inputs, fth_error *err) {
+    fth_id inputs[2] = {node->inputs[0], d_outputs[0]};
+    return fth_graph_node(graph, &fth_op_fm_grad, node->name, inputs, 2, node->attributes,
+                          sizeof(struct fth_vectors_attributes), &d_inputs[0], err);
+}
+
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
+                 struct fth_cost *out) {
+    fth_ops_cost(graph, node, examples, positions, out);
+    out->flops *= 3;
+}
+
+static void print(const struct fth_node *node, struct fth_text *out) {
+    fth_text_printf(out, "dim=%u", dim_of(node));
+}
+
+static void run(const struct fth_run *run) {
+    const struct fth_view *x = &run->in[0];
+    uint32_t dim = dim_of(run->node);
+    fth_kernels_get()->fm(x->rows, x->columns / dim, dim, x->data, x->ld, run->out[0].data,
+                          run->out[0].ld);
+}
+
+const struct fth_op fth_op_fm = {.name = "fm",
+                                 .min_inputs = 1,
+                                 .max_inputs = 1,
+                                 .n_outputs = 1,
+                                 .granularity = FTH_PER_TILE,
+                                 .resource = FTH_MEMORY,
+                                 .shape = shape,
+                                 .gradient = gradient,
+                                 .cost = cost,
+                                 .print = print,
+                                 .run = run};
+
+static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
+    FTH_TRY(fth_ops_need_same_rows(graph, node, 0, 1, err));
+    return fth_ops_output_like(graph, node, 0, 0, fth_ops_input(graph, node, 0).columns, err);
+}
+
+static void grad_run(const struct fth_run *run) {
+    const struct fth_view *x = &run->in[0], *dy = &run->in[1];
+    uint32_t dim = dim_of(run->node);
+    fth_kernels_get()->fm_grad(x->rows, x->columns / dim, dim, x->data, x->ld, dy->data, dy->ld,
+                               run->out[0].data, run->out[0].ld);
+}
+
+const struct fth_op fth_op_fm_grad = {.name = "fm_grad",
+                                      .min_inputs = 2,
+                                      .max_inputs = 2,
+                                      .n_outputs = 1,
+                                      .granularity = FTH_PER_TILE,
+                                      .resource = FTH_MEMORY,
+                                      .shape = grad_shape,
+                                      .cost = cost,
+                                      .print = print,
+                                      .run = grad_run};

@@ -1,0 +1,126 @@
+/* Layers that models are built from (layers.h): embedding, linear, activations, elementwise, concat, sums, FM,
+ * MLP, loss. Each appends nodes; while the graph is built, one thread. */
+#include "ops/layers.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ops/layers_private.h"
+
+fth_status fth_layers_parameter(fth_graph *graph, const char *layer, const char *part, fth_role role,
+                                uint32_t rows, uint32_t columns, fth_param_init init, float scale,
+                                int no_decay, fth_id *out, fth_error *err) {
+    const char *name = fth_arena_printf(graph->arena, "%s.%s", layer, part);
+    if (!name)
+        return fth_fail(err, FTH_E_MEMORY, "%s.%s: out of memory", layer, part);
+    FTH_TRY(fth_graph_parameter(graph, role, name, rows, columns, init, scale, out, err));
+    fth_graph_value(graph, *out)->no_decay = no_decay;
+    return FTH_OK;
+}
+
+fth_status fth_layers_value(fth_graph *graph, const char *layer, fth_id id, struct fth_value *out,
+                            fth_error *err) {
+    const struct fth_value *value = fth_graph_value(graph, id);
+    if (!value)
+        return fth_fail(err, FTH_E_ARGUMENT, "%s: there is no value %d", layer, (int)id);
+    *out = *value;
+    return FTH_OK;
+}
+
+fth_status fth_layer_embedding(fth_graph *graph, const char *name, const uint32_t *lookups,
+                               uint32_t n_lookups, fth_id *out, fth_error *err) {
+    struct fth_embedding_attributes *attributes;
+    size_t bytes = sizeof *attributes + n_lookups * sizeof attributes->lookups[0];
+    attributes = fth_arena_alloc(graph->arena, 1, bytes);
+    if (!attributes)
+        return fth_fail(err, FTH_E_MEMORY, "%s: out of memory", name);
+    attributes->n_lookups = n_lookups;
+    for (uint32_t i = 0; i < n_lookups; i++)
+        attributes->lookups[i] = lookups[i];
+    return fth_graph_node(graph, &fth_op_embedding, name, NULL, 0, attributes, bytes, out, err);
+}
+
+fth_status fth_layer_linear(fth_graph *graph, const char *name, fth_id x, uint32_t columns, int bias,
+                            fth_id *out, fth_error *err) {
+    struct fth_value value = {0};
+    FTH_TRY(fth_layers_value(graph, name, x, &value, err));
+    if (!columns)
+        return fth_fail(err, FTH_E_ARGUMENT, "%s: a layer needs at least one unit", name);
+    float scale = 1.0f / sqrtf((float)value.columns);
+    fth_id inputs[3] = {x, FTH_NONE, FTH_NONE};
+    uint32_t rows = columns == 1 ? 1 : value.columns, width = columns == 1 ? value.columns : columns;
+    FTH_TRY(fth_layers_parameter(graph, name, "weight", FTH_ROLE_PARAMETER, rows, width,
+                                 FTH_PARAM_UNIFORM, scale, 0, &inputs[1], err));
+    if (bias)
+        FTH_TRY(fth_layers_parameter(graph, name, "bias", FTH_ROLE_PARAMETER, 1, columns,
+                                     FTH_PARAM_UNIFORM, scale, 1, &inputs[2], err));
+    struct fth_linear_attributes attributes = {FTH_ACT_NONE};
+    if (columns == 1)
+        return fth_graph_node(graph, &fth_op_row_dot, name, inputs, 3, NULL, 0, out, err);
+    return fth_graph_node(graph, &fth_op_linear, name, inputs, 3, &attributes, sizeof attributes, out,
+                          err);
+}
+
+fth_status fth_layer_bias(fth_graph *graph, const char *name, fth_id x, fth_id *out, fth_error *err) {
+    struct fth_value value = {0};
+    FTH_TRY(fth_layers_value(graph, name, x, &value, err));
+    fth_id inputs[2] = {x, FTH_NONE};
+    FTH_TRY(fth_layers_parameter(graph, name, "bias", FTH_ROLE_PARAMETER, 1, value.columns,
+                                 FTH_PARAM_ZERO, 0, 1, &inputs[1], err));
+    struct fth_act_attributes act = {FTH_ACT_NONE};
+    return fth_graph_node(graph, &fth_op_bias_act, name, inputs, 2, &act, sizeof act, out, err);
+}
+
+fth_status fth_layer_add(fth_graph *graph, fth_id a, fth_id b, fth_id *out, fth_error *err) {
+    fth_id inputs[2] = {a, b};
+    return fth_graph_node(graph, &fth_op_add, "add", inputs, 2, NULL, 0, out, err);
+}
+
+fth_status fth_layer_sub(fth_graph *graph, fth_id a, fth_id b, fth_id *out, fth_error *err) {
+    fth_id inputs[2] = {a, b};
+    return fth_graph_node(graph, &fth_op_sub, "sub", inputs, 2, NULL, 0, out, err);
+}
+
+fth_status fth_layer_mul(fth_graph *graph, fth_id a, fth_id b, fth_id *out, fth_error *err) {
+    fth_id inputs[2] = {a, b};
+    return fth_graph_node(graph, &fth_op_mul, "mul", inputs, 2, NULL, 0, out, err);
+}
+
+fth_status fth_layer_concat(fth_graph *graph, const char *name, const fth_id *inputs, uint32_t n,
+                            fth_id *out, fth_error *err) {
+    if (n == 1) {
+        *out = inputs[0];
+        return FTH_OK;
+    }
+    return fth_graph_node(graph, &fth_op_concat, name, inputs, n, NULL, 0, out, err);
+}
+
+fth_status fth_layer_row_sum(fth_graph *graph, const char *name, fth_id x, fth_id *out, fth_error *err) {
+    return fth_graph_node(graph, &fth_op_row_sum, name, &x, 1, NULL, 0, out, err);
+}
+
+fth_status fth_layer_fm(fth_graph *graph, const char *name, fth_id x, uint32_t dim, fth_id *out,
+                        fth_error *err) {
+    struct fth_vectors_attributes attributes = {dim};
+    return fth_graph_node(graph, &fth_op_fm, name, &x, 1, &attributes, sizeof attributes, out, err);
+}
+
+fth_status fth_layer_loss(fth_graph *graph, float label_smoothing, fth_error *err) {
+    fth_id inputs[3] = {graph->logit, FTH_NONE, FTH_NONE}, losses[2], tiles;
+    if (graph->logit == FTH_NONE)
+        return fth_fail(err, FTH_E_ARGUMENT, "loss: the graph has no logit");
+    FTH_TRY(fth_graph_input(graph, FTH_ROLE_LABEL, &inputs[1], err));
+    FTH_TRY(fth_graph_input(graph, FTH_ROLE_WEIGHT, &inputs[2], err));
+    struct fth_bce_attributes smoothing = {label_smoothing};
+    struct fth_sum_tiles_attributes mean = {1};
+    uint32_t first = graph->n_nodes;
+    FTH_TRY(fth_graph_node(graph, &fth_op_bce, "loss", inputs, 3, &smoothing, sizeof smoothing, losses,
+                           err));
+    FTH_TRY(fth_graph_node(graph, &fth_op_col_sum, "loss", losses, 1, NULL, 0, &tiles, err));
+    FTH_TRY(fth_graph_node(graph, &fth_op_sum_tiles, "loss", &tiles, 1, &mean, sizeof mean,
+                           &graph->loss, err));
+    /* Predicting has no labels: evaluation works from the logits. */
+    for (uint32_t i = first; i < graph->n_nodes; i++)
+        graph->nodes[i]->training_only = 1;
+    return FTH_OK;
+}

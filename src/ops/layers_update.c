@@ -1,0 +1,81 @@
+/* Update nodes after autodiff: one for each parameter, one for all embedding rows (layers.h). */
+#include "ops/layers_private.h"
+
+/* Embedding outputs with a gradient. */
+static uint32_t trained_embeddings(const fth_graph *graph, const struct fth_node **out) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const struct fth_node *node = graph->nodes[i];
+        if (!node->op->trains_rows || graph->values[node->outputs[0]].gradient == FTH_NONE)
+            continue;
+        if (out)
+            out[n] = node;
+        n++;
+    }
+    return n;
+}
+
+/* Inputs and attributes of the node over all rows: gradients first, then outputs that max pooling needs. */
+struct rows_inputs {
+    fth_id *inputs;
+    uint32_t n_inputs;
+    struct fth_row_update_attributes *attributes;
+    size_t bytes;
+};
+
+static fth_status rows_inputs_make(fth_graph *graph, struct rows_inputs *out, fth_error *err) {
+    uint32_t n = trained_embeddings(graph, NULL), n_entries = 0;
+    const struct fth_node **nodes = fth_arena_alloc(graph->arena, n + 1, sizeof *nodes);
+    fth_id *inputs = fth_arena_alloc(graph->arena, 2 * n + 1, sizeof *inputs);
+    if (!nodes || !inputs)
+        return fth_fail(err, FTH_E_MEMORY, "updates: out of memory");
+    trained_embeddings(graph, nodes);
+    for (uint32_t i = 0; i < n; i++)
+        n_entries += ((const struct fth_embedding_attributes *)nodes[i]->attributes)->n_lookups;
+    struct fth_row_update_attributes *attributes;
+    size_t bytes = sizeof *attributes + n_entries * sizeof attributes->entries[0];
+    attributes = fth_arena_alloc(graph->arena, 1, bytes);
+    if (!attributes)
+        return fth_fail(err, FTH_E_MEMORY, "updates: out of memory");
+    attributes->clip = -1;
+    uint32_t n_inputs = n;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct fth_embedding_attributes *a = nodes[i]->attributes;
+        inputs[i] = graph->values[nodes[i]->outputs[0]].gradient;
+        int32_t output = -1;
+        uint32_t column = 0;
+        for (uint32_t j = 0; j < a->n_lookups; j++) {
+            const struct fth_lookup *lookup = &graph->lookups[a->lookups[j]];
+            if (lookup->pooling == FTH_POOL_MAX && output < 0) {
+                output = (int32_t)n_inputs;
+                inputs[n_inputs++] = nodes[i]->outputs[0];
+            }
+            attributes->entries[attributes->n++] = (struct fth_row_entry){
+                .lookup = a->lookups[j],
+                .input = i,
+                .column = column,
+                .output = lookup->pooling == FTH_POOL_MAX ? output : -1};
+            column += lookup->dim;
+        }
+    }
+    *out = (struct rows_inputs){inputs, n_inputs, attributes, bytes};
+    return FTH_OK;
+}
+
+fth_status fth_layer_updates(fth_graph *graph, float clip_norm, fth_error *err) {
+    struct rows_inputs rows = {0};
+    FTH_TRY(rows_inputs_make(graph, &rows, err));
+    graph->stage = FTH_UPDATE;
+    fth_id factor = FTH_NONE;
+    for (uint32_t i = 0; i < graph->n_values; i++) {
+        if (graph->values[i].role != FTH_ROLE_PARAMETER || graph->values[i].gradient == FTH_NONE)
+            continue;
+        fth_id inputs[3] = {(fth_id)i, graph->values[i].gradient, factor};
+        FTH_TRY(fth_graph_node(graph, &fth_op_update, graph->values[i].name, inputs, 3, NULL, 0, NULL,
+                               err));
+    }
+    if (!rows.attributes->n)
+        return FTH_OK;
+    return fth_graph_node(graph, &fth_op_embedding_update, "rows", rows.inputs, rows.n_inputs,
+                          rows.attributes, rows.bytes, NULL, err);
+}

@@ -1,0 +1,142 @@
+/* linear: act(x W + bias) on a tile's rows, and its data gradient dx = dy W^T, which reads the transposed copy of
+ * W that updates keep. The weight gradient is linear_weight_grad. */
+#include "kernels/gemm.h"
+#include "ops/ops_private.h"
+
+static const char *const act_names[FTH_ACT_COUNT] = {"none", "relu", "sigmoid", "tanh", "gelu"};
+
+static fth_act act_of(const struct fth_node *node) {
+    const struct fth_linear_attributes *a = node->attributes;
+    return a ? a->act : FTH_ACT_NONE;
+}
+
+static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
+    struct fth_value x = fth_ops_input(graph, node, 0), w = fth_ops_input(graph, node, 1);
+    FTH_TRY(fth_ops_need_whole(graph, node, 1, x.columns, w.columns, err));
+    if (node->n_inputs > 2 && node->inputs[2] != FTH_NONE)
+        FTH_TRY(fth_ops_need_whole(graph, node, 2, 1, w.columns, err));
+    if (w.columns == 1)
+        return fth_fail(err, FTH_E_ARGUMENT, "one column out is row_dot, no matrix product");
+    if (act_of(node) == FTH_ACT_GELU)
+        return fth_fail(err, FTH_E_ARGUMENT, "GELU cannot be fused: its gradient needs its input");
+    return fth_ops_output_like(graph, node, 0, 0, w.columns, err);
+}
+
+static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
+                           fth_id *d_inputs, fth_error *err) {
+    fth_id dy = d_outputs[0];
+    if (act_of(node) != FTH_ACT_NONE) {
+        struct fth_act_attributes act = {act_of(node)};
+        fth_id inputs[2] = {node->outputs[0], dy};
+        FTH_TRY(fth_graph_node(graph, &fth_op_act_grad, node->name, inputs, 2, &act, sizeof act, &dy,
+                               err));
+    }
+    if (fth_ops_wants(graph, node, 2))
+        FTH_TRY(fth_graph_node(graph, &fth_op_col_sum, node->name, &dy, 1, NULL, 0, &d_inputs[2], err));
+    if (fth_ops_wants(graph, node, 1)) {
+        fth_id inputs[2] = {node->inputs[0], dy};
+        FTH_TRY(fth_graph_node(graph, &fth_op_linear_weight_grad, node->name, inputs, 2, NULL, 0,
+                               &d_inputs[1], err));
+    }
+    if (fth_ops_wants(graph, node, 0)) {
+        fth_id inputs[2] = {dy, node->inputs[1]};
+        FTH_TRY(fth_graph_node(graph, &fth_op_linear_data_grad, node->name, inputs, 2, NULL, 0,
+                               &d_inputs[0], err));
+    }
+    return FTH_OK;
+}
+
+static fth_status gemm_prepare(struct fth_prepare *prepare, uint32_t n, uint32_t k, uint32_t ldb,
+                               fth_error *err) {
+    struct fth_gemm_shape gemm = {.form = FTH_GEMM_NN,
+                                  .m = prepare->in[0].rows,
+                                  .n = n,
+                                  .k = k,
+                                  .lda = prepare->in[0].ld,
+                                  .ldb = ldb,
+                                  .ldc = prepare->out[0].ld,
+                                  .precision = (fth_precision)prepare->precision};
+    fth_gemm *made;
+    FTH_TRY(fth_gemm_create(&gemm, FTH_GEMM_AUTO, prepare->tuning, &made, err));
+    prepare->prepared = made;
+    prepare->scratch_bytes = fth_gemm_scratch(made, gemm.m);
+    return FTH_OK;
+}
+
+static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
+    const struct fth_view *w = &prepare->in[1];
+    return gemm_prepare(prepare, w->columns, w->rows, w->ld, err);
+}
+
+static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
+    const struct fth_view *w = &prepare->in[1];
+    if (w->rows == 1) /* one column out: no matrix product */
+        return FTH_OK;
+    return gemm_prepare(prepare, w->rows, w->columns, w->ld_transposed, err);
+}
+
+static void release(void *prepared) { fth_gemm_destroy(prepared); }
+
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
+                 struct fth_cost *out) {
+    struct fth_value x = fth_ops_input(graph, node, 0), w = fth_ops_input(graph, node, 1);
+    fth_ops_cost(graph, node, examples, positions, out);
+    out->flops = 2 * fth_ops_rows(&x, examples, positions) * w.rows * w.columns;
+}
+
+static void print(const struct fth_node *node, struct fth_text *out) {
+    fth_text_printf(out, "act=%s", act_names[act_of(node)]);
+}
+
+static void run(const struct fth_run *run) {
+    const struct fth_view *x = &run->in[0], *y = &run->out[0];
+    const float *bias = run->node->n_inputs > 2 ? run->in[2].data : NULL;
+    fth_act act = act_of(run->node);
+    fth_gemm_run(run->prepared, x->rows, x->data, run->in[1].data, y->data, run->scratch);
+    if (bias || act != FTH_ACT_NONE)
+        fth_kernels_get()->bias_act(y->rows, y->columns, y->data, y->ld, bias, act, y->data, y->ld);
+}
+
+const struct fth_op fth_op_linear = {.name = "linear",
+                                     .min_inputs = 2,
+                                     .max_inputs = 3,
+                                     .n_outputs = 1,
+                                     .granularity = FTH_PER_TILE,
+                                     .resource = FTH_COMPUTE,
+                                     .shape = shape,
+                                     .gradient = gradient,
+                                     .prepare = prepare,
+                                     .release = release,
+                                     .cost = cost,
+                                     .print = print,
+                                     .run = run};
+
+static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
+    struct fth_value dy = fth_ops_input(graph, node, 0), w = fth_ops_input(graph, node, 1);
+    FTH_TRY(fth_ops_need_whole(graph, node, 1, w.rows, dy.columns, err));
+    return fth_ops_output_like(graph, node, 0, 0, w.rows, err);
+}
+
+static void grad_run(const struct fth_run *run) {
+    const struct fth_view *dy = &run->in[0], *w = &run->in[1], *dx = &run->out[0];
+    if (w->rows == 1)
+        fth_kernels_get()->row_dot(dy->rows, dy->columns, dy->data, dy->ld, w->data, 0.0f, dx->data,
+                                   dx->ld);
+    else
+        fth_gemm_run(run->prepared, dy->rows, dy->data, w->transposed, dx->data, run->scratch);
+}
+
+const struct fth_op fth_op_linear_data_grad = {.name = "linear_data_grad",
+                                               .min_inputs = 2,
+                                               .max_inputs = 2,
+                                               .n_outputs = 1,
+                                               .granularity = FTH_PER_TILE,
+                                               .resource = FTH_COMPUTE,
+                                               .inputs_transposed = 1 << 1,
+                                               .shape = grad_shape,
+                                               .prepare = grad_prepare,
+                                               .release = release,
+                                               .cost = cost,
+                                               .run = grad_run};

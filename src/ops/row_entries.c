@@ -1,0 +1,45 @@
+/* The table of row gradients that embedding_update and row_squares hand to the rows: checked when the node is
+ * made, filled in the worker's scratch when it runs. */
+#include "graph/rows.h"
+#include "ops/ops_private.h"
+
+fth_status fth_ops_check_row_entries(const fth_graph *graph, const struct fth_node *node,
+                                     const struct fth_row_update_attributes *a, fth_error *err) {
+    if (!a || !a->n)
+        return fth_fail(err, FTH_E_ARGUMENT, "needs at least one lookup");
+    if (a->clip >= 0)
+        FTH_TRY(fth_ops_need_whole(graph, node, (uint32_t)a->clip, 1, 1, err));
+    for (uint32_t i = 0; i < a->n; i++) {
+        const struct fth_row_entry *entry = &a->entries[i];
+        if (entry->lookup >= graph->n_lookups)
+            return fth_fail(err, FTH_E_ARGUMENT, "there is no lookup %u", entry->lookup);
+        FTH_TRY(fth_ops_need_rows(graph, node, entry->input, err));
+        uint32_t dim = graph->lookups[entry->lookup].dim;
+        if (entry->column + dim > fth_ops_input(graph, node, entry->input).columns)
+            return fth_fail(err, FTH_E_ARGUMENT, "lookup %u lies outside input %u", entry->lookup,
+                            entry->input);
+        if (entry->output >= 0)
+            FTH_TRY(fth_ops_need_same(graph, node, entry->input, (uint32_t)entry->output, err));
+    }
+    return FTH_OK;
+}
+
+size_t fth_ops_row_entries_bytes(const struct fth_row_update_attributes *a) {
+    return fth_ops_align(a->n * sizeof(struct fth_row_gradient));
+}
+
+const struct fth_row_gradient *fth_ops_row_entries(const struct fth_run *run,
+                                                   const struct fth_row_update_attributes *a) {
+    struct fth_row_gradient *gradients = run->scratch;
+    for (uint32_t i = 0; i < a->n; i++) {
+        const struct fth_row_entry *entry = &a->entries[i];
+        const struct fth_view *in = &run->in[entry->input];
+        gradients[i] = (struct fth_row_gradient){
+            .lookup = entry->lookup, .gradient = in->data + entry->column, .ld = in->ld};
+        if (entry->output >= 0) {
+            gradients[i].output = run->in[entry->output].data + entry->column;
+            gradients[i].output_ld = run->in[entry->output].ld;
+        }
+    }
+    return gradients;
+}

@@ -1,0 +1,56 @@
+/* Blocks of dW = x^T dy: each is one product over the whole batch, so its bits do not depend on how many
+ * workers there are or who computes it. */
+#include "ops/weight_blocks.h"
+
+fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struct fth_view *x,
+                                  const struct fth_view *dy, uint32_t ldc,
+                                  struct fth_weight_blocks *out, fth_error *err) {
+    struct fth_weight_blocks made = {.gemms = {{NULL}}};
+    fth_blocks_make(x->columns, dy->columns, FTH_BLOCK_ROWS, FTH_BLOCK_COLUMNS, &made.blocks);
+    for (int i = 0; i < 4; i++) {
+        uint32_t down = i / 2 ? made.blocks.down - 1 : 0;
+        uint32_t across = i % 2 ? made.blocks.across - 1 : 0;
+        struct fth_block_range range = fth_blocks_range(&made.blocks,
+                                                        down * made.blocks.across + across);
+        struct fth_gemm_shape shape = {.form = FTH_GEMM_TN,
+                                       .m = range.rows,
+                                       .n = range.columns,
+                                       .k = x->rows,
+                                       .lda = x->ld,
+                                       .ldb = dy->ld,
+                                       .ldc = ldc,
+                                       .precision = (fth_precision)prepare->precision};
+        fth_status status = fth_gemm_create(&shape, FTH_GEMM_AUTO, prepare->tuning,
+                                            &made.gemms[i / 2][i % 2], err);
+        if (status != FTH_OK) {
+            fth_weight_blocks_free(&made);
+            return status;
+        }
+    }
+    *out = made;
+    return FTH_OK;
+}
+
+void fth_weight_blocks_free(struct fth_weight_blocks *blocks) {
+    for (int i = 0; i < 4; i++)
+        fth_gemm_destroy(blocks->gemms[i / 2][i % 2]);
+}
+
+size_t fth_weight_blocks_scratch(const struct fth_weight_blocks *blocks, uint32_t rows) {
+    size_t most = 0;
+    for (int i = 0; i < 4; i++) {
+        size_t bytes = fth_gemm_scratch(blocks->gemms[i / 2][i % 2], rows);
+        most = bytes > most ? bytes : most;
+    }
+    return fth_ops_align(most);
+}
+
+void fth_weight_blocks_run(const struct fth_weight_blocks *blocks, uint32_t block,
+                           const struct fth_view *x, const struct fth_view *dy, float *c,
+                           void *scratch) {
+    const struct fth_blocks *b = &blocks->blocks;
+    struct fth_block_range range = fth_blocks_range(b, block);
+    int last_down = block / b->across == b->down - 1, last_across = block % b->across == b->across - 1;
+    fth_gemm_run(blocks->gemms[last_down][last_across], x->rows, x->data + range.row,
+                 dy->data + range.column, c, scratch);
+}

@@ -1,0 +1,26 @@
+/* dW = x^T dy cut into blocks: the products that linear_weight_grad and linear_update share. */
+#ifndef FTH_OPS_WEIGHT_BLOCKS_H
+#define FTH_OPS_WEIGHT_BLOCKS_H
+
+#include "kernels/gemm.h"
+#include "ops/ops_private.h"
+
+#define FTH_BLOCK_ROWS 128
+#define FTH_BLOCK_COLUMNS 256
+
+struct fth_weight_blocks {
+    struct fth_blocks blocks;
+    fth_gemm *gemms[2][2]; /* [last row of blocks][last column of blocks]; they may be smaller */
+};
+
+/* x and dy as prepare sees them; ldc of the block that the products write. */
+fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struct fth_view *x,
+                                  const struct fth_view *dy, uint32_t ldc,
+                                  struct fth_weight_blocks *out, fth_error *err);
+void fth_weight_blocks_free(struct fth_weight_blocks *blocks);
+size_t fth_weight_blocks_scratch(const struct fth_weight_blocks *blocks, uint32_t rows);
+/* The whole batch's product for one block into c. */
+void fth_weight_blocks_run(const struct fth_weight_blocks *blocks, uint32_t block,
+                           const struct fth_view *x, const struct fth_view *dy, float *c, void *scratch);
+
+#endif

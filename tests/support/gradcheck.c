@@ -1,0 +1,287 @@
+/* Gradient checks (gradcheck.h). */
+#include "gradcheck.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define MOST_CHECKED 24 /* elements of one tensor whose finite difference is taken */
+#define STEP 0x1p-5f
+#define RATE 0.5f
+
+/* ---- the projection: loss = sum of y * u ---- */
+
+static fth_status project_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    return fth_graph_output(graph, node, 0, FTH_WHOLE, -1, 1, 1, err);
+}
+
+static fth_status project_gradient(fth_graph *graph, const struct fth_node *node,
+                                   const fth_id *d_outputs, fth_id *d_inputs, fth_error *err) {
+    d_inputs[0] = node->inputs[1];
+    return FTH_OK;
+}
+
+static void project_run(const struct fth_run *run) { run->out[0].data[0] = 0; }
+
+static const struct fth_op project = {.name = "project",
+                                      .min_inputs = 2,
+                                      .max_inputs = 2,
+                                      .n_outputs = 1,
+                                      .granularity = FTH_WHOLE_BATCH,
+                                      .shape = project_shape,
+                                      .gradient = project_gradient,
+                                      .begins_backward = 1,
+                                      .run = project_run};
+
+fth_id gradcheck_input(struct gradcheck *check, int32_t group, uint32_t columns) {
+    char table[32];
+    snprintf(table, sizeof table, "t%u", check->graph->n_lookups);
+    struct fth_lookup lookup = {.field = check->graph->n_lookups,
+                                .table = table,
+                                .dim = columns,
+                                .pooling = FTH_POOL_NONE,
+                                .group = group};
+    uint32_t number;
+    fth_id out;
+    CHECK_OK(check, fth_graph_lookup(check->graph, &lookup, &number, &check->err));
+    CHECK_OK(check, fth_layer_embedding(check->graph, table, &number, 1, &out, &check->err));
+    return out;
+}
+
+/* ---- one case ---- */
+
+struct run {
+    const char *name;
+    struct gradcheck check;
+    struct gradcheck_shape shape;
+    struct interpret *it;
+    fth_id y, u, losses;
+    uint32_t random;
+    uint32_t *offsets;
+};
+
+/* +-[0.25, 1.25): away from the kink of ReLU by more than the steps go. */
+static float draw(struct run *run) {
+    run->random = run->random * 1664525u + 1013904223u;
+    float size = 0.25f + (float)(run->random >> 9) * 0x1p-23f;
+    return run->random >> 8 & 1 ? size : -size;
+}
+
+static void offsets_make(struct run *run) {
+    /* 0, 3, 1, 0, 5 positions and so on: empty segments first, last and between. */
+    static const uint32_t lengths[] = {0, 3, 1, 0, 5, 2, 0};
+    run->offsets = fth_alloc(run->shape.examples + 1, sizeof *run->offsets);
+    for (uint32_t i = 0; i < run->shape.examples; i++)
+        run->offsets[i + 1] = run->offsets[i] + (run->shape.examples == 1 ? 2 : lengths[i % 7]);
+}
+
+static void graph_make(struct run *run, fth_id (*build)(struct gradcheck *check)) {
+    struct gradcheck *check = &run->check;
+    CHECK_OK(check, fth_graph_create(check->dense, &check->graph, &check->err));
+    run->y = build(check);
+    run->u = run->losses = FTH_NONE;
+    if (run->y != FTH_NONE) {
+        struct fth_value y = *fth_graph_value(check->graph, run->y);
+        run->u = gradcheck_input(check, y.group, y.columns);
+        fth_id inputs[2] = {run->y, run->u};
+        CHECK_OK(check, fth_graph_node(check->graph, &project, "project", inputs, 2, NULL, 0,
+                                       &check->graph->loss, &check->err));
+    } else {
+        CHECK_OK(check, fth_layer_loss(check->graph, 0.125f, &check->err));
+        for (uint32_t i = 0; i < check->graph->n_nodes; i++)
+            if (check->graph->nodes[i]->op == &fth_op_bce)
+                run->losses = check->graph->nodes[i]->outputs[0];
+    }
+    CHECK_OK(check, fth_graph_differentiate(check->graph, &check->err));
+    CHECK_OK(check, fth_layer_updates(check->graph, 0, &check->err));
+    CHECK_OK(check, fth_graph_verify(check->graph, &check->err));
+}
+
+static void values_fill(struct run *run) {
+    fth_graph *graph = run->check.graph;
+    run->random = 12345;
+    for (uint32_t l = 0; l < graph->n_lookups; l++)
+        for (uint32_t r = 0; r < interpret_lookup_rows(run->it, l); r++)
+            for (uint32_t c = 0; c < graph->lookups[l].dim; c++)
+                *interpret_row_at(run->it, l, r, c) = draw(run);
+    for (uint32_t v = 0; v < graph->n_values; v++) {
+        const struct fth_value *value = &graph->values[v];
+        for (uint32_t r = 0; value->role != FTH_ROLE_NORMAL && r < interpret_rows(run->it, (fth_id)v);
+             r++)
+            for (uint32_t c = 0; c < value->columns; c++) {
+                float x = draw(run);
+                if (value->role == FTH_ROLE_LABEL)
+                    x = x > 0;
+                if (value->role == FTH_ROLE_WEIGHT)
+                    x = fabsf(x);
+                *interpret_at(run->it, (fth_id)v, r, c) = x;
+            }
+    }
+    interpret_refresh(run->it);
+}
+
+static struct interpret *interpret_make(struct run *run, uint32_t tile) {
+    struct interpret_options options = {.examples = run->shape.examples,
+                                        .tile = tile,
+                                        .offsets = {run->offsets, NULL},
+                                        .opt = {.lr = RATE, .grad_scale = 1},
+                                        .opt_no_decay = {.lr = RATE, .grad_scale = 1},
+                                        .seed = 7,
+                                        .step = 3,
+                                        .weights = 1};
+    return interpret_create(run->check.graph, &options);
+}
+
+static double objective(struct run *run) {
+    double sum = 0;
+    fth_id of = run->y != FTH_NONE ? run->y : run->losses;
+    uint32_t rows = interpret_rows(run->it, of);
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t c = 0; c < run->check.graph->values[of].columns; c++) {
+            double y = *interpret_at(run->it, of, r, c);
+            sum += run->y != FTH_NONE ? y * (double)*interpret_at(run->it, run->u, r, c) : y / rows;
+        }
+    return sum;
+}
+
+/* By four points: the error is of fourth order in the step. */
+static double difference(struct run *run, float *x) {
+    static const float at[4] = {-2, -1, 1, 2};
+    static const double weight[4] = {1, -8, 8, -1};
+    float kept = *x;
+    double sum = 0;
+    for (int i = 0; i < 4; i++) {
+        *x = kept + at[i] * STEP;
+        interpret_run(run->it, FTH_FORWARD);
+        sum += weight[i] * objective(run);
+    }
+    *x = kept;
+    return sum / (12 * (double)STEP);
+}
+
+/* Element (r, c) of a gradient: tiles are added up. 0 where nothing flows. */
+static double gradient_at(struct run *run, struct interpret *it, fth_id gradient,
+                          const struct fth_value *of, uint32_t r, uint32_t c) {
+    if (gradient == FTH_NONE)
+        return 0;
+    if (run->check.graph->values[gradient].extent != FTH_TILES)
+        return *interpret_at(it, gradient, r, c);
+    double sum = 0;
+    for (uint32_t t = 0; t < interpret_rows(it, gradient); t++)
+        sum += *interpret_at(it, gradient, t, r * of->columns + c);
+    return sum;
+}
+
+/* One tensor: `at` its elements, `value` the value whose gradient is meant. */
+static void tensor_check(struct run *run, struct interpret *tiled, fth_id value, int32_t lookup,
+                         uint32_t rows, uint32_t columns) {
+    struct fth_value v = run->check.graph->values[value];
+    double most = 0;
+    for (uint32_t i = 0; i < rows * columns; i++) {
+        double whole = gradient_at(run, run->it, v.gradient, &v, i / columns, i % columns);
+        most = fmax(most, fabs(whole));
+    }
+    uint32_t stride = rows * columns / MOST_CHECKED + 1;
+    double *expected = fth_alloc(rows * columns + 1, sizeof *expected);
+    for (uint32_t i = 0; i < rows * columns; i++) {
+        uint32_t r = i / columns, c = i % columns;
+        double whole = gradient_at(run, run->it, v.gradient, &v, r, c);
+        double parts = gradient_at(run, tiled, v.gradient, &v, r, c);
+        if (!(fabs(whole - parts) <= 1e-5 * most + 1e-6))
+            fail_msg("%s: value %d (%u, %u): gradient %g by one tile, %g by several", run->name, value, r,
+                     c, whole, parts);
+        expected[i] = whole;
+    }
+    for (uint32_t i = 0; i < rows * columns; i += stride) {
+        uint32_t r = i / columns, c = i % columns;
+        float *x = lookup < 0 ? interpret_at(run->it, value, r, c)
+                              : interpret_row_at(run->it, (uint32_t)lookup, r, c);
+        double numeric = difference(run, x);
+        if (!(fabs(numeric - expected[i]) <= 1e-3 * most + 2e-4))
+            fail_msg("%s: value %d (%u, %u) of %u examples: gradient %g, finite difference %g", run->name,
+                     value, r, c, run->shape.examples, expected[i], numeric);
+    }
+    fth_free(expected);
+}
+
+static void all_check(struct run *run, struct interpret *tiled) {
+    fth_graph *graph = run->check.graph;
+    for (uint32_t v = 0; v < graph->n_values; v++)
+        if (graph->values[v].role == FTH_ROLE_PARAMETER)
+            tensor_check(run, tiled, (fth_id)v, -1, graph->values[v].rows, graph->values[v].columns);
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const struct fth_node *node = graph->nodes[i];
+        if (node->op != &fth_op_embedding || node->outputs[0] == run->u)
+            continue;
+        const struct fth_embedding_attributes *a = node->attributes;
+        tensor_check(run, tiled, node->outputs[0], (int32_t)a->lookups[0],
+                     interpret_lookup_rows(run->it, a->lookups[0]),
+                     graph->values[node->outputs[0]].columns);
+    }
+}
+
+/* A whole step moves every weight and row by the learning rate times its gradient. */
+static void update_check(struct run *run) {
+    fth_graph *graph = run->check.graph;
+    struct interpret *before = run->it, *after = interpret_make(run, run->shape.tile);
+    run->it = after;
+    values_fill(run);
+    interpret_run(after, FTH_UPDATE);
+    run->it = before;
+    for (uint32_t v = 0; v < graph->n_values; v++) {
+        struct fth_value value = graph->values[v];
+        for (uint32_t i = 0; value.role == FTH_ROLE_PARAMETER && i < value.rows * value.columns; i++) {
+            uint32_t r = i / value.columns, c = i % value.columns;
+            double step = RATE * gradient_at(run, after, value.gradient, &value, r, c);
+            double want = *interpret_at(before, (fth_id)v, r, c) - step;
+            if (!(fabs(*interpret_at(after, (fth_id)v, r, c) - want) <= 1e-5 * (fabs(want) + fabs(step))))
+                fail_msg("%s: parameter %s (%u, %u) was not updated by its gradient", run->name,
+                         value.name, r, c);
+        }
+    }
+    assert_true(interpret_transposed_equal(after));
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const struct fth_node *node = graph->nodes[i];
+        if (node->op != &fth_op_embedding)
+            continue;
+        const struct fth_embedding_attributes *a = node->attributes;
+        fth_id gradient = graph->values[node->outputs[0]].gradient;
+        for (uint32_t r = 0; r < interpret_lookup_rows(after, a->lookups[0]); r++) {
+            double g = gradient == FTH_NONE ? 0 : *interpret_at(after, gradient, r, 0);
+            double want = *interpret_row_at(before, a->lookups[0], r, 0) - RATE * g;
+            assert_true(fabs(*interpret_row_at(after, a->lookups[0], r, 0) - want) <=
+                        1e-6 * (1 + fabs(want)));
+        }
+    }
+    interpret_destroy(after);
+}
+
+void gradcheck_run(const char *name, fth_id (*build)(struct gradcheck *check),
+                   const struct gradcheck_shape *shape) {
+    struct run run = {.name = name, .shape = *shape};
+    run.check.group = shape->group;
+    run.check.columns = shape->columns;
+    run.check.dense = 3;
+    offsets_make(&run);
+    graph_make(&run, build);
+    struct interpret *tiled = interpret_make(&run, shape->tile);
+    run.it = tiled;
+    values_fill(&run);
+    interpret_run(tiled, FTH_BACKWARD);
+    run.it = interpret_make(&run, shape->examples);
+    values_fill(&run);
+    interpret_run(run.it, FTH_BACKWARD);
+    all_check(&run, tiled);
+    values_fill(&run);
+    interpret_run(run.it, FTH_BACKWARD);
+    update_check(&run);
+    interpret_destroy(run.it);
+    interpret_destroy(tiled);
+    fth_graph_destroy(run.check.graph);
+    fth_free(run.offsets);
+}

@@ -1,0 +1,271 @@
+/* Every operation and layer: backward against finite differences, several tiles against one, a step of SGD. An op
+ * of ops.def that no case here runs fails the last test. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "gradcheck.h"
+
+#define X(check) gradcheck_input(check, (check)->group, (check)->columns)
+
+static fth_id linear(struct gradcheck *c) {
+    fth_id y;
+    CHECK_OK(c, fth_layer_linear(c->graph, "fc", X(c), 18, 1, &y, &c->err));
+    return y;
+}
+
+static fth_id linear_no_bias(struct gradcheck *c) {
+    fth_id y;
+    CHECK_OK(c, fth_layer_linear(c->graph, "fc", X(c), 2, 0, &y, &c->err));
+    return y;
+}
+
+static fth_id linear_wide(struct gradcheck *c) {
+    fth_id y, x = gradcheck_input(c, c->group, 150);
+    CHECK_OK(c, fth_layer_linear(c->graph, "fc", x, 300, 1, &y, &c->err));
+    return y;
+}
+
+static fth_id linear_fused(struct gradcheck *c, fth_act act) {
+    fth_id y, in[3] = {X(c), FTH_NONE, FTH_NONE};
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "w", c->columns, 4, FTH_PARAM_ZERO, 0,
+                                    &in[1], &c->err));
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "b", 1, 4, FTH_PARAM_ZERO, 0, &in[2],
+                                    &c->err));
+    struct fth_linear_attributes a = {act};
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear, "fc", in, 3, &a, sizeof a, &y, &c->err));
+    return y;
+}
+
+static fth_id linear_tanh(struct gradcheck *c) { return linear_fused(c, FTH_ACT_TANH); }
+static fth_id linear_sigmoid(struct gradcheck *c) { return linear_fused(c, FTH_ACT_SIGMOID); }
+
+static fth_id row_dot(struct gradcheck *c) {
+    fth_id y;
+    CHECK_OK(c, fth_layer_linear(c->graph, "fc", X(c), 1, 1, &y, &c->err));
+    return y;
+}
+
+static fth_id row_dot_no_bias(struct gradcheck *c) {
+    fth_id y;
+    CHECK_OK(c, fth_layer_linear(c->graph, "fc", X(c), 1, 0, &y, &c->err));
+    return y;
+}
+
+static fth_id dense_input(struct gradcheck *c) {
+    fth_id x, y;
+    CHECK_OK(c, fth_graph_input(c->graph, FTH_ROLE_DENSE, &x, &c->err));
+    CHECK_OK(c, fth_layer_linear(c->graph, "fc", x, 5, 1, &y, &c->err));
+    return y;
+}
+
+static fth_id bias(struct gradcheck *c) {
+    fth_id y;
+    CHECK_OK(c, fth_layer_bias(c->graph, "b", X(c), &y, &c->err));
+    return y;
+}
+
+static fth_id activation(struct gradcheck *c, const char *name) {
+    fth_id y;
+    CHECK_OK(c, fth_layer_activation(c->graph, "act", name, X(c), &y, &c->err));
+    return y;
+}
+
+static fth_id relu(struct gradcheck *c) { return activation(c, "relu"); }
+static fth_id sigmoid(struct gradcheck *c) { return activation(c, "sigmoid"); }
+static fth_id tanh_(struct gradcheck *c) { return activation(c, "tanh"); }
+static fth_id gelu(struct gradcheck *c) { return activation(c, "gelu"); }
+
+static fth_id add(struct gradcheck *c) {
+    fth_id y, x = X(c);
+    CHECK_OK(c, fth_layer_add(c->graph, x, X(c), &y, &c->err));
+    CHECK_OK(c, fth_layer_add(c->graph, y, x, &y, &c->err)); /* x is used twice */
+    return y;
+}
+
+static fth_id sub(struct gradcheck *c) {
+    fth_id y, x = X(c);
+    CHECK_OK(c, fth_layer_sub(c->graph, x, X(c), &y, &c->err));
+    return y;
+}
+
+static fth_id mul(struct gradcheck *c) {
+    fth_id y, x = X(c);
+    CHECK_OK(c, fth_layer_mul(c->graph, x, X(c), &y, &c->err));
+    CHECK_OK(c, fth_layer_mul(c->graph, y, x, &y, &c->err));
+    return y;
+}
+
+static fth_id mul_add(struct gradcheck *c) {
+    fth_id y, in[3] = {X(c), X(c), X(c)};
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_mul_add, "m", in, 3, NULL, 0, &y, &c->err));
+    return y;
+}
+
+static fth_id scale(struct gradcheck *c) {
+    struct fth_scale_attributes a = {-2.5f};
+    fth_id y, x = X(c);
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_scale, "s", &x, 1, &a, sizeof a, &y, &c->err));
+    return y;
+}
+
+static fth_id concat(struct gradcheck *c) {
+    fth_id y, in[3] = {X(c), gradcheck_input(c, c->group, 3), X(c)};
+    CHECK_OK(c, fth_layer_concat(c->graph, "cat", in, 3, &y, &c->err));
+    CHECK_OK(c, fth_layer_mul(c->graph, y, y, &y, &c->err));
+    return y;
+}
+
+/* Views that overlap, leave a gap, and stand beside the whole. */
+static fth_id views(struct gradcheck *c) {
+    fth_id x = gradcheck_input(c, c->group, 9), a, b, d, y;
+    CHECK_OK(c, fth_graph_view(c->graph, x, 1, 4, &a, &c->err));
+    CHECK_OK(c, fth_graph_view(c->graph, x, 4, 4, &b, &c->err));
+    CHECK_OK(c, fth_graph_view(c->graph, b, 1, 2, &d, &c->err)); /* columns 5 and 6 of x */
+    CHECK_OK(c, fth_layer_mul(c->graph, a, b, &y, &c->err));
+    fth_id in[3] = {y, d, x};
+    if (c->columns > 1)
+        CHECK_OK(c, fth_layer_concat(c->graph, "cat", in, 3, &y, &c->err));
+    return y;
+}
+
+/* One weight used by two nodes, and one used as rows of both kinds of gradient. */
+static fth_id shared(struct gradcheck *c) {
+    uint32_t n = c->columns + 1;
+    fth_id y, in[3] = {gradcheck_input(c, c->group, n), FTH_NONE, FTH_NONE};
+    struct fth_linear_attributes none = {FTH_ACT_NONE};
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "w", n, n, FTH_PARAM_ZERO,
+                                    0, &in[1], &c->err));
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "b", 1, n, FTH_PARAM_ZERO, 0,
+                                    &in[2], &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear, "1", in, 3, &none, sizeof none, &y, &c->err));
+    in[0] = y;
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear, "2", in, 3, &none, sizeof none, &y, &c->err));
+    return y;
+}
+
+static fth_id row_sum(struct gradcheck *c) {
+    fth_id y;
+    CHECK_OK(c, fth_layer_row_sum(c->graph, "sum", X(c), &y, &c->err));
+    return y;
+}
+
+static fth_id fm(struct gradcheck *c) {
+    fth_id y, x = gradcheck_input(c, c->group, 4 * c->columns);
+    CHECK_OK(c, fth_layer_fm(c->graph, "fm", x, c->columns, &y, &c->err));
+    return y;
+}
+
+static fth_id loss(struct gradcheck *c) {
+    fth_id x = gradcheck_input(c, -1, c->columns);
+    CHECK_OK(c, fth_layer_linear(c->graph, "fc", x, 1, 1, &c->graph->logit, &c->err));
+    return FTH_NONE;
+}
+
+static fth_id mlp_loss(struct gradcheck *c) {
+    static const int64_t hidden[] = {9, 5};
+    struct fth_mlp_options options = {.hidden = hidden, .n_hidden = 2, .activation = "tanh"};
+    fth_id x = gradcheck_input(c, -1, c->columns);
+    CHECK_OK(c, fth_layer_mlp(c->graph, "deep", x, &options, &x, &c->err));
+    CHECK_OK(c, fth_layer_linear(c->graph, "out", x, 1, 1, &c->graph->logit, &c->err));
+    return FTH_NONE;
+}
+
+#define CASE(name, extents) {#name, name, extents}
+enum extents { ROWS, EXAMPLES };
+
+static const struct {
+    const char *name;
+    fth_id (*build)(struct gradcheck *check);
+    enum extents extents;
+} cases[] = {
+    CASE(linear, ROWS),        CASE(linear_no_bias, ROWS), CASE(linear_wide, ROWS),
+    CASE(linear_tanh, ROWS),   CASE(linear_sigmoid, ROWS), CASE(row_dot, ROWS),
+    CASE(row_dot_no_bias, ROWS), CASE(dense_input, EXAMPLES), CASE(bias, ROWS),
+    CASE(relu, ROWS),          CASE(sigmoid, ROWS),        CASE(tanh_, ROWS),
+    CASE(gelu, ROWS),          CASE(add, ROWS),            CASE(sub, ROWS),
+    CASE(mul, ROWS),           CASE(mul_add, ROWS),        CASE(scale, ROWS),
+    CASE(concat, ROWS),        CASE(views, ROWS),          CASE(shared, ROWS),
+    CASE(row_sum, ROWS),       CASE(fm, ROWS),             CASE(loss, EXAMPLES),
+    CASE(mlp_loss, EXAMPLES),
+};
+
+static const struct gradcheck_shape shapes[] = {
+    {.examples = 1, .tile = 4, .columns = 1, .group = -1},
+    {.examples = 1, .tile = 1, .columns = 17, .group = 0},
+    {.examples = 8, .tile = 3, .columns = 5, .group = -1},
+    {.examples = 8, .tile = 3, .columns = 17, .group = 0},
+    {.examples = 8, .tile = 1, .columns = 1, .group = 0}, /* tiles without a position */
+};
+
+static void test_gradients(void **state) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+            if (shapes[s].group < 0 || cases[i].extents == ROWS)
+                gradcheck_run(cases[i].name, cases[i].build, &shapes[s]);
+}
+
+/* linear_update gives the bits of linear_weight_grad and update in turn. */
+static void test_linear_update(void **state) {
+    struct gradcheck check = {.group = -1};
+    struct gradcheck *c = &check;
+    CHECK_OK(c, fth_graph_create(0, &c->graph, &c->err));
+    fth_id in[3] = {FTH_NONE, gradcheck_input(c, -1, 140), gradcheck_input(c, -1, 270)}, dw;
+    fth_id plain[3] = {FTH_NONE, FTH_NONE, FTH_NONE}, unused;
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "fused", 140, 270, FTH_PARAM_ZERO, 0,
+                                    &in[0], &c->err));
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "plain", 140, 270, FTH_PARAM_ZERO, 0,
+                                    &plain[0], &c->err));
+    fth_id read[2] = {in[2], in[0]};
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear_data_grad, "d", read, 2, NULL, 0, &unused,
+                               &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear_update, "f", in, 3, NULL, 0, NULL, &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear_weight_grad, "g", in + 1, 2, NULL, 0, &dw,
+                               &c->err));
+    plain[1] = dw;
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_update, "u", plain, 3, NULL, 0, NULL, &c->err));
+    CHECK_OK(c, fth_graph_verify(c->graph, &c->err));
+    struct interpret_options options = {.examples = 9,
+                                        .tile = 4,
+                                        .optimizer = fth_optimizer_find("adagrad"),
+                                        .opt = {.lr = 0.1f, .grad_scale = 1, .eps = 1e-8f, .l2 = 0.01f}};
+    struct interpret *it = interpret_create(c->graph, &options);
+    for (uint32_t l = 0; l < 2; l++)
+        for (uint32_t i = 0; i < 9 * c->graph->lookups[l].dim; i++)
+            *interpret_row_at(it, l, i / c->graph->lookups[l].dim, i % c->graph->lookups[l].dim) =
+                (float)(i * 7919 % 1000) / 500 - 1;
+    for (uint32_t i = 0; i < 140 * 270; i++)
+        *interpret_at(it, in[0], i / 270, i % 270) = *interpret_at(it, plain[0], i / 270, i % 270) =
+            (float)(i * 104729 % 1000) / 500 - 1;
+    interpret_refresh(it);
+    interpret_run(it, FTH_UPDATE);
+    for (uint32_t r = 0; r < 140; r++) {
+        assert_memory_equal(interpret_at(it, in[0], r, 0), interpret_at(it, plain[0], r, 0),
+                            270 * sizeof(float));
+        assert_memory_equal(interpret_slot_at(it, in[0], 0, r, 0),
+                            interpret_slot_at(it, plain[0], 0, r, 0), 270 * sizeof(float));
+    }
+    assert_true(*interpret_at(it, in[0], 0, 0) != -1.0f);
+    assert_true(interpret_transposed_equal(it));
+    interpret_destroy(it);
+    fth_graph_destroy(c->graph);
+}
+
+static void test_every_op_was_checked(void **state) {
+    for (const struct fth_op *const *op = fth_ops(); *op; op++)
+        if (!interpret_has_run((*op)->name))
+            fail_msg("operation %s of ops.def has no gradient test", (*op)->name);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_linear_update),
+        cmocka_unit_test(test_every_op_was_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
