@@ -183,6 +183,86 @@ fth_status fth_batch_append(struct fth_batch *to, const struct fth_batch *from, 
     return FTH_OK;
 }
 
+static fth_status reserve_for_many(struct fth_batch *to, const struct fth_batch *from,
+                                   const uint32_t *index, uint32_t n, fth_error *err) {
+    uint32_t examples;
+    if (__builtin_add_overflow(to->n, n, &examples))
+        return fth_fail(err, FTH_E_LIMIT, "a batch cannot hold more than %u examples", UINT32_MAX);
+    for (uint32_t k = 0; k < n; k++)
+        if (index[k] >= from->n)
+            return fth_fail(err, FTH_E_ARGUMENT, "example %u of a batch of %u", index[k], from->n);
+    FTH_TRY(fth_batch_reserve(to, examples, err));
+    for (uint32_t g = 0; g < to->schema->n_groups; g++) {
+        const uint32_t *offsets = from->groups[g].offsets;
+        uint64_t total = to->groups[g].total;
+        for (uint32_t k = 0; k < n; k++)
+            total += offsets[index[k] + 1] - offsets[index[k]];
+        if (total > UINT32_MAX)
+            return fth_fail(err, FTH_E_LIMIT, "a batch cannot hold more than %u positions of one group",
+                            UINT32_MAX);
+        FTH_TRY(fth_batch_reserve_positions(to, g, (uint32_t)total, err));
+    }
+    return FTH_OK;
+}
+
+static void append_field(struct fth_keys *dst, const struct fth_keys *src, uint32_t at,
+                         const uint32_t *index, uint32_t n) {
+    uint64_t *keys = dst->keys + at;
+    for (uint32_t k = 0; k < n; k++)
+        keys[k] = src->keys[index[k]];
+    for (uint32_t k = 0; dst->values && k < n; k++)
+        dst->values[at + k] = src->values[index[k]];
+}
+
+static void append_ragged_field(struct fth_keys *dst, const struct fth_keys *src, uint32_t at,
+                                const uint32_t *offsets, const uint32_t *index, uint32_t n) {
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t from = offsets[index[k]], count = offsets[index[k] + 1] - from;
+        if (!count)
+            continue;
+        memcpy(dst->keys + at, src->keys + from, count * sizeof *dst->keys);
+        if (dst->values)
+            memcpy(dst->values + at, src->values + from, count * sizeof *dst->values);
+        at += count;
+    }
+}
+
+/* Column by column, so that the reads of a column that miss the cache overlap. */
+fth_status fth_batch_append_many(struct fth_batch *to, const struct fth_batch *from,
+                                 const uint32_t *index, uint32_t n, fth_error *err) {
+    const struct fth_schema *schema = to->schema;
+    FTH_TRY(reserve_for_many(to, from, index, n, err));
+    uint32_t at = to->n;
+    for (uint32_t k = 0; k < n; k++) {
+        to->label[at + k] = from->label[index[k]];
+        to->example_number[at + k] = from->example_number[index[k]];
+    }
+    for (uint32_t k = 0; schema->n_dense && k < n; k++)
+        memcpy(to->dense + (size_t)(at + k) * to->dense_ld,
+               from->dense + (size_t)index[k] * from->dense_ld, schema->n_dense * sizeof(float));
+    for (uint32_t k = 0; schema->has_weight && k < n; k++)
+        to->weight[at + k] = from->weight[index[k]];
+    for (uint32_t k = 0; schema->has_query && k < n; k++)
+        to->query[at + k] = from->query[index[k]];
+    for (uint32_t f = 0; f < schema->n_fields; f++) {
+        int32_t group = to->fields[f].group;
+        if (group == FTH_NO_GROUP)
+            append_field(&to->fields[f], &from->fields[f], at, index, n);
+        else
+            append_ragged_field(&to->fields[f], &from->fields[f], to->groups[group].total,
+                                from->groups[group].offsets, index, n);
+    }
+    for (uint32_t g = 0; g < schema->n_groups; g++) {
+        const uint32_t *offsets = from->groups[g].offsets;
+        for (uint32_t k = 0; k < n; k++) {
+            to->groups[g].total += offsets[index[k] + 1] - offsets[index[k]];
+            to->groups[g].offsets[at + k + 1] = to->groups[g].total;
+        }
+    }
+    to->n = at + n;
+    return FTH_OK;
+}
+
 void fth_batch_clear(struct fth_batch *batch) {
     double *state = batch->after.feature_state;
     size_t n_state = batch->after.n_feature_state;
@@ -208,6 +288,8 @@ void fth_block_destroy(struct fth_block *block) {
     fth_free(block->entry_start);
     fth_free(block->entries);
     fth_free(block->labels);
+    fth_free(block->line_start);
+    fth_free(block->line_end);
     fth_free(block->line_number);
     fth_free(block->example_number);
     fth_free(block);

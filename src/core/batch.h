@@ -37,10 +37,10 @@ struct fth_block {
     const char *file;        /* name for messages, borrowed from the reader */
     uint32_t file_index;
     uint64_t first_line;     /* 1-based number in its file of the block's first physical line */
-    uint64_t first_example;  /* number of the block's first line among all data lines of the epoch's files */
+    uint64_t first_example;  /* see example_number */
     uint64_t byte_offset;    /* of text[0] in its (decompressed) file */
     uint64_t byte_end;       /* one past the block's last byte in its file */
-    int last;                /* last block of the epoch */
+    uint64_t n_data;         /* data lines, well-formed or not */
 
     uint32_t n_lines;        /* well-formed data lines, = rows below */
     uint32_t n_columns;      /* csv, criteo: cells per line */
@@ -48,13 +48,18 @@ struct fth_block {
     uint32_t *entry_start;   /* [n_lines + 1]; libsvm and libffm */
     struct fth_entry *entries;
     struct fth_cell *labels; /* [n_lines]; libsvm and libffm (csv, criteo: a column) */
+    uint32_t *line_start;    /* [n_lines] offset of the line in text; column = offset - line_start + 1 */
+    uint32_t *line_end;      /* [n_lines] one past its line ending */
     uint64_t *line_number;   /* [n_lines] 1-based physical line in the file */
-    uint64_t *example_number; /* [n_lines] number among all data lines (well-formed or not) of the epoch */
+    uint64_t *example_number; /* [n_lines] first_example + number among the block's data lines (well-formed
+                                 or not). Blocks are parsed out of order, with first_example 0; the
+                                 assembler adds what came before. */
 
-    /* The first malformed line, and how many there were. */
+    /* How many malformed lines there were, and the one that stands first in the file. Filled by
+     * fth_block_refuse; a refusal on an earlier line takes the first one's place. */
     uint64_t n_bad;
+    uint64_t first_bad_line; /* its physical line; 0: none */
     fth_error first_bad;     /* code FTH_E_DATA, message "file:line:column: reason"; code 0: none */
-    uint64_t first_bad_line; /* its physical line; 0: none. A refusal on an earlier line takes its place */
 
     size_t cells_capacity, entries_capacity, lines_capacity;
 };
@@ -133,12 +138,23 @@ fth_status fth_batch_reserve_positions(struct fth_batch *batch, uint32_t group, 
 /* Appends example `i` of `from` (same schema, not `to` itself) to `to`; on failure `to` is unchanged. */
 fth_status fth_batch_append(struct fth_batch *to, const struct fth_batch *from, uint32_t i,
                             fth_error *err);
+/* Appends the examples index[0..n) of `from`: the same as n times the above, column by column. */
+fth_status fth_batch_append_many(struct fth_batch *to, const struct fth_batch *from,
+                                 const uint32_t *index, uint32_t n, fth_error *err);
 /* No examples, position zero; keeps all memory, that of after.feature_state too. */
 void fth_batch_clear(struct fth_batch *batch);
 
-/* An empty block. Its arrays are the parser's to allocate and grow, by fth_alloc and fth_free. */
+/* An empty block. Its arrays come from fth_alloc. */
 fth_status fth_block_create(struct fth_block **out, fth_error *err);
 void fth_block_destroy(struct fth_block *block); /* NULL-safe */
+/* Room for that many in all (text: one more for the NUL); what is there is kept. Grows only. */
+fth_status fth_block_reserve_text(struct fth_block *block, size_t bytes, fth_error *err);
+fth_status fth_block_reserve_lines(struct fth_block *block, size_t lines, fth_error *err);
+fth_status fth_block_reserve_cells(struct fth_block *block, size_t cells, fth_error *err);
+fth_status fth_block_reserve_entries(struct fth_block *block, size_t entries, fth_error *err);
+/* Counts a malformed line and keeps the reason of the first one: "file:line:column: reason". */
+void fth_block_refuse(struct fth_block *block, uint64_t line, uint64_t column, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* What data/ asks of feature/ (filled by train/): turns a parsed block into examples. Called from several
  * threads at once, on different blocks; `out` is cleared first. Lines that a feature refuses are left out of

@@ -1,0 +1,93 @@
+/* The Criteo display advertising format: label, 13 integers, 26 categories, separated by tabs; an
+ * empty cell is missing. One pass: the scan kernel gives the separators, a loop over them makes the
+ * cells. */
+#include <string.h>
+
+#include "data/parser.h"
+
+struct criteo_line {
+    uint32_t start;   /* of the line */
+    uint32_t cell;    /* start of the open cell */
+    uint32_t n;       /* cells closed so far */
+    uint32_t surplus; /* start of the 41st cell */
+    int64_t nul;      /* offset of the first NUL byte, -1 none */
+    uint64_t number;  /* physical line */
+};
+
+/* `end` is the offset of the LF, or of the text's end. */
+static fth_status end_line(const struct fth_parser *parser, struct fth_block *block,
+                           struct criteo_line *line, uint32_t end, fth_error *err) {
+    uint32_t stop = end;
+    if (stop > line->cell && block->text[stop - 1] == '\r')
+        stop--;
+    uint32_t n = line->n + 1;
+    uint32_t next = end < block->text_length ? end + 1 : end;
+    fth_status status = FTH_OK;
+    if (n == 1 && stop == line->start && parser->skip_blank)
+        goto next_line;
+    if (line->nul >= 0) {
+        fth_block_refuse(block, line->number, (uint64_t)line->nul - line->start + 1,
+                         "a NUL byte; data lines are text");
+    } else if (n != FTH_CRITEO_COLUMNS) {
+        fth_block_refuse(block, line->number,
+                         (n > FTH_CRITEO_COLUMNS ? line->surplus : stop) - line->start + 1,
+                         "%u cells; a criteo line has %u (label, 13 integers, 26 categories)", n,
+                         FTH_CRITEO_COLUMNS);
+    } else {
+        struct fth_cell *cells = block->cells + (size_t)block->n_lines * FTH_CRITEO_COLUMNS;
+        cells[FTH_CRITEO_COLUMNS - 1] = (struct fth_cell){line->cell, stop - line->cell};
+        status = fth_parser_add_line(block, line->start, next, line->number, err);
+    }
+    block->n_data++;
+next_line:
+    line->start = line->cell = next;
+    line->n = 0;
+    line->nul = -1;
+    line->number++;
+    if (status == FTH_OK)
+        status =
+            fth_block_reserve_cells(block, ((size_t)block->n_lines + 1) * FTH_CRITEO_COLUMNS, err);
+    return status;
+}
+
+static fth_status criteo_parse(const struct fth_parser *parser, struct fth_block *block,
+                               uint32_t *scratch, fth_error *err) {
+    static const char separators[3] = {'\t', '\n', '\0'};
+    struct criteo_line line = {.nul = -1, .number = block->first_line};
+    size_t length = block->text_length;
+    fth_parser_begin(block);
+    block->n_columns = FTH_CRITEO_COLUMNS;
+    FTH_TRY(fth_block_reserve_cells(block, FTH_CRITEO_COLUMNS, err));
+    for (size_t base = 0; base < length; base += FTH_PARSE_CHUNK) {
+        size_t n = length - base < FTH_PARSE_CHUNK ? length - base : FTH_PARSE_CHUNK;
+        size_t found = parser->kernels->scan(block->text + base, n, separators, scratch);
+        struct fth_cell *cells = block->cells + (size_t)block->n_lines * FTH_CRITEO_COLUMNS;
+        for (size_t k = 0; k < found; k++) {
+            uint32_t at = (uint32_t)base + scratch[k];
+            char c = block->text[at];
+            if (c == '\t') {
+                if (line.n < FTH_CRITEO_COLUMNS - 1)
+                    cells[line.n] = (struct fth_cell){line.cell, at - line.cell};
+                else if (line.n == FTH_CRITEO_COLUMNS - 1)
+                    line.surplus = at + 1;
+                line.n++;
+                line.cell = at + 1;
+            } else if (c == '\n') {
+                FTH_TRY(end_line(parser, block, &line, at, err));
+                cells = block->cells + (size_t)block->n_lines * FTH_CRITEO_COLUMNS;
+            } else if (line.nul < 0) {
+                line.nul = at;
+            }
+        }
+    }
+    if (line.start < length)
+        FTH_TRY(end_line(parser, block, &line, (uint32_t)length, err));
+    return FTH_OK;
+}
+
+const struct fth_parser_kind fth_parser_criteo = {
+    .name = "criteo",
+    .cells = 1,
+    .whole_lines = fth_parser_last_newline,
+    .parse = criteo_parse,
+};

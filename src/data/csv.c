@@ -1,0 +1,325 @@
+/* Delimited text after RFC 4180, any delimiter. The scan kernel gives delimiters, LFs and quotes; a
+ * small machine walks over them. The same machine finds where whole lines end (a quoted cell may
+ * hold LFs), reads the header and makes the cells, so the three can never disagree.
+ *
+ *   OPEN     in an unquoted cell; a quote here begins a quoted cell when nothing (strip: only
+ * spaces) stands before it in the cell, else the line is malformed QUOTED   in a quoted cell; only
+ * a quote matters CLOSED   the last event was a quote in a quoted cell: one more right behind it is
+ * a quote in the cell's text, else the cell is over COMMENT  up to the next LF */
+#include <string.h>
+
+#include "data/parser.h"
+
+enum csv_state { CSV_OPEN, CSV_QUOTED, CSV_CLOSED, CSV_COMMENT };
+enum csv_event { CSV_NOTHING, CSV_CELL, CSV_LINE };
+
+struct csv_walk {
+    const struct fth_parser *parser;
+    char *text;
+    uint32_t length;
+    enum csv_state state;
+    int fresh;            /* nothing of the line was seen yet */
+    uint32_t line, cell;  /* where they begin */
+    uint32_t open, close; /* of a quoted cell: first byte of its text, last quote seen */
+    uint32_t doubled;     /* quotes in the cell's text */
+    int quoted;           /* the cell in hand is */
+    uint32_t newlines;    /* within the line */
+    const char *bad;      /* the line is malformed: why and where */
+    uint32_t bad_at;
+    struct fth_cell out; /* the cell that CSV_CELL or CSV_LINE tells of */
+};
+
+static void walk_bad(struct csv_walk *walk, uint32_t at, const char *why) {
+    if (!walk->bad) {
+        walk->bad = why;
+        walk->bad_at = at;
+    }
+}
+
+static int all_spaces(const char *text, uint32_t from, uint32_t to) {
+    while (from < to && fth_is_space(text[from]))
+        from++;
+    return from == to;
+}
+
+static void walk_begin_line(struct csv_walk *walk, uint32_t at) {
+    walk->line = walk->cell = at;
+    walk->state = CSV_OPEN;
+    walk->fresh = 1;
+    walk->quoted = 0;
+    walk->newlines = 0;
+    walk->bad = NULL;
+}
+
+static int is_comment(const struct csv_walk *walk) {
+    size_t n = walk->parser->comment_length;
+    return n && walk->length - walk->line >= n &&
+           memcmp(walk->text + walk->line, walk->parser->comment, n) == 0;
+}
+
+static void on_quote(struct csv_walk *walk, uint32_t at) {
+    switch (walk->state) {
+    case CSV_OPEN:
+        if (walk->cell == at ||
+            (walk->parser->strip && !walk->quoted && all_spaces(walk->text, walk->cell, at))) {
+            walk->state = CSV_QUOTED;
+            walk->quoted = 1;
+            walk->open = at + 1;
+            walk->doubled = 0;
+        } else {
+            walk_bad(walk, at,
+                     "a quote within an unquoted cell; quote the whole cell and double it");
+        }
+        break;
+    case CSV_QUOTED:
+        walk->state = CSV_CLOSED;
+        walk->close = at;
+        break;
+    case CSV_CLOSED:
+        if (at == walk->close + 1) {
+            walk->state = CSV_QUOTED;
+            walk->doubled++;
+        } else {
+            walk_bad(walk, at, "text behind a closing quote; the delimiter must follow");
+            walk->state = CSV_OPEN;
+        }
+        break;
+    case CSV_COMMENT:
+        break;
+    }
+}
+
+/* "" becomes ": the text moves to the left within the cell. What is left over behind it must not
+ * hold an LF a second time: positions count the LFs of a line. */
+static uint32_t undouble(char *text, uint32_t from, uint32_t to) {
+    uint32_t out = from;
+    for (uint32_t in = from; in < to; in++) {
+        text[out++] = text[in];
+        if (text[in] == '"')
+            in++;
+    }
+    memset(text + out, '"', to - out);
+    return out - from;
+}
+
+/* The cell ends before `at`; at a line's end a CR does not belong to it. */
+static void end_cell(struct csv_walk *walk, uint32_t at, int line_end, int rewrite) {
+    uint32_t from = walk->cell, to = at;
+    if (line_end && to > from && walk->text[to - 1] == '\r')
+        to--;
+    if (walk->quoted && walk->state == CSV_CLOSED) {
+        uint32_t behind = walk->close + 1;
+        if (!(walk->parser->strip ? all_spaces(walk->text, behind, to) : behind == to))
+            walk_bad(walk, behind, "text behind a closing quote; the delimiter must follow");
+        from = walk->open;
+        to = walk->close;
+        if (walk->doubled && rewrite)
+            to = from + undouble(walk->text, from, to);
+    } else if (walk->parser->strip) {
+        while (from < to && fth_is_space(walk->text[from]))
+            from++;
+        while (to > from && fth_is_space(walk->text[to - 1]))
+            to--;
+    }
+    walk->out = (struct fth_cell){from, to - from};
+    walk->cell = at + 1;
+    walk->quoted = 0;
+    walk->state = CSV_OPEN;
+}
+
+/* One delimiter, LF or quote at `at`. Where the text ends without LF, the end counts as one. After
+ * CSV_LINE the caller begins the next line. */
+static enum csv_event walk_step(struct csv_walk *walk, uint32_t at, int rewrite) {
+    int end = at == walk->length;
+    char c = end ? '\n' : walk->text[at];
+    if (walk->fresh) {
+        walk->fresh = 0;
+        if (is_comment(walk))
+            walk->state = CSV_COMMENT;
+    }
+    if (c == '"' && c != walk->parser->delimiter) {
+        on_quote(walk, at);
+        return CSV_NOTHING;
+    }
+    if (walk->state == CSV_QUOTED) {
+        if (!end) {
+            walk->newlines += c == '\n';
+            return CSV_NOTHING;
+        }
+        walk_bad(walk, walk->open - 1, "a quoted cell that is never closed");
+    }
+    if (walk->state == CSV_COMMENT)
+        return c == '\n' ? CSV_LINE : CSV_NOTHING;
+    end_cell(walk, at, c == '\n', rewrite);
+    return c == '\n' ? CSV_LINE : CSV_CELL;
+}
+
+static void separators(const struct fth_parser *parser, char out[3]) {
+    out[0] = parser->delimiter;
+    out[1] = '\n';
+    out[2] = '"';
+}
+
+static size_t csv_whole_lines(const struct fth_parser *parser, const char *text, size_t n,
+                              uint32_t *scratch) {
+    if (!memchr(text, '"', n))
+        return fth_parser_last_newline(parser, text, n, scratch);
+    char set[3];
+    separators(parser, set);
+    /* Nothing is written without `rewrite`. */
+    struct csv_walk walk = {.parser = parser, .text = (char *)text, .length = (uint32_t)n};
+    size_t whole = 0;
+    walk_begin_line(&walk, 0);
+    for (size_t base = 0; base < n; base += FTH_PARSE_CHUNK) {
+        size_t size = n - base < FTH_PARSE_CHUNK ? n - base : FTH_PARSE_CHUNK;
+        size_t found = parser->kernels->scan(text + base, size, set, scratch);
+        for (size_t k = 0; k < found; k++) {
+            uint32_t at = (uint32_t)base + scratch[k];
+            if (walk_step(&walk, at, 0) == CSV_LINE) {
+                whole = (size_t)at + 1;
+                walk_begin_line(&walk, at + 1);
+            }
+        }
+    }
+    return whole;
+}
+
+/* 1: the line in hand is no data (blank or a comment). `end`: offset of its LF. */
+static int no_data(const struct csv_walk *walk, uint32_t n_cells, uint32_t end) {
+    if (walk->state == CSV_COMMENT)
+        return 1;
+    if (!walk->parser->skip_blank || n_cells != 1 || walk->bad)
+        return 0;
+    uint32_t stop = end > walk->line && walk->text[end - 1] == '\r' ? end - 1 : end;
+    return walk->parser->strip ? all_spaces(walk->text, walk->line, stop) : stop == walk->line;
+}
+
+struct csv_block {
+    struct fth_block *block;
+    uint64_t number;  /* physical line */
+    uint32_t n;       /* cells of the line in hand */
+    uint32_t surplus; /* where the first cell too many begins */
+    int has_nul;      /* somewhere in the block */
+};
+
+static void count_cell(struct csv_block *csv, const struct csv_walk *walk, uint32_t begin) {
+    uint32_t columns = csv->block->n_columns;
+    if (csv->n < columns)
+        csv->block->cells[(size_t)csv->block->n_lines * columns + csv->n] = walk->out;
+    else if (csv->n == columns)
+        csv->surplus = begin;
+    csv->n++;
+}
+
+static fth_status end_line(struct csv_block *csv, struct csv_walk *walk, uint32_t end,
+                           fth_error *err) {
+    struct fth_block *block = csv->block;
+    uint32_t next = end < walk->length ? end + 1 : end, n = csv->n;
+    const char *nul = csv->has_nul ? memchr(block->text + walk->line, 0, end - walk->line) : NULL;
+    fth_status status = FTH_OK;
+    if (no_data(walk, n, end))
+        goto next_line;
+    if (nul)
+        fth_block_refuse(block, csv->number, (uint64_t)(nul - block->text) - walk->line + 1,
+                         "a NUL byte; data lines are text");
+    else if (walk->bad)
+        fth_block_refuse(block, csv->number, walk->bad_at - walk->line + 1, "%s", walk->bad);
+    else if (n != block->n_columns)
+        fth_block_refuse(block, csv->number,
+                         (n > block->n_columns ? csv->surplus : end) - walk->line + 1,
+                         "%u cells; a line has %u", n, block->n_columns);
+    else
+        status = fth_parser_add_line(block, walk->line, next, csv->number, err);
+    block->n_data++;
+next_line:
+    csv->number += walk->newlines + 1;
+    csv->n = 0;
+    walk_begin_line(walk, next);
+    if (status == FTH_OK)
+        status =
+            fth_block_reserve_cells(block, ((size_t)block->n_lines + 1) * block->n_columns, err);
+    return status;
+}
+
+static fth_status csv_event(struct csv_block *csv, struct csv_walk *walk, uint32_t at,
+                            fth_error *err) {
+    uint32_t begin = walk->cell;
+    enum csv_event event = walk_step(walk, at, 1);
+    if (event == CSV_NOTHING)
+        return FTH_OK;
+    if (walk->state != CSV_COMMENT)
+        count_cell(csv, walk, begin);
+    return event == CSV_LINE ? end_line(csv, walk, at, err) : FTH_OK;
+}
+
+static fth_status csv_parse(const struct fth_parser *parser, struct fth_block *block,
+                            uint32_t *scratch, fth_error *err) {
+    char set[3];
+    size_t length = block->text_length;
+    struct csv_walk walk = {.parser = parser, .text = block->text, .length = (uint32_t)length};
+    struct csv_block csv = {.block = block, .number = block->first_line};
+    separators(parser, set);
+    fth_parser_begin(block);
+    block->n_columns = parser->n_columns;
+    csv.has_nul = memchr(block->text, 0, length) != NULL;
+    FTH_TRY(fth_block_reserve_cells(block, block->n_columns, err));
+    walk_begin_line(&walk, 0);
+    for (size_t base = 0; base < length; base += FTH_PARSE_CHUNK) {
+        size_t n = length - base < FTH_PARSE_CHUNK ? length - base : FTH_PARSE_CHUNK;
+        size_t found = parser->kernels->scan(block->text + base, n, set, scratch);
+        for (size_t k = 0; k < found; k++)
+            FTH_TRY(csv_event(&csv, &walk, (uint32_t)base + scratch[k], err));
+    }
+    if (walk.line < length)
+        FTH_TRY(csv_event(&csv, &walk, (uint32_t)length, err));
+    return FTH_OK;
+}
+
+fth_status fth_csv_header(const struct fth_parser *parser, const char *file, char *text, size_t n,
+                          int at_end, struct fth_cell *cells, uint32_t capacity, uint32_t *n_cells,
+                          size_t *used, uint64_t *lines, fth_error *err) {
+    struct csv_walk walk = {.parser = parser, .text = text, .length = (uint32_t)n};
+    uint32_t count = 0;
+    *n_cells = 0;
+    *used = 0;
+    *lines = 0;
+    walk_begin_line(&walk, 0);
+    for (uint32_t at = 0; at <= n; at++) {
+        int is_end = at == n;
+        if (is_end && (!at_end || walk.line == n))
+            return FTH_OK;
+        if (!is_end && text[at] != parser->delimiter && text[at] != '\n' && text[at] != '"')
+            continue;
+        enum csv_event event = walk_step(&walk, at, 1);
+        if (event == CSV_NOTHING)
+            continue;
+        if (walk.state != CSV_COMMENT) {
+            if (count == capacity)
+                return fth_fail(err, FTH_E_DATA, "%s:%llu:%u: the header has more than %u columns",
+                                file, (unsigned long long)*lines + 1, at - walk.line + 1, capacity);
+            cells[count++] = walk.out;
+        }
+        if (event != CSV_LINE)
+            continue;
+        if (walk.bad)
+            return fth_fail(err, FTH_E_DATA, "%s:%llu:%u: header: %s", file,
+                            (unsigned long long)*lines + 1, walk.bad_at - walk.line + 1, walk.bad);
+        int data = !no_data(&walk, count, at);
+        *lines += walk.newlines + 1;
+        *used = is_end ? at : (size_t)at + 1;
+        if (data) {
+            *n_cells = count;
+            return FTH_OK;
+        }
+        count = 0;
+        walk_begin_line(&walk, at + 1);
+    }
+    return FTH_OK;
+}
+
+const struct fth_parser_kind fth_parser_csv = {
+    .name = "csv",
+    .cells = 1,
+    .whole_lines = csv_whole_lines,
+    .parse = csv_parse,
+};

@@ -1,0 +1,197 @@
+/* Blocks of whole lines: see lines.h.
+ *
+ *   block k   |carry of k-1|......bytes read......\n|..carry..|
+ *   block k+1                                       |..carry..|.....bytes read.....\n|.|
+ *
+ * Text is read straight into the block; only what stands behind its last line ending is copied. */
+#include "data/lines.h"
+
+#include <string.h>
+
+#include "data/set_private.h"
+
+struct fth_lines {
+    fth_data_set *set;
+    int wake;
+    size_t block_bytes;
+    fth_source *source; /* NULL: between files */
+    uint32_t file;
+    int at_end;            /* of the source */
+    uint64_t offset, line; /* of the next block's first byte */
+    char *carry;
+    size_t carry_n, carry_capacity;
+    uint32_t scratch[FTH_PARSE_SCRATCH];
+};
+
+fth_status fth_lines_create(fth_data_set *set, int wake, fth_lines **out, fth_error *err) {
+    if (!set->again && set->used)
+        return fth_fail(
+            err, FTH_E_CONFIG,
+            "standard input and pipes can be read only once; give files to read them again");
+    fth_lines *lines = fth_alloc(1, sizeof *lines);
+    if (!lines)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to read lines");
+    set->used = 1;
+    lines->set = set;
+    lines->wake = wake;
+    int64_t bytes = set->config->block_bytes;
+    lines->block_bytes = bytes < 1                          ? 1
+                         : (uint64_t)bytes > FTH_LINE_LIMIT ? FTH_LINE_LIMIT
+                                                            : (size_t)bytes;
+    *out = lines;
+    return FTH_OK;
+}
+
+void fth_lines_destroy(fth_lines *lines) {
+    if (!lines)
+        return;
+    fth_source_close(lines->source);
+    fth_free(lines->carry);
+    fth_free(lines);
+}
+
+static void end_file(fth_lines *lines) {
+    fth_source_close(lines->source);
+    lines->source = NULL;
+    lines->carry_n = 0;
+    lines->at_end = 0;
+}
+
+fth_status fth_lines_seek(fth_lines *lines, uint64_t file_index, uint64_t byte_offset,
+                          uint64_t line, fth_error *err) {
+    fth_data_set *set = lines->set;
+    end_file(lines);
+    if (file_index >= set->files.n)
+        return fth_fail(err, FTH_E_DATA, "file %llu is to be read next, but there are only %u",
+                        (unsigned long long)file_index, set->files.n);
+    lines->file = (uint32_t)file_index;
+    if (byte_offset == 0)
+        return FTH_OK;
+    const char *name = set->files.items[lines->file], *text;
+    char before;
+    size_t got, n;
+    FTH_TRY(fth_data_set_open_raw(set, lines->file, lines->wake, &lines->source, err));
+    FTH_TRY(fth_source_skip(lines->source, byte_offset - 1, err));
+    FTH_TRY(fth_source_read(lines->source, &before, 1, &got, err));
+    FTH_TRY(fth_source_peek(lines->source, 1, &text, &n, err));
+    int mark = byte_offset == 3 && before == '\xbf';
+    if (got == 0 || (before != '\n' && n == 1 && !mark))
+        return fth_fail(
+            err, FTH_E_DATA,
+            "%s: no line starts at byte %llu: the file is not the one that was read before", name,
+            (unsigned long long)byte_offset);
+    lines->offset = byte_offset;
+    lines->line = line;
+    return FTH_OK;
+}
+
+static fth_status keep_carry(fth_lines *lines, const char *text, size_t n, fth_error *err) {
+    if (n > lines->carry_capacity) {
+        char *carry = fth_alloc(n, 2);
+        if (!carry)
+            return fth_fail(err, FTH_E_MEMORY, "no memory for a line of %zu bytes", n);
+        fth_free(lines->carry);
+        lines->carry = carry;
+        lines->carry_capacity = 2 * n;
+    }
+    if (n)
+        memcpy(lines->carry, text, n);
+    lines->carry_n = n;
+    return FTH_OK;
+}
+
+/* Lines that begin before byte `limit` of text[0..whole); the one that goes over it stands alone.
+ */
+static size_t lines_before(fth_lines *lines, const char *text, size_t whole, size_t limit) {
+    const struct fth_parser *parser = &lines->set->parser;
+    size_t before = parser->kind->whole_lines(parser, text, limit, lines->scratch);
+    if (before)
+        return before;
+    for (size_t at = limit; at < whole; at++) {
+        const char *newline = memchr(text + at, '\n', whole - at);
+        if (!newline)
+            break;
+        at = (size_t)(newline - text);
+        if (parser->kind->whole_lines(parser, text, at + 1, lines->scratch))
+            return at + 1;
+    }
+    return whole;
+}
+
+/* The block's text: whole lines, none at the end of the file. */
+static fth_status fill(fth_lines *lines, struct fth_block *block, fth_error *err) {
+    const struct fth_parser *parser = &lines->set->parser;
+    size_t target = lines->block_bytes, length = lines->carry_n, whole = 0;
+    block->text_length = 0;
+    FTH_TRY(fth_block_reserve_text(block, target > length ? target : length, err));
+    if (length)
+        memcpy(block->text, lines->carry, length);
+    while (whole == 0) {
+        while (length < target && !lines->at_end) {
+            size_t got;
+            FTH_TRY(
+                fth_source_read(lines->source, block->text + length, target - length, &got, err));
+            lines->at_end = got == 0;
+            length += got;
+        }
+        block->text_length = length;
+        if (lines->at_end)
+            break;
+        whole = parser->kind->whole_lines(parser, block->text, length, lines->scratch);
+        if (whole)
+            break;
+        if (length >= FTH_LINE_LIMIT)
+            return fth_fail(err, FTH_E_DATA, "%s:%llu:1: a line of more than %zu MiB%s",
+                            lines->set->files.items[lines->file], (unsigned long long)lines->line,
+                            FTH_LINE_LIMIT >> 20,
+                            lines->set->config->format == FTH_FORMAT_CSV
+                                ? " (is a quote that opens a cell never closed?)"
+                                : "");
+        target = (target > length ? target : length) * 2;
+        if (target > FTH_LINE_LIMIT)
+            target = FTH_LINE_LIMIT;
+        FTH_TRY(fth_block_reserve_text(block, target, err));
+    }
+    if (lines->at_end)
+        whole = length;
+    /* No block stands on both sides of the cut. */
+    uint64_t begin =
+        lines->set->file_start ? lines->set->file_start[lines->file] + lines->offset : 0;
+    if (lines->set->file_start && begin < lines->set->cut && begin + whole > lines->set->cut)
+        whole = lines_before(lines, block->text, whole, (size_t)(lines->set->cut - begin));
+    FTH_TRY(keep_carry(lines, block->text + whole, length - whole, err));
+    block->text_length = whole;
+    block->text[whole] = 0;
+    return FTH_OK;
+}
+
+fth_status fth_lines_next(fth_lines *lines, struct fth_block *block, int *got, fth_error *err) {
+    fth_data_set *set = lines->set;
+    for (*got = 0; lines->file < set->files.n; lines->file++) {
+        if (!lines->source)
+            FTH_TRY(fth_data_set_open(set, lines->file, lines->wake, &lines->source, &lines->offset,
+                                      &lines->line, err));
+        if (set->select == FTH_SELECT_HEAD &&
+            set->file_start[lines->file] + lines->offset >= set->cut) {
+            end_file(lines);
+            lines->file = set->files.n;
+            return FTH_OK;
+        }
+        FTH_TRY(fill(lines, block, err));
+        if (block->text_length > 0) {
+            const char *name = set->files.items[lines->file];
+            block->file = strcmp(name, "-") == 0 ? "standard input" : name;
+            block->file_index = lines->file;
+            block->first_line = lines->line;
+            block->first_example = 0;
+            block->byte_offset = lines->offset;
+            block->byte_end = lines->offset + block->text_length;
+            lines->offset = block->byte_end;
+            lines->line += set->parser.kernels->count_byte(block->text, block->text_length, '\n');
+            *got = 1;
+            return FTH_OK;
+        }
+        end_file(lines);
+    }
+    return FTH_OK;
+}

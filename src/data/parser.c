@@ -1,0 +1,51 @@
+/* What the parsers share: see parser.h. */
+#include "data/parser.h"
+
+#include <string.h>
+
+void fth_parser_init(const struct fth_data_config *config, struct fth_parser *out) {
+    static const struct fth_parser_kind *const kinds[] = {
+#define FTH_READER(name, format) [format] = &fth_parser_##name,
+#include "data/readers.def"
+#undef FTH_READER
+    };
+    *out = (struct fth_parser){
+        .kind = kinds[config->format],
+        .delimiter = config->delimiter,
+        .strip = config->strip,
+        .skip_blank = config->skip_blank,
+        .comment = config->comment ? config->comment : "",
+        .n_columns = config->format == FTH_FORMAT_CRITEO ? FTH_CRITEO_COLUMNS : 0,
+        .kernels = fth_kernels_get(),
+    };
+    out->comment_length = strlen(out->comment);
+}
+
+size_t fth_parser_last_newline(const struct fth_parser *parser, const char *text, size_t n,
+                               uint32_t *scratch) {
+    const char *newline = memrchr(text, '\n', n);
+    return newline ? (size_t)(newline - text) + 1 : 0;
+}
+
+void fth_parser_begin(struct fth_block *block) {
+    block->n_lines = 0;
+    block->n_data = 0;
+    block->n_columns = 0;
+    block->n_bad = 0;
+    block->first_bad_line = 0;
+    block->first_bad.code = FTH_OK;
+    block->first_bad.message[0] = 0;
+}
+
+fth_status fth_parser_add_line(struct fth_block *block, uint32_t start, uint32_t end, uint64_t line,
+                               fth_error *err) {
+    uint32_t row = block->n_lines;
+    if (row == block->lines_capacity)
+        FTH_TRY(fth_block_reserve_lines(block, (size_t)row + 1, err));
+    block->line_start[row] = start;
+    block->line_end[row] = end;
+    block->line_number[row] = line;
+    block->example_number[row] = block->first_example + block->n_data;
+    block->n_lines = row + 1;
+    return FTH_OK;
+}

@@ -1,0 +1,408 @@
+/* The reader's threads and queues: see reader.h.
+ *
+ * Order: the reading thread puts a block first into to_parse, then into in_order; the assembler
+ * takes blocks from in_order and waits for each one's `parsed`. Every block in in_order is in
+ * to_parse or with a parser, and parsers empty to_parse even when it is closed, so that wait always
+ * ends. Closing: `stop`, the eventfd (a wait for a pipe) and closing all queues (every other wait).
+ */
+#include "data/reader.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "data/reader_private.h"
+
+static uint64_t clock_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void add_time(_Atomic uint64_t *counter, uint64_t since) {
+    atomic_fetch_add_explicit(counter, clock_ns() - since, memory_order_relaxed);
+}
+
+/* ---- the three steps ---- */
+
+static void read_block(struct fth_reader *reader, struct fth_slot *slot) {
+    const fth_data_set *set = reader->set;
+    uint64_t since = clock_ns();
+    int got = 0;
+    slot->only_count = 0;
+    slot->error = (fth_error){0};
+    slot->status = fth_lines_next(reader->lines, slot->block, &got, &slot->error);
+    slot->kind = slot->status != FTH_OK ? FTH_SLOT_FAILED
+                 : got                  ? FTH_SLOT_BLOCK
+                                        : FTH_SLOT_EPOCH_END;
+    if (slot->kind == FTH_SLOT_BLOCK && set->select == FTH_SELECT_TAIL)
+        slot->only_count =
+            set->file_start[slot->block->file_index] + slot->block->byte_offset < set->cut;
+    if (slot->kind == FTH_SLOT_EPOCH_END && ++reader->reading_epoch < reader->options.epochs) {
+        slot->status = fth_lines_seek(reader->lines, 0, 0, 1, &slot->error);
+        if (slot->status != FTH_OK)
+            slot->kind = FTH_SLOT_FAILED;
+    }
+    add_time(&reader->read_ns, since);
+}
+
+static void parse_block(struct fth_reader *reader, struct fth_slot *slot) {
+    const struct fth_parser *parser = &reader->set->parser;
+    uint64_t since = clock_ns();
+    slot->status = parser->kind->parse(parser, slot->block, slot->scratch, &slot->error);
+    if (slot->status == FTH_OK && !slot->only_count) {
+        fth_batch_clear(slot->examples);
+        slot->status = reader->transform.examples(reader->transform.ctx, slot->block,
+                                                  slot->examples, &slot->error);
+    }
+    if (slot->status != FTH_OK)
+        slot->kind = FTH_SLOT_FAILED;
+    add_time(&reader->parse_ns, since);
+}
+
+/* ---- threads ---- */
+
+static void *reading_main(void *arg) {
+    struct fth_reader *reader = arg;
+    void *item;
+    int more = reader->reading_epoch < reader->options.epochs;
+    while (more && fth_queue_pop(reader->free_slots, &item) && !atomic_load(&reader->stop)) {
+        struct fth_slot *slot = item;
+        read_block(reader, slot);
+        /* A parser may turn the slot into a failed one as soon as it has it. */
+        enum fth_slot_kind kind = slot->kind;
+        if (kind == FTH_SLOT_FAILED ||
+            (kind == FTH_SLOT_EPOCH_END && reader->reading_epoch == reader->options.epochs))
+            more = 0;
+        if (kind == FTH_SLOT_BLOCK) {
+            if (!fth_queue_push(reader->to_parse, slot))
+                break;
+        } else {
+            sem_post(&slot->parsed);
+        }
+        if (!fth_queue_push(reader->in_order, slot))
+            break;
+    }
+    fth_queue_close(reader->to_parse);
+    fth_queue_close(reader->in_order);
+    return NULL;
+}
+
+static void *parsing_main(void *arg) {
+    struct fth_reader *reader = arg;
+    void *item;
+    while (fth_queue_pop(reader->to_parse, &item)) {
+        struct fth_slot *slot = item;
+        if (!atomic_load(&reader->stop))
+            parse_block(reader, slot);
+        sem_post(&slot->parsed);
+    }
+    return NULL;
+}
+
+static void *assembling_main(void *arg) {
+    struct fth_reader *reader = arg;
+    uint64_t epoch = reader->start.epoch;
+    void *popped;
+    while (epoch < reader->options.epochs && fth_queue_pop(reader->free_items, &popped)) {
+        struct fth_item *item = popped;
+        uint64_t since = clock_ns();
+        if (atomic_load(&reader->stop) || !fth_assembler_next(reader, item))
+            break;
+        add_time(&reader->assemble_ns, since + reader->assembler.pull_ns);
+        reader->assembler.pull_ns = 0;
+        enum fth_item_kind kind = item->kind;
+        if (!fth_queue_push(reader->ready, item) || kind == FTH_ITEM_FAILED)
+            break;
+        epoch += kind == FTH_ITEM_EPOCH_END;
+    }
+    return NULL;
+}
+
+static struct fth_slot *pull(struct fth_reader *reader) {
+    if (reader->n_threads == 0) {
+        struct fth_slot *slot = &reader->slots[0];
+        read_block(reader, slot);
+        if (slot->kind == FTH_SLOT_BLOCK)
+            parse_block(reader, slot);
+        return slot;
+    }
+    void *item;
+    if (!fth_queue_pop(reader->in_order, &item))
+        return NULL;
+    struct fth_slot *slot = item;
+    while (sem_wait(&slot->parsed) != 0 && errno == EINTR)
+        ;
+    return atomic_load(&reader->stop) ? NULL : slot;
+}
+
+struct fth_slot *fth_reader_pull(struct fth_reader *reader) {
+    uint64_t since = clock_ns();
+    struct fth_slot *slot = pull(reader);
+    reader->assembler.pull_ns += clock_ns() - since;
+    return slot;
+}
+
+void fth_reader_put_back(struct fth_reader *reader, struct fth_slot *slot) {
+    if (reader->n_threads)
+        fth_queue_push(reader->free_slots, slot);
+}
+
+/* ---- creation ---- */
+
+static fth_status check_options(const fth_data_set *set, const struct fth_reader_options *options,
+                                fth_error *err) {
+    if (options->batch_size == 0)
+        return fth_fail(err, FTH_E_ARGUMENT, "a batch size of 0; at least 1 is needed");
+    if (set->again)
+        return FTH_OK;
+    if (options->epochs > 1)
+        return fth_fail(
+            err, FTH_E_CONFIG,
+            "%llu epochs over standard input or a pipe, which can be read only once; give files "
+            "or train.epochs: 1",
+            (unsigned long long)options->epochs);
+    if (options->start &&
+        (options->start->byte_offset || options->start->example || options->start->taken))
+        return fth_fail(
+            err, FTH_E_CONFIG,
+            "training cannot go on within standard input or a pipe, which begins anew; give files");
+    return FTH_OK;
+}
+
+static fth_status create_slots(struct fth_reader *reader, fth_error *err) {
+    reader->n_slots = reader->n_threads ? 2 * reader->n_threads + 2 : 1;
+    reader->slots = fth_alloc(reader->n_slots, sizeof *reader->slots);
+    if (!reader->slots)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for %u blocks", reader->n_slots);
+    for (uint32_t s = 0; s < reader->n_slots; s++)
+        sem_init(&reader->slots[s].parsed, 0, 0);
+    for (uint32_t s = 0; s < reader->n_slots; s++) {
+        struct fth_slot *slot = &reader->slots[s];
+        FTH_TRY(fth_block_create(&slot->block, err));
+        FTH_TRY(fth_batch_create(reader->transform.schema, 1, &slot->examples, err));
+        slot->scratch = fth_alloc(FTH_PARSE_SCRATCH, sizeof *slot->scratch);
+        if (!slot->scratch)
+            return fth_fail(err, FTH_E_MEMORY, "no memory for %u blocks", reader->n_slots);
+    }
+    return FTH_OK;
+}
+
+static fth_status create_items(struct fth_reader *reader, fth_error *err) {
+    int64_t depth = reader->n_threads ? reader->set->config->queue_depth : 1;
+    if (depth < 1)
+        depth = 1;
+    if (depth > 65536)
+        return fth_fail(err, FTH_E_CONFIG, "data.queue_depth: %lld batches; at most 65536",
+                        (long long)depth);
+    if (reader->options.held == 0)
+        reader->options.held = 1;
+    reader->n_items = (uint32_t)depth + 1 + reader->options.held;
+    reader->items = fth_alloc(reader->n_items, sizeof *reader->items);
+    reader->held = fth_alloc(reader->options.held, sizeof *reader->held);
+    if (!reader->items || !reader->held)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for %u batches", reader->n_items);
+    for (uint32_t i = 0; i < reader->n_items; i++)
+        FTH_TRY(fth_batch_create(reader->transform.schema, reader->options.batch_size,
+                                 &reader->items[i].batch, err));
+    FTH_TRY(fth_queue_create(reader->n_items, &reader->free_items, err));
+    FTH_TRY(fth_queue_create(reader->n_items, &reader->ready, err));
+    for (uint32_t i = 0; i < reader->n_items; i++)
+        fth_queue_push(reader->free_items, &reader->items[i]);
+    FTH_TRY(fth_queue_create(reader->n_slots, &reader->free_slots, err));
+    FTH_TRY(fth_queue_create(reader->n_slots, &reader->to_parse, err));
+    FTH_TRY(fth_queue_create(reader->n_slots, &reader->in_order, err));
+    for (uint32_t s = 0; s < reader->n_slots; s++)
+        fth_queue_push(reader->free_slots, &reader->slots[s]);
+    return FTH_OK;
+}
+
+static fth_status start_threads(struct fth_reader *reader, fth_error *err) {
+    uint32_t n = reader->n_threads + 2;
+    if (reader->n_threads == 0)
+        return FTH_OK;
+    reader->threads = fth_alloc(n, sizeof *reader->threads);
+    if (!reader->threads)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for %u threads", n);
+    /* Signals are for the program's own threads. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = 0;
+    while (reader->n_started < n && !failed) {
+        void *(*entry)(void *) = reader->n_started == 0   ? reading_main
+                                 : reader->n_started == 1 ? assembling_main
+                                                          : parsing_main;
+        failed = pthread_create(&reader->threads[reader->n_started], NULL, entry, reader);
+        reader->n_started += !failed;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed)
+        return fth_fail(err, FTH_E_MEMORY, "cannot start a reading thread: %s", strerror(failed));
+    return FTH_OK;
+}
+
+static fth_status reader_init(struct fth_reader *reader, fth_error *err) {
+    const struct fth_data_config *config = reader->set->config;
+    if (config->parse_threads < 0 || config->parse_threads > 1024)
+        return fth_fail(err, FTH_E_CONFIG, "data.parse_threads: %lld; 0 to 1024",
+                        (long long)config->parse_threads);
+    reader->n_threads = (uint32_t)config->parse_threads;
+    reader->wake = eventfd(0, EFD_CLOEXEC);
+    if (reader->wake < 0)
+        return fth_fail(err, FTH_E_IO, "cannot create an event: %s", strerror(errno));
+    reader->start = (struct fth_position){.line = 1};
+    if (reader->options.start)
+        reader->start = *reader->options.start;
+    reader->start.feature_state = NULL;
+    reader->start.n_feature_state = 0;
+    reader->position = reader->start;
+    reader->reading_epoch = reader->start.epoch;
+    FTH_TRY(fth_lines_create(reader->set, reader->wake, &reader->lines, err));
+    if (reader->start.epoch < reader->options.epochs)
+        FTH_TRY(fth_lines_seek(reader->lines, reader->start.file_index, reader->start.byte_offset,
+                               reader->start.line, err));
+    else
+        reader->over = 1;
+    FTH_TRY(create_slots(reader, err));
+    FTH_TRY(create_items(reader, err));
+    FTH_TRY(fth_assembler_create(reader, err));
+    return start_threads(reader, err);
+}
+
+fth_status fth_reader_create(fth_data_set *set, const struct fth_transform *transform,
+                             const struct fth_reader_options *options, fth_reader **out,
+                             fth_error *err) {
+    FTH_TRY(check_options(set, options, err));
+    struct fth_reader *reader = fth_alloc(1, sizeof *reader);
+    if (!reader)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a reader");
+    reader->set = set;
+    reader->transform = *transform;
+    reader->options = *options;
+    reader->wake = -1;
+    fth_status status = reader_init(reader, err);
+    if (status != FTH_OK) {
+        fth_reader_destroy(reader);
+        return status;
+    }
+    reader->options.start = NULL;
+    *out = reader;
+    return FTH_OK;
+}
+
+static void stop_threads(struct fth_reader *reader) {
+    fth_queue *queues[] = {reader->free_slots, reader->to_parse, reader->in_order,
+                           reader->free_items, reader->ready};
+    uint64_t one = 1;
+    atomic_store(&reader->stop, 1);
+    /* Cannot fail on an event that is written once. */
+    ssize_t written = write(reader->wake, &one, sizeof one);
+    (void)written;
+    for (size_t q = 0; q < sizeof queues / sizeof queues[0]; q++)
+        fth_queue_close(queues[q]);
+    for (uint32_t t = 0; t < reader->n_started; t++)
+        pthread_join(reader->threads[t], NULL);
+}
+
+void fth_reader_destroy(fth_reader *reader) {
+    if (!reader)
+        return;
+    if (reader->n_started)
+        stop_threads(reader);
+    for (uint32_t s = 0; reader->slots && s < reader->n_slots; s++) {
+        fth_block_destroy(reader->slots[s].block);
+        fth_batch_destroy(reader->slots[s].examples);
+        fth_free(reader->slots[s].scratch);
+        sem_destroy(&reader->slots[s].parsed);
+    }
+    for (uint32_t i = 0; reader->items && i < reader->n_items; i++)
+        fth_batch_destroy(reader->items[i].batch);
+    fth_assembler_destroy(reader);
+    fth_queue_destroy(reader->free_slots);
+    fth_queue_destroy(reader->to_parse);
+    fth_queue_destroy(reader->in_order);
+    fth_queue_destroy(reader->free_items);
+    fth_queue_destroy(reader->ready);
+    fth_lines_destroy(reader->lines);
+    if (reader->wake >= 0)
+        close(reader->wake);
+    fth_free(reader->held);
+    fth_free(reader->items);
+    fth_free(reader->slots);
+    fth_free(reader->threads);
+    fth_free(reader);
+}
+
+/* ---- the caller's side ---- */
+
+static struct fth_item *next_item(struct fth_reader *reader) {
+    void *item;
+    if (reader->n_threads)
+        return fth_queue_pop(reader->ready, &item) ? item : NULL;
+    uint64_t since = clock_ns();
+    fth_queue_pop(reader->free_items, &item);
+    fth_assembler_next(reader, item);
+    add_time(&reader->assemble_ns, since + reader->assembler.pull_ns);
+    reader->assembler.pull_ns = 0;
+    return item;
+}
+
+fth_status fth_reader_next(fth_reader *reader, struct fth_batch **batch, fth_error *err) {
+    *batch = NULL;
+    if (reader->over)
+        return FTH_OK;
+    if (reader->n_held == reader->options.held)
+        return fth_fail(err, FTH_E_ARGUMENT, "%u batches are in hand; release one first",
+                        reader->n_held);
+    uint64_t since = clock_ns();
+    struct fth_item *item = next_item(reader);
+    add_time(&reader->wait_ns, since);
+    if (item->kind == FTH_ITEM_FAILED) {
+        reader->over = 1;
+        return fth_fail(err, item->error.code, "%s", item->error.message);
+    }
+    reader->position = item->batch->after;
+    reader->position.feature_state = NULL;
+    reader->position.n_feature_state = 0;
+    if (item->kind == FTH_ITEM_EPOCH_END) {
+        reader->over = reader->position.epoch >= reader->options.epochs;
+        fth_queue_push(reader->free_items, item);
+        return FTH_OK;
+    }
+    atomic_fetch_add_explicit(&reader->examples, item->batch->n, memory_order_relaxed);
+    reader->held[reader->n_held++] = item;
+    *batch = item->batch;
+    return FTH_OK;
+}
+
+void fth_reader_release(fth_reader *reader, struct fth_batch *batch) {
+    for (uint32_t h = 0; h < reader->n_held; h++) {
+        if (reader->held[h]->batch != batch)
+            continue;
+        fth_queue_push(reader->free_items, reader->held[h]);
+        reader->held[h] = reader->held[--reader->n_held];
+        return;
+    }
+}
+
+void fth_reader_get_position(const fth_reader *reader, struct fth_position *out) {
+    *out = reader->position;
+}
+
+void fth_reader_get_counts(const fth_reader *reader, struct fth_reader_counts *out) {
+    *out = (struct fth_reader_counts){
+        .bytes = atomic_load_explicit(&reader->bytes, memory_order_relaxed),
+        .lines = atomic_load_explicit(&reader->n_lines, memory_order_relaxed),
+        .bad = atomic_load_explicit(&reader->n_bad, memory_order_relaxed),
+        .examples = atomic_load_explicit(&reader->examples, memory_order_relaxed),
+        .read_ns = atomic_load_explicit(&reader->read_ns, memory_order_relaxed),
+        .parse_ns = atomic_load_explicit(&reader->parse_ns, memory_order_relaxed),
+        .assemble_ns = atomic_load_explicit(&reader->assemble_ns, memory_order_relaxed),
+        .wait_ns = atomic_load_explicit(&reader->wait_ns, memory_order_relaxed),
+    };
+}

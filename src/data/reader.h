@@ -1,0 +1,66 @@
+/* The reader: a data set's examples as batches, read, parsed and assembled beside the caller.
+ *
+ *   reading thread          parse_threads parsers        assembling thread           caller
+ *   source, lines  --block-->  parser, transform  --examples-->  holdout, shuffle,  --batch--> next
+ *        ^                                                        batch size           release |
+ *        '---- blocks, and batches below, go round through free lists: a fixed number -----<---'
+ *
+ * The batches are a function of (files, configuration, seed, batch size): parse_threads,
+ * queue_depth and block_bytes change nothing. With parse_threads 0 everything happens in
+ * fth_reader_next, on the caller's thread.
+ *
+ * Memory: (2 parse_threads + 2) blocks of text with their cells and examples, queue_depth + 1 +
+ * held batches, and the shuffle buffer. Nothing is allocated once these have found their sizes.
+ *
+ * Threads: one thread calls these functions; fth_reader_get_counts may be called from any. */
+#ifndef FTH_DATA_READER_H
+#define FTH_DATA_READER_H
+
+#include "core/batch.h"
+#include "data/set.h"
+
+typedef struct fth_reader fth_reader;
+
+struct fth_reader_options {
+    uint32_t batch_size;
+    uint64_t seed;   /* of the shuffle */
+    uint64_t epochs; /* in all, those before `start` included */
+    int train;       /* shuffle, number examples, fill batch->after, finish(..., train) */
+    uint32_t held;   /* batches the caller has in hand at once; 0: 1 */
+    /* Where to go on: batch->after of the last batch used. NULL: the beginning. Copied. */
+    const struct fth_position *start;
+};
+
+/* Set and transform must live as long as the reader; the set serves one reader at a time. Refused
+ * (FTH_E_CONFIG): going on in, or several epochs over, standard input. Owned: fth_reader_destroy.
+ */
+fth_status fth_reader_create(fth_data_set *set, const struct fth_transform *transform,
+                             const struct fth_reader_options *options, fth_reader **out,
+                             fth_error *err);
+
+/* The next batch, borrowed until fth_reader_release; NULL at the end of each epoch, and again and
+ * again behind the last one. The last batch of an epoch can be short; none is empty. A failure ends
+ * the reader: it is told once. A malformed line ends it when on_bad_line is stop, after all batches
+ * that were filled from the blocks before the line's. */
+fth_status fth_reader_next(fth_reader *reader, struct fth_batch **batch, fth_error *err);
+void fth_reader_release(fth_reader *reader, struct fth_batch *batch);
+
+/* Where the reader stands behind what fth_reader_next gave last (at the end of an epoch: the
+ * beginning of the next). feature_state is not filled. Training readers only. */
+void fth_reader_get_position(const fth_reader *reader, struct fth_position *out);
+
+/* At any time; what is under way is given up. NULL-safe. */
+void fth_reader_destroy(fth_reader *reader);
+
+/* Since creation, of what has been assembled. The times are of all threads that did the work. */
+struct fth_reader_counts {
+    uint64_t bytes;    /* decompressed */
+    uint64_t lines;    /* data lines, well-formed or not */
+    uint64_t bad;      /* malformed ones */
+    uint64_t examples; /* given out */
+    uint64_t read_ns, parse_ns, assemble_ns;
+    uint64_t wait_ns; /* the caller's, in fth_reader_next */
+};
+void fth_reader_get_counts(const fth_reader *reader, struct fth_reader_counts *out);
+
+#endif

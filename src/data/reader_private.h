@@ -1,0 +1,100 @@
+/* What reader.c (threads) and assemble.c (order, holdout, shuffle, batches) share. */
+#ifndef FTH_DATA_READER_PRIVATE_H
+#define FTH_DATA_READER_PRIVATE_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "base/thread.h"
+#include "data/lines.h"
+#include "data/reader.h"
+#include "data/set_private.h"
+
+enum fth_slot_kind { FTH_SLOT_BLOCK, FTH_SLOT_EPOCH_END, FTH_SLOT_FAILED };
+
+/* A block on its way: text, then cells, then examples. Owned by the thread that took it from a
+ * queue. */
+struct fth_slot {
+    enum fth_slot_kind kind;
+    int only_count; /* none of its lines belongs to the part */
+    struct fth_block *block;
+    struct fth_batch *examples;
+    uint32_t *scratch; /* [FTH_PARSE_SCRATCH] */
+    fth_status status;
+    fth_error error;
+    sem_t parsed; /* posted by the parser that had it */
+};
+
+/* A batch, an epoch's end or a failure on its way to the caller. */
+enum fth_item_kind { FTH_ITEM_BATCH, FTH_ITEM_EPOCH_END, FTH_ITEM_FAILED };
+struct fth_item {
+    enum fth_item_kind kind;
+    struct fth_batch *batch; /* its `after` counts for an epoch's end too */
+    fth_error error;
+};
+
+/* Owned by the assembling thread. */
+struct fth_assembler {
+    struct fth_slot *slot; /* in hand, or NULL */
+    uint32_t *chosen,
+        *row; /* [n_chosen] examples of the slot that belong to the part, and their rows */
+    uint32_t n_chosen, capacity, cursor;
+    int epoch_ended; /* the stream of this epoch's blocks is over */
+
+    struct fth_batch *buffer;  /* shuffle; NULL: none */
+    uint32_t *order;           /* [shuffle] */
+    uint64_t taken;            /* from the buffer */
+    struct fth_position begin; /* where the buffer's examples begin */
+    struct fth_position here;  /* behind the last line that was taken from a slot */
+
+    /* Counting malformed lines by example numbers: here.lines_bad = base_bad + data lines - good
+     * ones, both since the base (the start, or the epoch's beginning). */
+    uint64_t base_example, base_read, base_bad, good;
+    uint64_t examples_before; /* data lines of the epoch before the slot's */
+    uint64_t epoch_bad;       /* malformed lines of this epoch, for the limit */
+    uint32_t warnings;
+    uint64_t pull_ns; /* spent waiting for slots, since the last item */
+};
+
+struct fth_reader {
+    fth_data_set *set;
+    struct fth_transform transform;
+    struct fth_reader_options options;
+    struct fth_position start;
+    uint32_t n_threads; /* parsers; 0: no threads at all */
+
+    fth_lines *lines; /* reading thread */
+    uint64_t reading_epoch;
+    int wake; /* eventfd that ends waits for pipes */
+
+    struct fth_slot *slots;
+    uint32_t n_slots;
+    struct fth_item *items;
+    uint32_t n_items;
+    fth_queue *free_slots, *to_parse, *in_order, *free_items, *ready;
+    pthread_t *threads;
+    uint32_t n_started;
+    atomic_int stop;
+
+    struct fth_assembler assembler;
+
+    /* caller */
+    struct fth_item **held;
+    uint32_t n_held;
+    int over;
+    struct fth_position position;
+
+    _Atomic uint64_t bytes, n_lines, n_bad, examples, read_ns, parse_ns, assemble_ns, wait_ns;
+};
+
+/* The next block in the epoch's order, parsed; NULL when the reader is being destroyed. */
+struct fth_slot *fth_reader_pull(struct fth_reader *reader);
+void fth_reader_put_back(struct fth_reader *reader, struct fth_slot *slot);
+
+fth_status fth_assembler_create(struct fth_reader *reader, fth_error *err);
+void fth_assembler_destroy(struct fth_reader *reader);
+/* Fills the item. Returns 0 when the reader is being destroyed. */
+int fth_assembler_next(struct fth_reader *reader, struct fth_item *item);
+
+#endif

@@ -1,0 +1,342 @@
+/* Data sets: see set.h. What is held out by position is a cut in the decompressed bytes of all
+ * files. */
+#include "data/set.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "data/paths.h"
+#include "data/set_private.h"
+
+struct header {
+    char *text; /* owned copy of the file's beginning, quotes resolved */
+    struct fth_cell *cells;
+    uint32_t n;
+    size_t used;
+    uint64_t lines;
+};
+
+static void header_free(struct header *header) {
+    free(header->text);
+    free(header->cells);
+}
+
+/* The first line with cells, without taking it. n == 0: the file has none. */
+static fth_status read_header(fth_data_set *set, const char *name, fth_source *source,
+                              struct header *out, fth_error *err) {
+    out->cells = malloc(FTH_COLUMN_LIMIT * sizeof *out->cells);
+    if (!out->cells)
+        return fth_fail(err, FTH_E_MEMORY, "%s: no memory for its header", name);
+    for (size_t want = 65536; want <= FTH_LINE_LIMIT; want *= 2) {
+        const char *text;
+        size_t n;
+        FTH_TRY(fth_source_peek(source, want, &text, &n, err));
+        free(out->text);
+        out->text = malloc(n + 1);
+        if (!out->text)
+            return fth_fail(err, FTH_E_MEMORY, "%s: no memory for its header", name);
+        memcpy(out->text, text, n);
+        FTH_TRY(fth_csv_header(&set->parser, name, out->text, n, n < want, out->cells,
+                               FTH_COLUMN_LIMIT, &out->n, &out->used, &out->lines, err));
+        if (out->n || n < want)
+            return FTH_OK;
+    }
+    return fth_fail(err, FTH_E_DATA, "%s:1: no data line in its first %zu MiB", name,
+                    FTH_LINE_LIMIT >> 20);
+}
+
+static fth_status keep_names(fth_data_set *set, const struct header *header, fth_error *err) {
+    const char **names = fth_arena_alloc(set->arena, header->n, sizeof *names);
+    if (!names)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for %u column names", header->n);
+    for (uint32_t c = 0; c < header->n; c++) {
+        char *name = fth_arena_alloc(set->arena, (size_t)header->cells[c].length + 1, 1);
+        if (!name)
+            return fth_fail(err, FTH_E_MEMORY, "no memory for %u column names", header->n);
+        memcpy(name, header->text + header->cells[c].offset, header->cells[c].length);
+        names[c] = name;
+    }
+    set->columns = (struct fth_strings){names, header->n};
+    return FTH_OK;
+}
+
+static fth_status compare_names(const fth_data_set *set, const char *name,
+                                const struct header *header, fth_error *err) {
+    unsigned long long line = header->lines;
+    if (header->n != set->columns.n)
+        return fth_fail(err, FTH_E_DATA, "%s:%llu: the header has %u columns, that of %s has %u",
+                        name, line, header->n, set->files.items[0], set->columns.n);
+    for (uint32_t c = 0; c < header->n; c++) {
+        const struct fth_cell *cell = &header->cells[c];
+        if (strlen(set->columns.items[c]) != cell->length ||
+            memcmp(set->columns.items[c], header->text + cell->offset, cell->length) != 0)
+            return fth_fail(
+                err, FTH_E_DATA, "%s:%llu: column %u of the header is '%.*s', in %s it is '%s'",
+                name, line, c + 1, (int)(cell->length < 200 ? cell->length : 200),
+                header->text + cell->offset, set->files.items[0], set->columns.items[c]);
+    }
+    return FTH_OK;
+}
+
+/* Files to predict may lack the label: one cell less than data.columns names. */
+static fth_status drop_label(fth_data_set *set, const struct header *header, fth_error *err) {
+    uint32_t label = 0;
+    while (label < set->columns.n && strcmp(set->columns.items[label], set->config->label) != 0)
+        label++;
+    if (header->n + 1 != set->columns.n || label == set->columns.n)
+        return FTH_OK;
+    const char **names = fth_arena_alloc(set->arena, header->n, sizeof *names);
+    if (!names)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for %u column names", header->n);
+    for (uint32_t c = 0; c < header->n; c++)
+        names[c] = set->columns.items[c + (c >= label)];
+    set->columns = (struct fth_strings){names, header->n};
+    return FTH_OK;
+}
+
+static fth_status take_header(fth_data_set *set, const char *name, fth_source *source,
+                              struct header *header, uint64_t *offset, uint64_t *line,
+                              fth_error *err) {
+    if (!set->config->header) {
+        /* A malformed first line is said when it is read as data. */
+        fth_status status = read_header(set, name, source, header, err);
+        if (status == FTH_E_DATA)
+            return FTH_OK;
+        FTH_TRY(status);
+        return set->columns.n == set->config->columns.n ? drop_label(set, header, err) : FTH_OK;
+    }
+    FTH_TRY(read_header(set, name, source, header, err));
+    if (header->n == 0)
+        return fth_fail(err, FTH_E_DATA, "%s: no header line; data.header says that there is one",
+                        name);
+    FTH_TRY(set->columns.n ? compare_names(set, name, header, err) : keep_names(set, header, err));
+    FTH_TRY(fth_source_skip(source, header->used, err));
+    *offset += header->used;
+    *line += header->lines;
+    return FTH_OK;
+}
+
+fth_status fth_data_set_open_raw(fth_data_set *set, uint32_t index, int wake, fth_source **source,
+                                 fth_error *err) {
+    if (set->memory)
+        return fth_source_open_memory(set->files.items[index], set->memory, set->memory_bytes,
+                                      source, err);
+    return fth_source_open(set->files.items[index], wake, source, err);
+}
+
+static const char *message_name(const fth_data_set *set, uint32_t index) {
+    return strcmp(set->files.items[index], "-") == 0 ? "standard input" : set->files.items[index];
+}
+
+fth_status fth_data_set_open(fth_data_set *set, uint32_t index, int wake, fth_source **out,
+                             uint64_t *offset, uint64_t *line, fth_error *err) {
+    if (index == 0 && set->held) {
+        *out = set->held;
+        *offset = set->held_offset;
+        *line = set->held_line;
+        fth_source_set_wake(set->held, wake);
+        set->held = NULL;
+        return FTH_OK;
+    }
+    const char *name = message_name(set, index), *text;
+    fth_source *source;
+    struct header header = {0};
+    size_t n;
+    fth_status status;
+    FTH_TRY(fth_data_set_open_raw(set, index, wake, &source, err));
+    *offset = 0;
+    *line = 1;
+    FTH_TRY_GOTO(status, fth_source_peek(source, 3, &text, &n, err), done);
+    if (n == 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+        FTH_TRY_GOTO(status, fth_source_skip(source, 3, err), done);
+        *offset = 3;
+    }
+    if (set->config->format == FTH_FORMAT_CSV && (set->config->header || set->labels_optional))
+        status = take_header(set, name, source, &header, offset, line, err);
+done:
+    header_free(&header);
+    if (status != FTH_OK)
+        fth_source_close(source);
+    else
+        *out = source;
+    return status;
+}
+
+static fth_status find_columns(fth_data_set *set, fth_error *err) {
+    static const char *const criteo[FTH_CRITEO_COLUMNS] = {
+        "label", "I1",  "I2",  "I3",  "I4",  "I5",  "I6",  "I7",  "I8",  "I9",
+        "I10",   "I11", "I12", "I13", "C1",  "C2",  "C3",  "C4",  "C5",  "C6",
+        "C7",    "C8",  "C9",  "C10", "C11", "C12", "C13", "C14", "C15", "C16",
+        "C17",   "C18", "C19", "C20", "C21", "C22", "C23", "C24", "C25", "C26"};
+    const struct fth_data_config *config = set->config;
+    if (config->format == FTH_FORMAT_CRITEO)
+        set->columns = (struct fth_strings){criteo, FTH_CRITEO_COLUMNS};
+    if (config->format == FTH_FORMAT_CSV && !config->header) {
+        if (config->columns.n == 0 || config->columns.n > FTH_COLUMN_LIMIT)
+            return fth_fail(
+                err, FTH_E_CONFIG,
+                "data.columns: %u names; csv without header needs 1 to %u, in the order of "
+                "the cells",
+                config->columns.n, FTH_COLUMN_LIMIT);
+        set->columns = config->columns;
+    }
+    /* The first file is opened now: what is wrong with it is said before training starts. */
+    uint64_t offset, line;
+    fth_source *source;
+    FTH_TRY(fth_data_set_open(set, 0, -1, &source, &offset, &line, err));
+    if (fth_source_again(source)) {
+        fth_source_close(source);
+    } else {
+        set->held = source;
+        set->held_offset = offset;
+        set->held_line = line;
+    }
+    if (config->format == FTH_FORMAT_CSV)
+        set->parser.n_columns = set->columns.n;
+    return FTH_OK;
+}
+
+static fth_status file_bytes(fth_data_set *set, uint32_t index, uint64_t *bytes, fth_error *err) {
+    fth_source *source;
+    FTH_TRY(fth_data_set_open_raw(set, index, -1, &source, err));
+    fth_status status = FTH_OK;
+    if (!fth_source_size(source, bytes)) {
+        static const size_t size = 1 << 18;
+        char *discard = malloc(size);
+        size_t got = discard ? 1 : 0;
+        if (!discard)
+            status = fth_fail(err, FTH_E_MEMORY, "no memory to count bytes");
+        for (*bytes = 0; status == FTH_OK && got; *bytes += got)
+            status = fth_source_read(source, discard, size, &got, err);
+        free(discard);
+    }
+    fth_source_close(source);
+    return status;
+}
+
+static fth_status find_cut(fth_data_set *set, fth_error *err) {
+    set->file_start =
+        fth_arena_alloc(set->arena, (size_t)set->files.n + 1, sizeof *set->file_start);
+    if (!set->file_start)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for %u files", set->files.n);
+    for (uint32_t f = 0; f < set->files.n; f++) {
+        uint64_t bytes;
+        FTH_TRY(file_bytes(set, f, &bytes, err));
+        set->file_start[f + 1] = set->file_start[f] + bytes;
+    }
+    double total = (double)set->file_start[set->files.n];
+    set->cut = (uint64_t)(total * (1.0 - set->config->holdout_fraction));
+    return FTH_OK;
+}
+
+/* Which files, and which of their examples. */
+static fth_status choose(fth_data_set *set, const struct fth_data_set_options *options,
+                         fth_error *err) {
+    const struct fth_data_config *config = set->config;
+    const struct fth_strings *list = &config->train;
+    const char *key = "data.train";
+    int holds_out = config->valid.n == 0;
+    switch (options->part) {
+    case FTH_PART_TRAIN:
+        if (holds_out && config->holdout == FTH_HOLDOUT_HASH)
+            set->select = FTH_SELECT_NOT_DRAWN;
+        else if (holds_out && config->holdout == FTH_HOLDOUT_TAIL)
+            set->select = FTH_SELECT_HEAD;
+        break;
+    case FTH_PART_VALID:
+        if (holds_out && config->holdout == FTH_HOLDOUT_NONE)
+            return fth_fail(
+                err, FTH_E_CONFIG,
+                "data.valid: nothing is held out; name files there or set data.holdout");
+        if (!holds_out) {
+            list = &config->valid;
+            key = "data.valid";
+        } else {
+            set->select = config->holdout == FTH_HOLDOUT_HASH ? FTH_SELECT_DRAWN : FTH_SELECT_TAIL;
+        }
+        break;
+    case FTH_PART_TEST:
+        list = &config->test;
+        key = "data.test";
+        break;
+    case FTH_PART_FILES:
+        list = &options->files;
+        key = options->files_key ? options->files_key : "files";
+        break;
+    }
+    if (options->memory) {
+        const char **name = fth_arena_alloc(set->arena, 1, sizeof *name);
+        if (!name)
+            return fth_fail(err, FTH_E_MEMORY, "no memory for a path");
+        *name = "memory";
+        set->files = (struct fth_strings){name, 1};
+    } else {
+        FTH_TRY(fth_paths_expand(list, key, set->arena, &set->files, err));
+    }
+    set->again = 1;
+    for (uint32_t f = 0; f < set->files.n && !options->memory; f++) {
+        struct stat info;
+        if (strcmp(set->files.items[f], "-") == 0 ||
+            (stat(set->files.items[f], &info) == 0 && !S_ISREG(info.st_mode)))
+            set->again = 0;
+    }
+    if (!set->again && set->select != FTH_SELECT_ALL)
+        return fth_fail(
+            err, FTH_E_CONFIG,
+            "%s: standard input and pipes are read once and cannot be held out from; name "
+            "files in data.valid",
+            key);
+    return FTH_OK;
+}
+
+static fth_status set_init(fth_data_set *set, const struct fth_data_set_options *options,
+                           fth_error *err) {
+    set->arena = fth_arena_create(4096);
+    if (!set->arena)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a data set");
+    set->labels_optional = options->labels_optional;
+    set->memory = options->memory;
+    set->memory_bytes = options->memory_bytes;
+    set->seed = options->seed;
+    fth_parser_init(set->config, &set->parser);
+    FTH_TRY(choose(set, options, err));
+    FTH_TRY(find_columns(set, err));
+    if (set->select == FTH_SELECT_HEAD || set->select == FTH_SELECT_TAIL)
+        FTH_TRY(find_cut(set, err));
+    return FTH_OK;
+}
+
+fth_status fth_data_set_create(const struct fth_data_config *config,
+                               const struct fth_data_set_options *options, fth_data_set **out,
+                               fth_error *err) {
+    fth_data_set *set = fth_alloc(1, sizeof *set);
+    if (!set)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a data set");
+    set->config = config;
+    fth_status status = set_init(set, options, err);
+    if (status != FTH_OK) {
+        fth_data_set_destroy(set);
+        return status;
+    }
+    *out = set;
+    return FTH_OK;
+}
+
+void fth_data_set_destroy(fth_data_set *set) {
+    if (!set)
+        return;
+    fth_source_close(set->held);
+    fth_arena_destroy(set->arena);
+    fth_free(set);
+}
+
+struct fth_strings fth_data_set_columns(const fth_data_set *set) {
+    return set->columns;
+}
+struct fth_strings fth_data_set_files(const fth_data_set *set) {
+    return set->files;
+}
+int fth_data_set_again(const fth_data_set *set) {
+    return set->again;
+}

@@ -1,0 +1,52 @@
+/* What the files of data/ know of a set. */
+#ifndef FTH_DATA_SET_PRIVATE_H
+#define FTH_DATA_SET_PRIVATE_H
+
+#include "base/memory.h"
+#include "data/parser.h"
+#include "data/set.h"
+#include "data/source.h"
+
+#define FTH_LINE_LIMIT ((size_t)64 << 20) /* bytes of the longest line */
+#define FTH_COLUMN_LIMIT 65536u
+
+enum fth_select {
+    FTH_SELECT_ALL,
+    FTH_SELECT_NOT_DRAWN,
+    FTH_SELECT_DRAWN,
+    FTH_SELECT_HEAD,
+    FTH_SELECT_TAIL
+};
+
+struct fth_data_set {
+    const struct fth_data_config *config;
+    fth_arena *arena;
+    struct fth_parser parser;
+    struct fth_strings files, columns;
+    int again;
+    int labels_optional;
+    const char *memory;
+    size_t memory_bytes;
+
+    enum fth_select select;
+    uint64_t seed;
+    uint64_t *
+        file_start; /* [files.n + 1] of each file in the decompressed bytes of all; HEAD and TAIL */
+    uint64_t cut;   /* there: lines that begin before it are the head, and no
+                       block has lines on both sides */
+
+    /* A pipe whose header was read: waits here for the reader. */
+    fth_source *held;
+    uint64_t held_offset, held_line;
+    int used; /* a set that cannot be read again has its reader */
+};
+
+/* Opens file `index` at its first data line: byte order mark and header are behind. *offset and
+ * *line say where that is. The source is owned by the caller. */
+fth_status fth_data_set_open(fth_data_set *set, uint32_t index, int wake, fth_source **source,
+                             uint64_t *offset, uint64_t *line, fth_error *err);
+/* Opens file `index` at its first byte. */
+fth_status fth_data_set_open_raw(fth_data_set *set, uint32_t index, int wake, fth_source **source,
+                                 fth_error *err);
+
+#endif

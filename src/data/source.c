@@ -1,0 +1,256 @@
+/* Files, pipes and memory as one stream of bytes: see source.h. The only file of data/ that reads.
+ *
+ * Plain bytes go from the file straight into the caller's buffer; compressed ones through input[].
+ */
+#include "data/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "data/source_private.h"
+
+static fth_status wait_readable(struct fth_source *source, fth_error *err) {
+    struct pollfd fds[2] = {{.fd = source->fd, .events = POLLIN},
+                            {.fd = source->wake, .events = POLLIN}};
+    for (;;) {
+        int n = poll(fds, source->wake >= 0 ? 2 : 1, -1);
+        if (n < 0 && errno != EINTR)
+            return fth_fail(err, FTH_E_IO, "%s: cannot wait for input: %s", source->name,
+                            strerror(errno));
+        if (n > 0 && source->wake >= 0 && fds[1].revents)
+            return fth_fail(err, FTH_E_INTERRUPTED, "%s: reading was stopped", source->name);
+        if (n > 0 && fds[0].revents)
+            return FTH_OK;
+    }
+}
+
+fth_status fth_source_raw_read(struct fth_source *source, void *buffer, size_t size, size_t *got,
+                               fth_error *err) {
+    if (source->fd < 0) {
+        size_t left = (size_t)(source->size - source->raw_offset);
+        *got = size < left ? size : left;
+        if (*got)
+            memcpy(buffer, source->memory + source->raw_offset, *got);
+        source->raw_offset += *got;
+        return FTH_OK;
+    }
+    if (size > (size_t)1 << 30)
+        size = (size_t)1 << 30;
+    for (;;) {
+        if (!source->regular)
+            FTH_TRY(wait_readable(source, err));
+        ssize_t n = source->regular ? pread(source->fd, buffer, size, (off_t)source->raw_offset)
+                                    : read(source->fd, buffer, size);
+        if (n >= 0) {
+            *got = (size_t)n;
+            source->raw_offset += (uint64_t)n;
+            return FTH_OK;
+        }
+        if (errno != EINTR && errno != EAGAIN)
+            return fth_fail(err, FTH_E_IO, "%s: offset %llu: cannot read: %s", source->name,
+                            (unsigned long long)source->raw_offset, strerror(errno));
+    }
+}
+
+fth_status fth_source_fill_input(struct fth_source *source, fth_error *err) {
+    if (source->input_at < source->input_n || source->input_end)
+        return FTH_OK;
+    size_t got;
+    FTH_TRY(fth_source_raw_read(source, source->input, FTH_SOURCE_INPUT_BYTES, &got, err));
+    source->input_at = 0;
+    source->input_n = got;
+    source->input_end = got == 0;
+    return FTH_OK;
+}
+
+/* The first bytes decide what the stream is; they stay in input[]. */
+static fth_status detect(struct fth_source *source, fth_error *err) {
+    size_t n = 0;
+    while (n < 4) {
+        size_t got;
+        FTH_TRY(fth_source_raw_read(source, source->input + n, 4 - n, &got, err));
+        if (got == 0)
+            break;
+        n += got;
+    }
+    source->input_n = n;
+    const unsigned char *b = source->input;
+    if (n >= 2 && b[0] == 0x1f && b[1] == 0x8b)
+        source->kind = FTH_SOURCE_GZIP;
+    else if (n == 4 && ((b[0] == 0x28 && b[1] == 0xb5 && b[2] == 0x2f && b[3] == 0xfd) ||
+                        ((b[0] & 0xf0) == 0x50 && b[1] == 0x2a && b[2] == 0x4d && b[3] == 0x18)))
+        source->kind = FTH_SOURCE_ZSTD;
+    return source->kind == FTH_SOURCE_PLAIN ? FTH_OK : fth_source_start_decoder(source, err);
+}
+
+static fth_status source_start(struct fth_source *source, const char *name, fth_error *err) {
+    source->name = strdup(name);
+    source->input = malloc(FTH_SOURCE_INPUT_BYTES);
+    if (!source->name || !source->input)
+        return fth_fail(err, FTH_E_MEMORY, "%s: no memory to read it", name);
+    return FTH_OK;
+}
+
+static fth_status source_open_file(struct fth_source *source, const char *path, fth_error *err) {
+    struct stat info;
+    if (strcmp(path, "-") == 0) {
+        FTH_TRY(source_start(source, "standard input", err));
+        source->fd = dup(STDIN_FILENO);
+    } else {
+        FTH_TRY(source_start(source, path, err));
+        source->fd = open(path, O_RDONLY | O_CLOEXEC);
+    }
+    if (source->fd < 0 || fstat(source->fd, &info) != 0)
+        return fth_fail(err, FTH_E_IO, "%s: cannot open: %s", source->name, strerror(errno));
+    if (S_ISDIR(info.st_mode))
+        return fth_fail(err, FTH_E_IO, "%s: is a directory, not a data file", source->name);
+    /* Standard input stays a stream even when it is a file: its position is shared with others. */
+    source->regular = S_ISREG(info.st_mode) && strcmp(path, "-") != 0;
+    if (source->regular) {
+        source->size = (uint64_t)info.st_size;
+        posix_fadvise(source->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    }
+    return detect(source, err);
+}
+
+fth_status fth_source_open(const char *path, int wake, fth_source **out, fth_error *err) {
+    struct fth_source *source = calloc(1, sizeof *source);
+    if (!source)
+        return fth_fail(err, FTH_E_MEMORY, "%s: no memory to read it", path);
+    source->fd = -1;
+    source->wake = wake;
+    fth_status status = source_open_file(source, path, err);
+    if (status != FTH_OK) {
+        fth_source_close(source);
+        return status;
+    }
+    *out = source;
+    return FTH_OK;
+}
+
+fth_status fth_source_open_memory(const char *name, const void *bytes, size_t n, fth_source **out,
+                                  fth_error *err) {
+    struct fth_source *source = calloc(1, sizeof *source);
+    if (!source)
+        return fth_fail(err, FTH_E_MEMORY, "%s: no memory to read it", name);
+    source->fd = source->wake = -1;
+    source->regular = 1;
+    source->memory = bytes;
+    source->size = n;
+    fth_status status = source_start(source, name, err);
+    if (status == FTH_OK)
+        status = detect(source, err);
+    if (status != FTH_OK) {
+        fth_source_close(source);
+        return status;
+    }
+    *out = source;
+    return FTH_OK;
+}
+
+void fth_source_close(fth_source *source) {
+    if (!source)
+        return;
+    fth_source_end_decoder(source);
+    if (source->fd >= 0)
+        close(source->fd);
+    free(source->input);
+    free(source->peeked);
+    free(source->name);
+    free(source);
+}
+
+void fth_source_set_wake(fth_source *source, int wake) {
+    source->wake = wake;
+}
+
+int fth_source_again(const fth_source *source) {
+    return source->regular;
+}
+
+int fth_source_size(const fth_source *source, uint64_t *bytes) {
+    if (!source->regular || source->kind != FTH_SOURCE_PLAIN)
+        return 0;
+    *bytes = source->size;
+    return 1;
+}
+
+/* Past what was peeked. */
+static fth_status read_stream(struct fth_source *source, char *buffer, size_t size, size_t *got,
+                              fth_error *err) {
+    if (source->kind != FTH_SOURCE_PLAIN)
+        return fth_source_decode(source, buffer, size, got, err);
+    size_t left = source->input_n - source->input_at;
+    if (left == 0)
+        return fth_source_raw_read(source, buffer, size, got, err);
+    *got = size < left ? size : left;
+    memcpy(buffer, source->input + source->input_at, *got);
+    source->input_at += *got;
+    return FTH_OK;
+}
+
+fth_status fth_source_read(fth_source *source, char *buffer, size_t size, size_t *got,
+                           fth_error *err) {
+    size_t left = source->peeked_n - source->peeked_at;
+    if (left == 0)
+        return read_stream(source, buffer, size, got, err);
+    *got = size < left ? size : left;
+    memcpy(buffer, source->peeked + source->peeked_at, *got);
+    source->peeked_at += *got;
+    return FTH_OK;
+}
+
+fth_status fth_source_peek(fth_source *source, size_t want, const char **text, size_t *n,
+                           fth_error *err) {
+    if (source->peeked_at > 0) {
+        source->peeked_n -= source->peeked_at;
+        memmove(source->peeked, source->peeked + source->peeked_at, source->peeked_n);
+        source->peeked_at = 0;
+    }
+    if (source->peeked_capacity < want) {
+        char *bigger = realloc(source->peeked, want);
+        if (!bigger)
+            return fth_fail(err, FTH_E_MEMORY, "%s: no memory to read it", source->name);
+        source->peeked = bigger;
+        source->peeked_capacity = want;
+    }
+    while (source->peeked_n < want) {
+        size_t got;
+        FTH_TRY(read_stream(source, source->peeked + source->peeked_n, want - source->peeked_n,
+                            &got, err));
+        if (got == 0)
+            break;
+        source->peeked_n += got;
+    }
+    *text = source->peeked;
+    *n = source->peeked_n < want ? source->peeked_n : want;
+    return FTH_OK;
+}
+
+fth_status fth_source_skip(fth_source *source, uint64_t bytes, fth_error *err) {
+    while (bytes > 0) {
+        uint64_t buffered = source->peeked_n - source->peeked_at;
+        if (buffered == 0 && source->kind == FTH_SOURCE_PLAIN && source->regular &&
+            source->input_at == source->input_n && bytes <= source->size - source->raw_offset) {
+            source->raw_offset += bytes;
+            return FTH_OK;
+        }
+        char discard[16384];
+        size_t got;
+        FTH_TRY(fth_source_read(
+            source, discard, bytes < sizeof discard ? (size_t)bytes : sizeof discard, &got, err));
+        if (got == 0)
+            return fth_fail(
+                err, FTH_E_DATA,
+                "%s: ends %llu bytes before the place to go on from: the file is not the "
+                "one that was read before",
+                source->name, (unsigned long long)bytes);
+        bytes -= got;
+    }
+    return FTH_OK;
+}

@@ -1,0 +1,318 @@
+/* data/ parsers on ugly input: cells and entries, and what is said of malformed lines. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "data/lines.h"
+#include "data/set_private.h"
+
+static const char *const abc[] = {"a", "b", "c"};
+
+static struct fth_data_config config_of(int format) {
+    return (struct fth_data_config){
+        .format = format,
+        .delimiter = ',',
+        .columns = {abc, 3},
+        .comment = "",
+        .label = "a",
+        .block_bytes = 1 << 16,
+    };
+}
+
+/* Everything the parser said, as text: rows "[a|b|c]@line" (entries "label f:i:v"), then the first
+ * refusal. */
+static void parse_to(char *out, size_t size, const struct fth_data_config *config, const char *text,
+                     size_t n) {
+    struct fth_data_set_options options = {
+        .part = FTH_PART_FILES, .memory = text, .memory_bytes = n};
+    fth_data_set *set = NULL;
+    fth_lines *lines = NULL;
+    struct fth_block *block = NULL;
+    fth_error err = {0}, bad = {0};
+    uint32_t *scratch = malloc(FTH_PARSE_SCRATCH * sizeof *scratch);
+    uint64_t n_bad = 0;
+    size_t used = 0;
+    int got;
+    out[0] = 0;
+    if (fth_data_set_create(config, &options, &set, &err) != FTH_OK) {
+        snprintf(out, size, "%s", err.message);
+        goto done;
+    }
+    assert_int_equal(fth_lines_create(set, -1, &lines, &err), FTH_OK);
+    assert_int_equal(fth_block_create(&block, &err), FTH_OK);
+    for (;;) {
+        assert_int_equal(fth_lines_next(lines, block, &got, &err), FTH_OK);
+        if (!got)
+            break;
+        assert_int_equal(set->parser.kind->parse(&set->parser, block, scratch, &err), FTH_OK);
+        assert_int_equal(block->n_data, block->n_lines + block->n_bad);
+        for (uint32_t r = 0; r < block->n_lines; r++) {
+            used += (size_t)snprintf(out + used, size - used, "[");
+            for (uint32_t c = 0; c < block->n_columns; c++) {
+                struct fth_cell cell = block->cells[r * block->n_columns + c];
+                used += (size_t)snprintf(out + used, size - used, "%s%.*s", c ? "|" : "",
+                                         (int)cell.length, block->text + cell.offset);
+            }
+            if (!block->n_columns) {
+                used +=
+                    (size_t)snprintf(out + used, size - used, "%.*s", (int)block->labels[r].length,
+                                     block->text + block->labels[r].offset);
+                for (uint32_t e = block->entry_start[r]; e < block->entry_start[r + 1]; e++)
+                    used += (size_t)snprintf(out + used, size - used, " %u:%llu:%g",
+                                             block->entries[e].field,
+                                             (unsigned long long)block->entries[e].index,
+                                             (double)block->entries[e].value);
+            }
+            used += (size_t)snprintf(out + used, size - used, "]%llu",
+                                     (unsigned long long)block->line_number[r]);
+        }
+        n_bad += block->n_bad;
+        if (block->n_bad && !bad.code)
+            bad = block->first_bad;
+    }
+    if (n_bad)
+        snprintf(out + used, size - used, " bad %llu: %s", (unsigned long long)n_bad, bad.message);
+done:
+    free(scratch);
+    fth_block_destroy(block);
+    fth_lines_destroy(lines);
+    fth_data_set_destroy(set);
+}
+
+/* At a block size that holds everything and at ones that cut everywhere. */
+static void expect_n(struct fth_data_config config, const char *text, size_t n,
+                     const char *expected) {
+    static const int64_t sizes[] = {1 << 16, 1, 2, 3, 7, 16};
+    char said[4096];
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        config.block_bytes = sizes[s];
+        parse_to(said, sizeof said, &config, text, n);
+        assert_string_equal(said, expected);
+    }
+}
+
+static void expect(struct fth_data_config config, const char *text, const char *expected) {
+    expect_n(config, text, strlen(text), expected);
+}
+
+static void csv_plain(void **state) {
+    struct fth_data_config config = config_of(FTH_FORMAT_CSV);
+    expect(config, "1,2,3\n4,5,6\n", "[1|2|3]1[4|5|6]2");
+    expect(config, "1,2,3\r\n4,,6", "[1|2|3]1[4||6]2");
+    expect(config, "1,2,3\r", "[1|2|3]1");
+    expect(config, ",,\n", "[||]1");
+    expect(config, "", "");
+    expect(config,
+           "\xef\xbb\xbf"
+           "1,2,3\n",
+           "[1|2|3]1");
+    expect(config, "1,\r,3\n", "[1|\r|3]1");
+    config.delimiter = ';';
+    expect(config, "1,5;2;3\n", "[1,5|2|3]1");
+}
+
+static void csv_malformed(void **state) {
+    struct fth_data_config config = config_of(FTH_FORMAT_CSV);
+    expect(config, "1,2\n4,5,6\n", "[4|5|6]2 bad 1: memory:1:4: 2 cells; a line has 3");
+    expect(config, "1,2,3\n4,5,6,7,8\r\n", "[1|2|3]1 bad 1: memory:2:7: 5 cells; a line has 3");
+    expect(config, "\n1,2,3\n", "[1|2|3]2 bad 1: memory:1:1: 1 cells; a line has 3");
+    config.skip_blank = 1;
+    expect(config, "\n1,2,3\n\r\n\n", "[1|2|3]2");
+    expect(config, " \n1,2,3\n", "[1|2|3]2 bad 1: memory:1:2: 1 cells; a line has 3");
+    config.strip = 1;
+    expect(config, " \n1,2,3\n", "[1|2|3]2");
+    expect_n(config, "1,2,3\n4,\0,6\n7,8,9\n", 18,
+             "[1|2|3]1[7|8|9]3 bad 1: memory:2:3: a NUL byte; data lines are text");
+}
+
+static void csv_quotes(void **state) {
+    struct fth_data_config config = config_of(FTH_FORMAT_CSV);
+    expect(config, "\"a,b\",\"c\nd\",\"e\"\"f\"\n1,2,3\n", "[a,b|c\nd|e\"f]1[1|2|3]3");
+    expect(config, "\"\",\"\"\"\",\"\r\n\"\r\n1,2,3", "[|\"|\r\n]1[1|2|3]3");
+    expect(config, "\"\"\"\n\"\"\",b,c\n1,2,3\n", "[\"\n\"|b|c]1[1|2|3]3");
+    expect(config, "a,b\"c,d\n1,2,3\n",
+           "[1|2|3]2 bad 1: memory:1:4: a quote within an unquoted cell; quote the whole cell and "
+           "double it");
+    expect(config, "\"a\"b,c,d\n1,2,3\n",
+           "[1|2|3]2 bad 1: memory:1:4: text behind a closing quote; the delimiter must follow");
+    expect(config, "\"a\"b\",c,d\n1,2,3\n",
+           "[1|2|3]2 bad 1: memory:1:5: text behind a closing quote; the delimiter must follow");
+    expect(config, "1,2,3\n4,\"5\n6,7",
+           "[1|2|3]1 bad 1: memory:2:3: a quoted cell that is never closed");
+    expect(
+        config, " \"a\",b,c\n",
+        " bad 1: memory:1:2: a quote within an unquoted cell; quote the whole cell and double it");
+    config.strip = 1;
+    expect(config, " \"a, \" ,\tb ,c \r\n", "[a, |b|c]1");
+    expect(config, "\"a\" \"b\",c,d\n1,2,3\n",
+           "[1|2|3]2 bad 1: memory:1:5: text behind a closing quote; the delimiter must follow");
+}
+
+static void csv_comments(void **state) {
+    struct fth_data_config config = config_of(FTH_FORMAT_CSV);
+    config.comment = "|";
+    expect(config, "|1x3 \"Cross, validator\n1,2,3\n|\n4,5,6\n|", "[1|2|3]2[4|5|6]4");
+    expect(config, "1,|2,3\n", "[1||2|3]1");
+    config.comment = "##";
+    expect(config, "#,2,3\n##x\n", "[#|2|3]1");
+}
+
+static void csv_header_line(void **state) {
+    struct fth_data_config config = config_of(FTH_FORMAT_CSV);
+    config.header = 1;
+    config.columns.n = 0;
+    expect(config, "x,y\n1,2\n", "[1|2]2");
+    expect(config, "\"x\n,\",y\r\n1,2\n", "[1|2]3");
+    expect(config, "x,y", "");
+    expect(
+        config, "x\"y,z\n1,2\n",
+        "memory:1:2: header: a quote within an unquoted cell; quote the whole cell and double it");
+    expect(config, "", "memory: no header line; data.header says that there is one");
+    config.skip_blank = 1;
+    config.comment = "#";
+    expect(config, "#c\n\nx,y\n#d\n1,2\n", "[1|2]5");
+}
+
+static char *criteo_line(char *out, int cells, const char *label) {
+    char *p = out + sprintf(out, "%s", label);
+    for (int c = 1; c < cells; c++)
+        p += sprintf(p, "\t%s", c % 3 ? "" : "7f");
+    return out;
+}
+
+static void criteo_lines(void **state) {
+    struct fth_data_config config = config_of(FTH_FORMAT_CRITEO);
+    char line[3][400], text[2048], expected[4096], cells[400];
+    criteo_line(line[0], 40, "1");
+    criteo_line(line[1], 39, "0");
+    criteo_line(line[2], 42, "0");
+    strcpy(cells, line[0]);
+    for (char *p = cells; *p; p++)
+        *p = *p == '\t' ? '|' : *p;
+    sprintf(text, "%s\n%s\r\n%s", line[0], line[0], line[0]);
+    sprintf(expected, "[%s]1[%s]2[%s]3", cells, cells, cells);
+    expect(config, text, expected);
+    sprintf(text, "%s\r\n%s\n", line[1], line[0]);
+    sprintf(expected,
+            "[%s]2 bad 1: memory:1:%zu: 39 cells; a criteo line has 40 (label, 13 integers, 26 "
+            "categories)",
+            cells, strlen(line[1]) + 1);
+    expect(config, text, expected);
+    sprintf(text, "%s\n", line[2]);
+    sprintf(expected,
+            " bad 1: memory:1:%zu: 42 cells; a criteo line has 40 (label, 13 integers, 26 "
+            "categories)",
+            strlen(line[0]) + 2);
+    expect(config, text, expected);
+    sprintf(text, "\n%s\n", line[0]);
+    sprintf(expected,
+            "[%s]2 bad 1: memory:1:1: 1 cells; a criteo line has 40 (label, 13 integers, 26 "
+            "categories)",
+            cells);
+    expect(config, text, expected);
+    config.skip_blank = 1;
+    sprintf(expected, "[%s]2", cells);
+    expect(config, text, expected);
+    size_t n = (size_t)sprintf(text, "%s\n%s\n", line[0], line[0]);
+    text[3] = 0;
+    sprintf(expected, "[%s]2 bad 1: memory:1:4: a NUL byte; data lines are text", cells);
+    expect_n(config, text, n, expected);
+}
+
+static void libsvm_lines(void **state) {
+    struct fth_data_config config = config_of(FTH_FORMAT_LIBSVM);
+    expect(config, "+1 3:1 18446744073709551615:-2.5e3\t7:0.5 \r\n-1\n0 qid:4 1:2 # c 5:x\n",
+           "[+1 0:3:1 0:18446744073709551615:-2500 0:7:0.5]1[-1]2[0 0:1:2]3");
+    expect(config, "#only\n1 1:1", "[1 0:1:1]2");
+    expect(config, "1 -3:1\n",
+           " bad 1: memory:1:3: expected index:value with an index of 0 or more, not '-3:1'");
+    expect(config, "1 1:1 3\n",
+           " bad 1: memory:1:7: expected index:value with an index of 0 or more, not '3'");
+    expect(config, "1 18446744073709551616:1\n",
+           " bad 1: memory:1:3: expected index:value with an index of 0 or more, not "
+           "'18446744073709551616:1'");
+    expect(config, "1 1:\n0 1:nan\n0 2:1e99\n1 2:3\n",
+           "[1 0:2:3]4 bad 3: memory:1:5: expected a finite number, not ''");
+    expect(config, "1 qid:x 1:1\n", " bad 1: memory:1:3: expected qid: and a number, not 'qid:x'");
+    expect(config, "1:1 2:2\n", " bad 1: memory:1:1: expected a label first, not '1:1'");
+    expect(config, "\n1 1:1\n",
+           "[1 0:1:1]2 bad 1: memory:1:1: a blank line; set data.skip_blank to leave them out");
+    config.skip_blank = 1;
+    expect(config, "\n  \n1 1:1\n", "[1 0:1:1]3");
+    expect_n(config,
+             "1 1:\0"
+             "1\n1 1:1\n",
+             13, "[1 0:1:1]2 bad 1: memory:1:5: a NUL byte; data lines are text");
+}
+
+static void libffm_lines(void **state) {
+    struct fth_data_config config = config_of(FTH_FORMAT_LIBFFM);
+    expect(config, "1 0:5:1 4294967295:6:0.25\r\n0", "[1 0:5:1 4294967295:6:0.25]1[0]2");
+    expect(config, "1 4294967296:6:1\n",
+           " bad 1: memory:1:3: expected field:index:value with a field of 0 or more, not "
+           "'4294967296:6:1'");
+    expect(config, "1 5:1\n",
+           " bad 1: memory:1:3: expected field:index:value with an index of 0 or more, not '5:1'");
+    expect(config, "1 5:1:\n", " bad 1: memory:1:7: expected a finite number, not ''");
+}
+
+/* The first refusal is that of the first line, whoever finds it. */
+static void first_refusal_by_line(void **state) {
+    struct fth_block *block;
+    assert_int_equal(fth_block_create(&block, NULL), FTH_OK);
+    block->file = "f";
+    fth_block_refuse(block, 9, 2, "late");
+    fth_block_refuse(block, 4, 3, "early %d", 1);
+    fth_block_refuse(block, 7, 1, "between");
+    assert_int_equal(block->n_bad, 3);
+    assert_int_equal(block->first_bad.code, FTH_E_DATA);
+    assert_string_equal(block->first_bad.message, "f:4:3: early 1");
+    fth_block_destroy(block);
+}
+
+/* A quote that is never closed in a long file ends with its place, not with all memory. */
+static void endless_line(void **state) {
+    size_t n = (size_t)66 << 20;
+    char *text = malloc(n);
+    memset(text, 'x', n);
+    memcpy(text, "1,2,3\n\"", 7);
+    struct fth_data_config config = config_of(FTH_FORMAT_CSV);
+    struct fth_data_set_options options = {
+        .part = FTH_PART_FILES, .memory = text, .memory_bytes = n};
+    fth_data_set *set;
+    fth_lines *lines;
+    struct fth_block *block;
+    fth_error err = {0};
+    int got;
+    assert_int_equal(fth_data_set_create(&config, &options, &set, &err), FTH_OK);
+    assert_int_equal(fth_lines_create(set, -1, &lines, &err), FTH_OK);
+    assert_int_equal(fth_block_create(&block, &err), FTH_OK);
+    assert_int_equal(fth_lines_next(lines, block, &got, &err), FTH_OK);
+    assert_int_equal(fth_lines_next(lines, block, &got, &err), FTH_E_DATA);
+    assert_string_equal(err.message,
+                        "memory:2:1: a line of more than 64 MiB (is a quote that opens a cell "
+                        "never closed?)");
+    fth_block_destroy(block);
+    fth_lines_destroy(lines);
+    fth_data_set_destroy(set);
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(csv_plain),
+        cmocka_unit_test(csv_malformed),
+        cmocka_unit_test(csv_quotes),
+        cmocka_unit_test(csv_comments),
+        cmocka_unit_test(csv_header_line),
+        cmocka_unit_test(criteo_lines),
+        cmocka_unit_test(libsvm_lines),
+        cmocka_unit_test(libffm_lines),
+        cmocka_unit_test(first_refusal_by_line),
+        cmocka_unit_test(endless_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
