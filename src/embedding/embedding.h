@@ -1,16 +1,26 @@
-/* Embedding tables, packed: tables of one dimension (and the one sparse optimizer) share a pack: one index,
- * one slab of rows, one operation a step for all their fields.
+/* Embedding tables, packed: tables of one dimension (and the one sparse optimizer) share a pack:
+ * one index, one slab of rows, one operation a step for all their fields.
  *
- * A batch's way: fth_embedding_prepare finds (training: makes) the row of every key of the batch, unique
- * rows known as a side result; the step gathers from them (graph/rows.h); the update tasks sum gradients per
- * unique row in a fixed order and apply the row optimizer in one pass.
+ * A batch's way: fth_embedding_prepare finds (training: makes) the row of every key of the batch,
+ * unique rows known as a side result; the step gathers from them (graph/rows.h); the update tasks
+ * sum gradients per unique row in a fixed order and apply the row optimizer in one pass.
  *
- * Row r of a pack, contiguous:        | dim weights | slot 0 | slot 1 |   padded to a multiple of 4 floats,
- * from 16 floats on to a cache line; beside it: key, frequency, last step, table number.
+ * Row r of a pack, contiguous:        | dim weights | slot 0 | slot 1 |   padded to a multiple of 4
+ * floats, from 16 floats on to a cache line; beside it: key, frequency, last step, table number.
  *
- * Invariants: a row's first value is a draw of (seed, table, key); row numbers decide nothing; the order of rows
- * in a checkpoint is the same at any thread count. Memory is reserved as address space and backed on first
- * touch; the bytes in use never pass memory_limit (FTH_E_LIMIT names table and limit).
+ * Invariants: a row's first value is a draw of (seed, table, key); row numbers decide nothing; the
+ * order of rows in a checkpoint is the same at any thread count. Memory is reserved as address
+ * space and backed on first touch; the bytes in use never pass memory_limit (FTH_E_LIMIT names
+ * table and limit).
+ *
+ * Admission: a key of a table with min_count (the largest of its lookups') is a candidate, counted
+ * and reading zeros, until its occurrences, those of the current batch included, reach min_count;
+ * then it has a row for the whole of that batch, and its count so far is the row's frequency.
+ *
+ * Once all keys of a batch are known, and no batch is larger than those before, nothing is
+ * allocated and the system is not called. New keys take memory when an index or list doubles; the
+ * old and new index of a shard, a 64th of a pack, then live together for a moment beyond
+ * memory_limit, as do the arrays of the batch itself.
  *
  * Threads: prepare runs on the pool and belongs to one thread; see graph/rows.h for the rest. */
 #ifndef FTH_EMBEDDING_EMBEDDING_H
@@ -29,20 +39,22 @@ typedef struct fth_embedding fth_embedding;
 struct fth_embedding_options {
     const struct fth_lookup *lookups; /* borrowed during create only */
     uint32_t n_lookups;
-    const struct fth_embedding_config *config;     /* copied */
-    const struct fth_optimizer_config *optimizer;  /* the sparse one; copied */
+    const struct fth_embedding_config *config;    /* copied */
+    const struct fth_optimizer_config *optimizer; /* the sparse one; copied */
     uint64_t seed;
     uint32_t max_batch;
-    int packing; /* 0: every table a pack of its own (--without packing): same bits */
+    int packing; /* 0: every table a pack of its own (--without packing): the same rows */
 };
 
 fth_status fth_embedding_create(const struct fth_embedding_options *options, fth_embedding **out,
                                 fth_error *err);
 void fth_embedding_destroy(fth_embedding *embedding); /* NULL-safe */
 
-/* Finds the rows of the batch's keys. training: missing rows are made (subject to admission), frequency and
- * last step (= step) are kept; otherwise nothing changes and a key without a row reads zeros. The batch is
- * borrowed until the next prepare. */
+/* Finds the rows of the batch's keys. training: missing rows are made (subject to admission),
+ * frequency and last step (= step) are kept; otherwise nothing changes and a key without a row
+ * reads zeros. The batch is borrowed until the next prepare. After a failure no batch is prepared
+ * (gathering writes nothing, there are no update tasks) and the tables are whole: rows made before
+ * it have frequency 0. */
 fth_status fth_embedding_prepare(fth_embedding *embedding, fth_pool *pool,
                                  const struct fth_batch *batch, int training, uint64_t step,
                                  fth_error *err);
@@ -62,12 +74,15 @@ struct fth_pack_info {
     uint64_t bytes;               /* in use: slab, metadata, index, candidates */
 };
 uint32_t fth_embedding_packs(const fth_embedding *embedding);
-void fth_embedding_pack_info(const fth_embedding *embedding, uint32_t pack, struct fth_pack_info *out);
+void fth_embedding_pack_info(const fth_embedding *embedding, uint32_t pack,
+                             struct fth_pack_info *out);
 /* Unique rows and keys looked up in the last prepare. */
-void fth_embedding_last_batch(const fth_embedding *embedding, uint64_t *keys, uint64_t *unique_rows);
+void fth_embedding_last_batch(const fth_embedding *embedding, uint64_t *keys,
+                              uint64_t *unique_rows);
 
-/* Rows in checkpoint order, copied out column-wise: up to `max` from row `first` on; returns how many.
- * keys are the batch's keys. Any array may be NULL. weights [n][dim], slots[i] [n][slot_columns[i]]. */
+/* Rows in checkpoint order, copied out column-wise: up to `max` from row `first` on; returns how
+ * many. keys are the batch's keys. Any array may be NULL. weights [n][dim], slots[i]
+ * [n][slot_columns[i]]. */
 struct fth_row_arrays {
     uint64_t *keys;
     uint32_t *tables;
@@ -78,11 +93,13 @@ struct fth_row_arrays {
 };
 uint64_t fth_embedding_export(const fth_embedding *embedding, uint32_t pack, uint64_t first,
                               uint64_t max, const struct fth_row_arrays *arrays);
-uint64_t fth_embedding_export_candidates(const fth_embedding *embedding, uint32_t pack, uint64_t first,
-                                         uint64_t max, uint64_t *keys, uint32_t *tables,
-                                         uint64_t *counts);
+uint64_t fth_embedding_export_candidates(const fth_embedding *embedding, uint32_t pack,
+                                         uint64_t first, uint64_t max, uint64_t *keys,
+                                         uint32_t *tables, uint64_t *counts);
 /* Adds rows (restore, initial weights from elsewhere); a row that is there already is overwritten.
- * Exporting again gives the order of importing. */
+ * keys and tables are needed; where another array is NULL, a new row has its first values and an
+ * old one keeps its own. A prepared batch is no longer prepared. Importing in the order of an
+ * export gives that order again. */
 fth_status fth_embedding_import(fth_embedding *embedding, uint32_t pack, uint64_t n,
                                 const struct fth_row_arrays *arrays, fth_error *err);
 fth_status fth_embedding_import_candidates(fth_embedding *embedding, uint32_t pack, uint64_t n,

@@ -1,38 +1,40 @@
-/* How running nodes reach embedding rows: a table of functions that embedding/ implements and train/ hands to
- * the runtime, so that neither ops nor runtime know where rows live.
+/* How running nodes reach embedding rows: a table of functions that embedding/ implements and
+ * train/ hands to the runtime, so that neither ops nor runtime know where rows live.
  *
- * Before a step the rows of the batch are prepared (looked up, new ones made); from then to the end of the
- * step row numbers stand still. gather may be called from any worker; update tasks are independent. */
+ * Before a step the rows of the batch are prepared (looked up, new ones made); from then to the end
+ * of the step row numbers stand still. gather may be called from any worker; update tasks are
+ * independent. */
 #ifndef FTH_GRAPH_ROWS_H
 #define FTH_GRAPH_ROWS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where the gradient of one lookup's output lies: examples x ld (or positions x ld) floats, for the whole
- * batch. */
+/* Where the gradient of one lookup's output lies: examples x ld (or positions x ld) floats, for the
+ * whole batch. */
 struct fth_row_gradient {
     uint32_t lookup;
     const float *gradient;
     uint32_t ld;
-    const float *output; /* the lookup's forward output, same ld rules; only max pooling reads it, else
-                            may be NULL */
+    const float *output; /* the lookup's forward output, same ld rules; may be NULL (max pooling
+                            keeps what it needs when the batch is gathered) */
     uint32_t output_ld;
 };
 
 struct fth_rows {
     void *ctx;
-    /* Lookup's pooled rows of examples [example0, example0 + n) into out [n][ld]; with pooling none of a
-     * ragged field: its positions of those examples. */
+    /* Lookup's pooled rows of examples [example0, example0 + n) into out [n][ld]; with pooling none
+     * of a ragged field: its positions of those examples. */
     void (*gather)(void *ctx, uint32_t lookup, uint32_t example0, uint32_t n, float *out, uint32_t ld);
-    /* Many lookups of one dimension, side by side: lookup i at out + i * dim (fewer calls; prefetching
-     * across fields). */
+    /* Many lookups of one dimension, side by side: lookup i at out + i * dim (fewer calls;
+     * prefetching across fields). */
     void (*gather_many)(void *ctx, const uint32_t *lookups, uint32_t n_lookups, uint32_t example0,
                         uint32_t n, float *out, uint32_t ld);
     /* A fixed number of update tasks, whatever the threads. */
     uint32_t (*update_tasks)(void *ctx);
-    /* Sums the gradients per unique row in example order and applies the row optimizer; the table lists every
-     * lookup that has a gradient. grad_scale: clipping. scratch: update_scratch bytes of the worker. */
+    /* Sums the gradients per unique row in example order and applies the row optimizer; the table
+     * lists every lookup that has a gradient (one used twice: twice, added in this order).
+     * grad_scale: clipping. scratch: update_scratch bytes of the worker. */
     void (*update)(void *ctx, const struct fth_row_gradient *gradients, uint32_t n, float grad_scale,
                    uint32_t task, void *scratch);
     /* The task's part of the squared norm of all summed row gradients. */

@@ -1,6 +1,7 @@
-/* Optimizers and learning-rate schedules: one list (optimizers.def), used by dense parameters (ops/update) and
- * by embedding rows. The arithmetic is kernels.def's opt_*; this says slots, defaults and step arguments.
- * Embedding rows are updated lazily (only those of the batch): see optimizers.def.
+/* Optimizers and learning-rate schedules: one list (optimizers.def), used by dense parameters
+ * (ops/update) and by embedding rows. The arithmetic is kernels.def's opt_*; this says slots,
+ * defaults and step arguments. Embedding rows are updated lazily (only those of the batch): see
+ * optimizers.def.
  *
  * Threads: everything here is const or a pure function. */
 #ifndef FTH_OPTIM_OPTIM_H
@@ -16,9 +17,9 @@ struct fth_optimizer {
     const char *name;
     uint32_t n_slots;
     const char *slot_names[FTH_MAX_SLOTS]; /* as in checkpoints: "adagrad.sum" */
-    int rowwise;      /* the slot is one float a row, not one a weight */
-    int dense, sparse; /* what it may be used for */
-    int whole_parameter; /* needs the whole parameter at once (LAMB's norms) */
+    int rowwise;                           /* the slot is one float a row, not one a weight */
+    int dense, sparse;                     /* what it may be used for */
+    int whole_parameter;                   /* needs the whole parameter at once (LAMB's norms) */
     /* n weights at w, slots[i] beside them, gradient g (not changed). `scratch`: n floats, only for
      * whole_parameter optimizers, else NULL. Decoupled and coupled decay come from args. */
     void (*apply)(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
@@ -31,15 +32,16 @@ struct fth_optimizer {
 const struct fth_optimizer *fth_optimizer_find(const char *name);
 const char *const *fth_optimizer_names(void);
 
-/* The arguments of step `step` (1-based): learning rate by schedule, bias corrections. l2 is added to the
- * gradient; weight_decay is adamw's and lamb's alone, l1 is ftrl's. `decay` 0 leaves out l2 and weight_decay
- * (FTRL's l1 and l2 penalties stay). */
-void fth_optimizer_args(const struct fth_optimizer *optimizer, const struct fth_optimizer_config *config,
+/* The arguments of step `step` (1-based): learning rate by schedule, bias corrections. l2 is added
+ * to the gradient; weight_decay is adamw's and lamb's alone, l1 is ftrl's. `decay` 0 leaves out l2
+ * and weight_decay (FTRL's l1 and l2 penalties stay). */
+void fth_optimizer_args(const struct fth_optimizer *optimizer,
+                        const struct fth_optimizer_config *config,
                         const struct fth_schedule_config *schedule, uint64_t step, int decay,
                         struct fth_opt_args *out);
 
-/* The schedule's factor at a step (1-based): linear warm-up from 0 (step warmup_steps has factor 1), then
- * constant, or polynomial or cosine down to end_factor at total_steps, where it stays. */
+/* The schedule's factor at a step (1-based): linear warm-up from 0 (step warmup_steps has factor
+ * 1), then constant, or polynomial or cosine down to end_factor at total_steps, where it stays. */
 double fth_schedule_factor(const struct fth_schedule_config *schedule, uint64_t step);
 
 #endif

@@ -1,7 +1,7 @@
 /* The optimizers of optimizers.def: how each calls its kernels, and a step's arguments.
  *
- * On a batch's way this is the last thing that happens: a block of dense weights or an embedding row, while it
- * is in cache, meets its gradient. Threads: pure functions and constants. */
+ * On a batch's way this is the last thing that happens: a block of dense weights or an embedding
+ * row, while it is in cache, meets its gradient. Threads: pure functions and constants. */
 #include "optim/optim.h"
 
 #include <math.h>
@@ -12,19 +12,21 @@ static void apply_sgd(const struct fth_kernels *kernels, size_t n, float *w, flo
     kernels->opt_sgd(n, w, g, args);
 }
 
-static void apply_momentum(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
-                           const float *g, const struct fth_opt_args *args, float *scratch) {
+static void apply_momentum(const struct fth_kernels *kernels, size_t n, float *w,
+                           float *const *slots, const float *g, const struct fth_opt_args *args,
+                           float *scratch) {
     kernels->opt_momentum(n, w, slots[0], g, args);
 }
 
-static void apply_adagrad(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
-                          const float *g, const struct fth_opt_args *args, float *scratch) {
+static void apply_adagrad(const struct fth_kernels *kernels, size_t n, float *w,
+                          float *const *slots, const float *g, const struct fth_opt_args *args,
+                          float *scratch) {
     kernels->opt_adagrad(n, w, slots[0], g, args);
 }
 
 static void apply_rowwise_adagrad(const struct fth_kernels *kernels, size_t n, float *w,
-                                  float *const *slots, const float *g, const struct fth_opt_args *args,
-                                  float *scratch) {
+                                  float *const *slots, const float *g,
+                                  const struct fth_opt_args *args, float *scratch) {
     kernels->opt_rowwise_adagrad(n, w, slots[0], g, args);
 }
 
@@ -53,7 +55,9 @@ static void apply_lamb(const struct fth_kernels *kernels, size_t n, float *w, fl
     kernels->axpy(n, (float)(-(double)args->lr * ratio), scratch, w);
 }
 
-static float initial_NONE(const struct fth_optimizer_config *config, uint32_t slot) { return 0; }
+static float initial_NONE(const struct fth_optimizer_config *config, uint32_t slot) {
+    return 0;
+}
 
 static float initial_SLOT0(const struct fth_optimizer_config *config, uint32_t slot) {
     return slot == 0 ? (float)config->initial_accumulator : 0;
@@ -64,15 +68,15 @@ static float initial_SLOT1(const struct fth_optimizer_config *config, uint32_t s
 }
 
 static const struct fth_optimizer optimizers[] = {
-#define FTH_OPTIMIZER(id, slots, slot0, slot1, by_row, for_dense, for_sparse, whole, first) \
-    {.name = #id,                                                                           \
-     .n_slots = slots,                                                                      \
-     .slot_names = {slot0, slot1},                                                          \
-     .rowwise = by_row,                                                                     \
-     .dense = for_dense,                                                                    \
-     .sparse = for_sparse,                                                                  \
-     .whole_parameter = whole,                                                              \
-     .apply = apply_##id,                                                                   \
+#define FTH_OPTIMIZER(id, slots, slot0, slot1, by_row, for_dense, for_sparse, whole, first)        \
+    {.name = #id,                                                                                  \
+     .n_slots = slots,                                                                             \
+     .slot_names = {slot0, slot1},                                                                 \
+     .rowwise = by_row,                                                                            \
+     .dense = for_dense,                                                                           \
+     .sparse = for_sparse,                                                                         \
+     .whole_parameter = whole,                                                                     \
+     .apply = apply_##id,                                                                          \
      .initial = initial_##first},
 #include "optim/optimizers.def"
 #undef FTH_OPTIMIZER
@@ -93,9 +97,12 @@ const struct fth_optimizer *fth_optimizer_find(const char *name) {
     return NULL;
 }
 
-const char *const *fth_optimizer_names(void) { return names; }
+const char *const *fth_optimizer_names(void) {
+    return names;
+}
 
-void fth_optimizer_args(const struct fth_optimizer *optimizer, const struct fth_optimizer_config *config,
+void fth_optimizer_args(const struct fth_optimizer *optimizer,
+                        const struct fth_optimizer_config *config,
                         const struct fth_schedule_config *schedule, uint64_t step, int decay,
                         struct fth_opt_args *out) {
     int ftrl = strcmp(optimizer->name, "ftrl") == 0;

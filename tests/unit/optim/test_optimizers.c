@@ -9,9 +9,17 @@
 
 #include "optim/optim.h"
 
-static const struct fth_optimizer_config config = {
-    .lr = 0.5, .eps = 1e-8, .beta1 = 0.9, .beta2 = 0.99, .momentum = 0.8, .weight_decay = 0.01,
-    .l1 = 0.25, .l2 = 0.125, .initial_accumulator = 0.1, .lr_power = -0.5, .beta = 1};
+static const struct fth_optimizer_config config = {.lr = 0.5,
+                                                   .eps = 1e-8,
+                                                   .beta1 = 0.9,
+                                                   .beta2 = 0.99,
+                                                   .momentum = 0.8,
+                                                   .weight_decay = 0.01,
+                                                   .l1 = 0.25,
+                                                   .l2 = 0.125,
+                                                   .initial_accumulator = 0.1,
+                                                   .lr_power = -0.5,
+                                                   .beta = 1};
 static const struct fth_schedule_config warm = {.kind = FTH_SCHEDULE_CONSTANT, .warmup_steps = 4};
 
 static void names_and_the_list_agree(void **state) {
@@ -66,14 +74,15 @@ static struct {
 static void sgd(size_t n, float *w, const float *g, const struct fth_opt_args *args) {
     seen.kernel = "sgd", seen.w = w, seen.g = g;
 }
-#define ONE(name)                                                                                   \
-    static void name(size_t n, float *w, float *s, const float *g, const struct fth_opt_args *args) { \
-        seen.kernel = #name, seen.w = w, seen.a = s, seen.g = g;                                    \
+#define ONE(name)                                                                                  \
+    static void name(size_t n, float *w, float *s, const float *g,                                 \
+                     const struct fth_opt_args *args) {                                            \
+        seen.kernel = #name, seen.w = w, seen.a = s, seen.g = g;                                   \
     }
-#define TWO(name)                                                               \
-    static void name(size_t n, float *w, float *a, float *b, const float *g,    \
-                     const struct fth_opt_args *args) {                         \
-        seen.kernel = #name, seen.w = w, seen.a = a, seen.b = b, seen.g = g;    \
+#define TWO(name)                                                                                  \
+    static void name(size_t n, float *w, float *a, float *b, const float *g,                       \
+                     const struct fth_opt_args *args) {                                            \
+        seen.kernel = #name, seen.w = w, seen.a = a, seen.b = b, seen.g = g;                       \
     }
 ONE(momentum)
 ONE(adagrad)
@@ -82,12 +91,16 @@ TWO(adam)
 TWO(ftrl)
 
 static void each_meets_its_kernel_and_slots(void **state) {
-    struct fth_kernels kernels = {.opt_sgd = sgd, .opt_momentum = momentum, .opt_adagrad = adagrad,
-                                  .opt_rowwise_adagrad = rowwise_adagrad, .opt_adam = adam,
+    struct fth_kernels kernels = {.opt_sgd = sgd,
+                                  .opt_momentum = momentum,
+                                  .opt_adagrad = adagrad,
+                                  .opt_rowwise_adagrad = rowwise_adagrad,
+                                  .opt_adam = adam,
                                   .opt_ftrl = ftrl};
-    const char *names[][2] = {{"sgd", "sgd"}, {"momentum", "momentum"}, {"adagrad", "adagrad"},
-                              {"rowwise_adagrad", "rowwise_adagrad"}, {"adam", "adam"},
-                              {"adamw", "adam"}, {"ftrl", "ftrl"}};
+    const char *names[][2] = {{"sgd", "sgd"},         {"momentum", "momentum"},
+                              {"adagrad", "adagrad"}, {"rowwise_adagrad", "rowwise_adagrad"},
+                              {"adam", "adam"},       {"adamw", "adam"},
+                              {"ftrl", "ftrl"}};
     float w[4], a[4], b[4], g[4];
     float *slots[] = {a, b};
     struct fth_opt_args args = {0};
@@ -119,8 +132,8 @@ static void axpy(size_t n, float factor, const float *r, float *w) {
 }
 
 static void lamb_scales_by_the_norms(void **state) {
-    struct fth_kernels kernels = {.sum_squares = sum_squares, .opt_lamb_direction = direction,
-                                  .axpy = axpy};
+    struct fth_kernels kernels = {
+        .sum_squares = sum_squares, .opt_lamb_direction = direction, .axpy = axpy};
     const struct fth_optimizer *lamb = fth_optimizer_find("lamb");
     assert_true(lamb->whole_parameter && !lamb->sparse);
     float w[] = {6, 8}, g[] = {3, 4}, m[2], v[2], scratch[2];

@@ -24,8 +24,11 @@ static void warmup_is_linear(void **state) {
 }
 
 static void polynomial_ends_at_its_end(void **state) {
-    struct fth_schedule_config schedule = {.kind = FTH_SCHEDULE_POLYNOMIAL, .warmup_steps = 10,
-                                           .total_steps = 110, .end_factor = 0.1, .power = 2};
+    struct fth_schedule_config schedule = {.kind = FTH_SCHEDULE_POLYNOMIAL,
+                                           .warmup_steps = 10,
+                                           .total_steps = 110,
+                                           .end_factor = 0.1,
+                                           .power = 2};
     CLOSE(fth_schedule_factor(&schedule, 5), 0.5);
     CLOSE(fth_schedule_factor(&schedule, 10), 1);
     CLOSE(fth_schedule_factor(&schedule, 60), 0.1 + 0.9 * 0.25);
@@ -34,8 +37,8 @@ static void polynomial_ends_at_its_end(void **state) {
 }
 
 static void cosine_falls_along_half_a_wave(void **state) {
-    struct fth_schedule_config schedule = {.kind = FTH_SCHEDULE_COSINE, .total_steps = 300,
-                                           .end_factor = 0.2};
+    struct fth_schedule_config schedule = {
+        .kind = FTH_SCHEDULE_COSINE, .total_steps = 300, .end_factor = 0.2};
     CLOSE(fth_schedule_factor(&schedule, 100), 0.2 + 0.8 * 0.75);
     CLOSE(fth_schedule_factor(&schedule, 150), 0.2 + 0.8 * 0.5);
     CLOSE(fth_schedule_factor(&schedule, 300), 0.2);
@@ -43,8 +46,8 @@ static void cosine_falls_along_half_a_wave(void **state) {
 }
 
 static void a_total_inside_the_warmup_ends_at_once(void **state) {
-    struct fth_schedule_config schedule = {.kind = FTH_SCHEDULE_COSINE, .warmup_steps = 10,
-                                           .total_steps = 5, .end_factor = 0.5};
+    struct fth_schedule_config schedule = {
+        .kind = FTH_SCHEDULE_COSINE, .warmup_steps = 10, .total_steps = 5, .end_factor = 0.5};
     CLOSE(fth_schedule_factor(&schedule, 9), 0.9);
     CLOSE(fth_schedule_factor(&schedule, 10), 0.5);
 }

@@ -1,0 +1,149 @@
+/* Taking a batch in: the lookups' keys, the parts, room for the batch's arrays. The first half of
+ * prepare, sequential and short. Threads: the one that prepares.
+ *
+ * Memory grows with the largest batch seen and is kept, so that later batches allocate nothing. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "embedding/embedding_private.h"
+
+#define BATCH_ARRAYS 13 /* two of 64-bit entries, the others of 32-bit ones */
+/* Arrays begin an odd number of cache lines after a multiple of their size: equal places in two of
+ * them then do not fall on the same cache sets. */
+#define STAGGER (5 * FTH_CACHE_LINE)
+
+static size_t block_bytes(uint32_t capacity) {
+    return (size_t)capacity * (2 * sizeof(uint64_t) + 11 * sizeof(uint32_t)) +
+           BATCH_ARRAYS * STAGGER;
+}
+
+static void *carve(char **from, uint32_t capacity, size_t size) {
+    void *array = *from;
+    *from += capacity * size + STAGGER;
+    return array;
+}
+
+static fth_status make_room(struct fth_embedding *embedding, uint64_t occurrences, fth_error *err) {
+    if (occurrences > (uint64_t)1 << 31)
+        return fth_fail(err, FTH_E_LIMIT, "a batch of more than 2^31 embedding keys");
+    if (occurrences <= embedding->capacity)
+        return FTH_OK;
+    uint32_t capacity = (uint32_t)occurrences;
+    if (capacity < embedding->capacity / 2 * 3)
+        capacity = embedding->capacity / 2 * 3;
+    capacity = (capacity + 255) / 256 * 256;
+    char *block = fth_region_alloc(block_bytes(capacity));
+    if (!block)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a batch of %u embedding keys", capacity);
+    if (embedding->block)
+        fth_region_free(embedding->block, block_bytes(embedding->capacity));
+    embedding->block = block;
+    embedding->capacity = capacity;
+    embedding->part_hash = carve(&block, capacity, sizeof(uint64_t));
+    embedding->hash = carve(&block, capacity, sizeof(uint64_t));
+    uint32_t **arrays[] = {
+        &embedding->part_of,      &embedding->occurrence, &embedding->unique_of,
+        &embedding->unique_slot,  &embedding->unique_row, &embedding->unique_count,
+        &embedding->unique_first, &embedding->unique_end, &embedding->row_of,
+        &embedding->first_of,     &embedding->example_of};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        *arrays[i] = carve(&block, capacity, sizeof(uint32_t));
+    embedding->list = embedding->part_of;
+    return FTH_OK;
+}
+
+static fth_status make_parts(struct fth_embedding *embedding, uint64_t n, fth_error *err) {
+    if (n <= embedding->parts_capacity)
+        return FTH_OK;
+    if (n > UINT32_MAX / 2)
+        return fth_fail(err, FTH_E_LIMIT, "a batch of more than 2^31 embedding keys");
+    struct fth_part *parts = fth_alloc(n + n / 2, sizeof *parts);
+    uint32_t *order = fth_alloc(n + n / 2, sizeof *order);
+    if (!parts || !order) {
+        fth_free(parts);
+        fth_free(order);
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a batch of embedding keys");
+    }
+    fth_free(embedding->parts);
+    fth_free(embedding->part_order);
+    embedding->parts = parts;
+    embedding->part_order = order;
+    embedding->parts_capacity = (uint32_t)(n + n / 2);
+    return FTH_OK;
+}
+
+void fth_embedding_free_batch(struct fth_embedding *embedding) {
+    if (embedding->block)
+        fth_region_free(embedding->block, block_bytes(embedding->capacity));
+    fth_free(embedding->parts);
+    fth_free(embedding->part_order);
+}
+
+static fth_status take_field(struct fth_embedding_lookup *lookup, const struct fth_batch *batch,
+                             fth_error *err) {
+    if (lookup->is.field >= batch->schema->n_fields)
+        return fth_fail(err, FTH_E_ARGUMENT, "table '%s' looks up field %u of a batch of %u fields",
+                        lookup->is.table, lookup->is.field, batch->schema->n_fields);
+    const struct fth_keys *keys = &batch->fields[lookup->is.field];
+    if (keys->group != lookup->is.group)
+        return fth_fail(
+            err, FTH_E_ARGUMENT,
+            "table '%s' looks up field %u as of ragged group %d; the batch has it in %d",
+            lookup->is.table, lookup->is.field, (int)lookup->is.group, (int)keys->group);
+    int ragged = keys->group != FTH_NO_GROUP;
+    lookup->offsets = ragged ? batch->groups[keys->group].offsets : NULL;
+    lookup->n = ragged ? batch->groups[keys->group].total : batch->n;
+    lookup->keys = keys->keys;
+    lookup->values = lookup->is.weighted ? keys->values : NULL;
+    return FTH_OK;
+}
+
+/* part_order and each pack's place in it: a counting sort by pack. */
+static void order_parts(struct fth_embedding *embedding) {
+    for (uint32_t p = 0; p < embedding->n_packs; p++)
+        embedding->packs[p].n_parts = 0;
+    for (uint32_t i = 0; i < embedding->n_parts; i++)
+        embedding->packs[embedding->lookups[embedding->parts[i].lookup].pack].n_parts++;
+    uint32_t first = 0;
+    for (uint32_t p = 0; p < embedding->n_packs; p++) {
+        embedding->packs[p].first_part = first;
+        first += embedding->packs[p].n_parts;
+        embedding->packs[p].n_parts = 0;
+    }
+    for (uint32_t i = 0; i < embedding->n_parts; i++) {
+        struct fth_pack *pack =
+            &embedding->packs[embedding->lookups[embedding->parts[i].lookup].pack];
+        embedding->part_order[pack->first_part + pack->n_parts++] = i;
+    }
+}
+
+fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struct fth_batch *batch,
+                                    fth_error *err) {
+    if (batch->n > embedding->max_batch)
+        return fth_fail(err, FTH_E_ARGUMENT, "a batch of %u examples; embeddings were made for %u",
+                        batch->n, embedding->max_batch);
+    uint32_t size = (uint32_t)1 << embedding->part_shift;
+    uint64_t parts = 0;
+    for (uint32_t i = 0; i < embedding->n_lookups; i++) {
+        FTH_TRY(take_field(&embedding->lookups[i], batch, err));
+        parts += ((uint64_t)embedding->lookups[i].n + size - 1) / size;
+        embedding->n_keys += embedding->lookups[i].n;
+    }
+    FTH_TRY(make_room(embedding, parts * size, err));
+    FTH_TRY(make_parts(embedding, parts, err));
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < embedding->n_lookups; i++) {
+        struct fth_embedding_lookup *lookup = &embedding->lookups[i];
+        lookup->base = at * size;
+        for (uint32_t done = 0; done < lookup->n; at++) {
+            struct fth_part *part = &embedding->parts[at];
+            part->lookup = i;
+            part->base = at * size;
+            part->n = lookup->n - done < size ? lookup->n - done : size;
+            done += part->n;
+        }
+    }
+    embedding->n_parts = at;
+    order_parts(embedding);
+    return FTH_OK;
+}

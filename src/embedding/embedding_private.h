@@ -1,0 +1,117 @@
+/* Inside embedding/: the embedding, its lookups, and what is known of the current batch.
+ *
+ * Occurrences of keys are numbered over all lookups, in their order: lookup by lookup, in each by
+ * position in the batch. A part is 2^part_shift consecutive numbers of one lookup (a lookup's last
+ * part may be short, its numbers are still taken), so that occurrence >> part_shift finds the
+ * lookup.
+ *
+ *   prepare, phase 1 (a task a part)    part_hash, part_of: the part's occurrences, stably by shard
+ *            phase 2 (a task a shard)   hash, occurrence: the shard's occurrences, in batch order;
+ *                                       unique_of; unique_row, unique_count, unique_first
+ *            phase 3 (a task a shard)   row_of; unique_end, list: each unique row's occurrences
+ *
+ * Arrays "by shard" are cut at the shards' `start`: unique key u of a shard is entry start + u.
+ * Nothing here depends on threads: the parts, the shards and the update tasks follow from the
+ * batch. */
+#ifndef FTH_EMBEDDING_PRIVATE_H
+#define FTH_EMBEDDING_PRIVATE_H
+
+#include "embedding/embedding.h"
+#include "embedding/shard.h"
+
+#define FTH_UPDATE_TASKS 256 /* at most */
+#define FTH_NO_UNIQUE UINT32_MAX
+
+struct fth_embedding_lookup {
+    struct fth_lookup is; /* table: borrowed from the pack's table */
+    uint32_t pack, table; /* table: number in the pack */
+    uint32_t *argmax;     /* max pooling: [max_batch][dim] positions of the maxima, from gather */
+    /* the current batch */
+    uint32_t base, n; /* its occurrences */
+    const uint64_t *keys;
+    const float *values;     /* NULL: all 1 */
+    const uint32_t *offsets; /* ragged fields */
+};
+
+struct fth_part {
+    uint32_t lookup;
+    uint32_t base, n;            /* occurrences */
+    uint32_t at[FTH_SHARDS + 1]; /* within the part, where each shard's begin */
+};
+
+/* Where an update task begins: unique key `unique` of a shard of a pack (numbers run over packs *
+ * shards). */
+struct fth_update_start {
+    uint32_t shard, unique;
+};
+
+struct fth_embedding {
+    struct fth_pack *packs;
+    uint32_t n_packs;
+    struct fth_embedding_lookup *lookups;
+    uint32_t n_lookups;
+    char *names; /* all table names, owned */
+    const struct fth_optimizer *optimizer;
+    const struct fth_kernels *kernels;
+    struct fth_opt_args args;
+    struct fth_budget budget;
+    uint32_t max_batch, max_dim, part_shift;
+    uint32_t *identity; /* [max_batch + 1]: 0, 1, 2, ... as offsets of one-key fields */
+    struct fth_rows rows;
+
+    /* ---- the current batch ---- */
+    const struct fth_batch *batch; /* NULL: none prepared */
+    int training;
+    uint64_t step;
+    uint32_t n_parts, parts_capacity;
+    struct fth_part *parts;
+    uint32_t *part_order; /* [n_parts] numbers of parts, those of one pack together */
+    uint64_t n_keys, n_unique;
+    uint32_t n_tasks;
+    struct fth_update_start task_start[FTH_UPDATE_TASKS + 1];
+    /* [capacity], one block */
+    uint32_t capacity;
+    void *block;
+    uint64_t *part_hash, *hash;
+    uint32_t *part_of, *occurrence;
+    uint32_t *unique_of; /* by shard: each occurrence's unique key, within the shard */
+    uint32_t *unique_slot, *unique_row, *unique_count, *unique_first, *unique_end; /* by shard */
+    uint32_t *list;       /* by shard; part_of's memory, from phase 3 on */
+    uint32_t *row_of;     /* by occurrence: its row */
+    uint32_t *first_of;   /* by occurrence: the unique entry it is first in, or FTH_NO_UNIQUE */
+    uint32_t *example_of; /* by occurrence: pooled ragged fields only */
+};
+
+static inline struct fth_embedding_lookup *fth_lookup_of(const struct fth_embedding *embedding,
+                                                         uint32_t occurrence) {
+    return &embedding->lookups[embedding->parts[occurrence >> embedding->part_shift].lookup];
+}
+
+static inline int fth_lookup_pooled(const struct fth_lookup *lookup) {
+    return lookup->group != FTH_NO_GROUP && lookup->pooling != FTH_POOL_NONE;
+}
+
+/* The first half of prepare: points the lookups at the batch's keys, counts them, cuts the parts,
+ * makes room. */
+fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struct fth_batch *batch,
+                                    fth_error *err);
+/* Frees what that has allocated. */
+void fth_embedding_free_batch(struct fth_embedding *embedding);
+
+/* rows.h's functions. */
+void fth_embedding_gather(void *ctx, uint32_t lookup, uint32_t example0, uint32_t n, float *out,
+                          uint32_t ld);
+void fth_embedding_gather_many(void *ctx, const uint32_t *lookups, uint32_t n_lookups,
+                               uint32_t example0, uint32_t n, float *out, uint32_t ld);
+uint32_t fth_embedding_update_tasks(void *ctx);
+void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, uint32_t n,
+                          float grad_scale, uint32_t task, void *scratch);
+double fth_embedding_gradient_squares(void *ctx, const struct fth_row_gradient *gradients,
+                                      uint32_t n, uint32_t task, void *scratch);
+size_t fth_embedding_update_scratch(void *ctx);
+
+/* Writes FTH_E_LIMIT with the table, what is in use, and the key that says so. */
+fth_status fth_embedding_limit_error(const struct fth_embedding *embedding,
+                                     const struct fth_pack *pack, uint32_t table, fth_error *err);
+
+#endif

@@ -1,0 +1,319 @@
+/* Finding the rows of a batch's keys: between the reader and the step. Three phases over the pool
+ * (embedding_private.h draws their arrays); each task writes only what is its part's or its
+ * shard's.
+ *
+ * A failure leaves no batch prepared and the tables whole: keys that got an entry but no row count
+ * as unknown, rows that were made already have the values they would have had later. Frequencies,
+ * last steps and candidates' counts change only after every shard has succeeded. */
+#include <string.h>
+
+#include "embedding/embedding_private.h"
+
+/* How far ahead, in occurrences, tags and then slots are fetched. */
+#define TAGS_AHEAD 32
+#define SLOTS_AHEAD 16
+#define METAS_AHEAD 16
+/* What one more unique row costs an update task, in occurrences. */
+#define ROW_COST 4
+#define TASK_COST 1024
+
+static void number_examples(struct fth_embedding *embedding,
+                            const struct fth_embedding_lookup *lookup,
+                            const struct fth_part *part) {
+    const uint32_t *offsets = lookup->offsets;
+    uint32_t position = part->base - lookup->base, last = position + part->n;
+    uint32_t low = 0, high = embedding->batch->n; /* offsets[low] <= position < offsets[high] */
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (offsets[middle] <= position)
+            low = middle;
+        else
+            high = middle;
+    }
+    for (; position < last; position++) {
+        while (offsets[low + 1] <= position)
+            low++;
+        embedding->example_of[lookup->base + position] = low;
+    }
+}
+
+/* Phase 1: hashes a part's keys and sorts them by shard, keeping their order. */
+static void split_part(void *arg, uint32_t task, uint32_t worker) {
+    struct fth_embedding *embedding = arg;
+    struct fth_part *part = &embedding->parts[task];
+    const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
+    const struct fth_table *table = &embedding->packs[lookup->pack].tables[lookup->table];
+    const uint64_t *keys = lookup->keys + (part->base - lookup->base);
+    uint64_t *hashes = embedding->hash + part->base; /* the shards fill it only in phase 2 */
+    uint32_t next[FTH_SHARDS] = {0};
+    for (uint32_t i = 0; i < part->n; i++) {
+        hashes[i] = fth_pack_hash(table, keys[i]);
+        next[fth_shard_of(hashes[i])]++;
+    }
+    uint32_t at = 0;
+    for (uint32_t s = 0; s < FTH_SHARDS; s++) {
+        part->at[s] = at;
+        at += next[s];
+        next[s] = part->at[s];
+    }
+    part->at[FTH_SHARDS] = at;
+    for (uint32_t i = 0; i < part->n; i++) {
+        uint32_t to = part->base + next[fth_shard_of(hashes[i])]++;
+        embedding->part_hash[to] = hashes[i];
+        embedding->part_of[to] = part->base + i;
+    }
+    if (embedding->training)
+        memset(embedding->first_of + part->base, 0xff, part->n * sizeof *embedding->first_of);
+    if (fth_lookup_pooled(&lookup->is))
+        number_examples(embedding, lookup, part);
+}
+
+/* Each shard's place in the flat arrays. */
+static void place_shards(struct fth_embedding *embedding) {
+    uint32_t start = 0;
+    for (uint32_t p = 0; p < embedding->n_packs; p++) {
+        struct fth_pack *pack = &embedding->packs[p];
+        uint32_t counts[FTH_SHARDS] = {0};
+        for (uint32_t i = 0; i < pack->n_parts; i++) {
+            const struct fth_part *part =
+                &embedding->parts[embedding->part_order[pack->first_part + i]];
+            for (uint32_t s = 0; s < FTH_SHARDS; s++)
+                counts[s] += part->at[s + 1] - part->at[s];
+        }
+        for (uint32_t s = 0; s < FTH_SHARDS; s++) {
+            struct fth_shard *shard = &pack->shards[s];
+            shard->start = start;
+            shard->n_occurrences = counts[s];
+            shard->n_unique = shard->n_unique_rows = 0;
+            shard->status = FTH_OK;
+            start += counts[s];
+        }
+    }
+}
+
+/* Brings the shard's occurrences together, part after part, so in the batch's order. */
+static void collect(struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t s) {
+    uint32_t to = pack->shards[s].start;
+    for (uint32_t i = 0; i < pack->n_parts; i++) {
+        const struct fth_part *part =
+            &embedding->parts[embedding->part_order[pack->first_part + i]];
+        uint32_t from = part->base + part->at[s], n = part->at[s + 1] - part->at[s];
+        memcpy(embedding->hash + to, embedding->part_hash + from, n * sizeof(uint64_t));
+        memcpy(embedding->occurrence + to, embedding->part_of + from, n * sizeof(uint32_t));
+        to += n;
+    }
+}
+
+/* Finds every occurrence's slot and numbers the unique keys in the order of their first occurrence.
+ * An entry's `unique` is true when the list points back at it, so nothing has to be cleared between
+ * batches. */
+static fth_status find_slots(struct fth_embedding *embedding, struct fth_pack *pack,
+                             struct fth_shard *shard) {
+    const uint64_t *hash = embedding->hash + shard->start;
+    const uint32_t *occurrence = embedding->occurrence + shard->start;
+    uint32_t *unique_of = embedding->unique_of + shard->start;
+    uint32_t *unique_slot = embedding->unique_slot + shard->start;
+    uint32_t n = shard->n_occurrences;
+    for (uint32_t i = 0; i < n; i++) {
+        if (i + TAGS_AHEAD < n)
+            fth_index_prefetch_tags(&shard->index, hash[i + TAGS_AHEAD]);
+        if (i + SLOTS_AHEAD < n)
+            fth_index_prefetch_slot(&shard->index, hash[i + SLOTS_AHEAD]);
+        int found;
+        uint32_t at = fth_index_find(&shard->index, hash[i], &found);
+        if (!found) {
+            unique_of[i] = FTH_NO_UNIQUE;
+            if (!embedding->training)
+                continue;
+            shard->failed_table = fth_lookup_of(embedding, occurrence[i])->table;
+            FTH_TRY(fth_shard_slot(pack, shard, hash[i], unique_slot, shard->n_unique, &at, NULL));
+        }
+        struct fth_index_slot *slot = &shard->index.slots[at];
+        uint32_t unique = slot->unique;
+        if (unique >= shard->n_unique || unique_slot[unique] != at) {
+            unique = slot->unique = shard->n_unique++;
+            unique_slot[unique] = at;
+            embedding->unique_row[shard->start + unique] = slot->row;
+            embedding->unique_first[shard->start + unique] = occurrence[i];
+            embedding->unique_count[shard->start + unique] = 0;
+        }
+        embedding->unique_count[shard->start + unique]++;
+        unique_of[i] = unique;
+    }
+    return FTH_OK;
+}
+
+/* Rows for the unique keys that have none, where their count with this batch's occurrences allows
+ * it. */
+static fth_status make_rows(struct fth_embedding *embedding, struct fth_pack *pack,
+                            struct fth_shard *shard) {
+    for (uint32_t u = shard->start; u < shard->start + shard->n_unique; u++) {
+        uint32_t row = embedding->unique_row[u];
+        if (row != FTH_ROW_NONE && !(row & FTH_ROW_CANDIDATE))
+            continue;
+        embedding->unique_row[u] = FTH_ROW_NONE;
+        if (!embedding->training)
+            continue;
+        uint32_t first = embedding->unique_first[u];
+        const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, first);
+        uint64_t key = lookup->keys[first - lookup->base];
+        shard->failed_table = lookup->table;
+        /* Read again: an admission before this one may have renumbered the candidate. */
+        uint32_t at = embedding->unique_slot[u];
+        row = shard->index.slots[at].row;
+        uint64_t count = embedding->unique_count[u];
+        if (row & FTH_ROW_CANDIDATE)
+            count += shard->candidates[row & ~FTH_ROW_CANDIDATE].count;
+        if (count >= pack->tables[lookup->table].min_count)
+            FTH_TRY(fth_shard_add_row(pack, shard, at, key, lookup->table,
+                                      &embedding->unique_row[u], NULL));
+        else if (row == FTH_ROW_NONE)
+            FTH_TRY(fth_shard_add_candidate(pack, shard, at, key, lookup->table, NULL));
+    }
+    return FTH_OK;
+}
+
+/* Phase 2. */
+static void find_rows(void *arg, uint32_t task, uint32_t worker) {
+    struct fth_embedding *embedding = arg;
+    struct fth_pack *pack = &embedding->packs[task / FTH_SHARDS];
+    struct fth_shard *shard = &pack->shards[task % FTH_SHARDS];
+    if (shard->n_occurrences == 0)
+        return;
+    collect(embedding, pack, task % FTH_SHARDS);
+    shard->status = find_slots(embedding, pack, shard);
+    if (shard->status == FTH_OK)
+        shard->status = make_rows(embedding, pack, shard);
+}
+
+/* Counts the unique keys' occurrences where they are kept, and says where each key's list
+ * begins. */
+static void count_unique(struct fth_embedding *embedding, struct fth_pack *pack,
+                         struct fth_shard *shard) {
+    const uint32_t *rows = embedding->unique_row;
+    uint32_t last = shard->start + shard->n_unique, at = shard->start;
+    for (uint32_t u = shard->start; u < last; u++) {
+        if (u + METAS_AHEAD < last)
+            __builtin_prefetch(&pack->metas[rows[u + METAS_AHEAD]], 1);
+        uint32_t count = embedding->unique_count[u];
+        if (rows[u] != FTH_ROW_NONE) {
+            pack->metas[rows[u]].frequency += count;
+            pack->metas[rows[u]].last_step = embedding->step;
+        } else {
+            uint32_t row = shard->index.slots[embedding->unique_slot[u]].row;
+            shard->candidates[row & ~FTH_ROW_CANDIDATE].count += count;
+        }
+        embedding->first_of[embedding->unique_first[u]] = u;
+        embedding->unique_end[u] = at;
+        at += count;
+    }
+}
+
+/* Phase 3. */
+static void keep_rows(void *arg, uint32_t task, uint32_t worker) {
+    struct fth_embedding *embedding = arg;
+    struct fth_pack *pack = &embedding->packs[task / FTH_SHARDS];
+    struct fth_shard *shard = &pack->shards[task % FTH_SHARDS];
+    uint32_t start = shard->start;
+    if (embedding->training)
+        count_unique(embedding, pack, shard);
+    for (uint32_t i = start; i < start + shard->n_occurrences; i++) {
+        uint32_t unique = embedding->unique_of[i], occurrence = embedding->occurrence[i];
+        if (unique == FTH_NO_UNIQUE) {
+            embedding->row_of[occurrence] = FTH_ROW_NONE;
+            continue;
+        }
+        embedding->row_of[occurrence] = embedding->unique_row[start + unique];
+        if (embedding->training)
+            embedding->list[embedding->unique_end[start + unique]++] = occurrence;
+    }
+    for (uint32_t u = start; u < start + shard->n_unique; u++)
+        shard->n_unique_rows += embedding->unique_row[u] != FTH_ROW_NONE;
+}
+
+/* Cost of the shard's unique keys before `unique`. */
+static uint64_t cost_before(const struct fth_embedding *embedding, const struct fth_shard *shard,
+                            uint32_t unique) {
+    if (unique == 0)
+        return 0;
+    return embedding->unique_end[shard->start + unique - 1] - shard->start +
+           (uint64_t)unique * ROW_COST;
+}
+
+/* Cuts the unique rows of all shards into update tasks of about equal cost. How many there are, and
+ * where they begin, follows from the batch. */
+static void cut_updates(struct fth_embedding *embedding) {
+    uint32_t shards = embedding->n_packs * FTH_SHARDS, s = 0;
+    uint64_t total = 0, before = 0;
+    for (uint32_t i = 0; i < shards; i++) {
+        const struct fth_shard *shard = &embedding->packs[i / FTH_SHARDS].shards[i % FTH_SHARDS];
+        total += cost_before(embedding, shard, shard->n_unique);
+    }
+    uint64_t tasks = (total + TASK_COST - 1) / TASK_COST;
+    embedding->n_tasks = tasks < FTH_UPDATE_TASKS ? (uint32_t)tasks : FTH_UPDATE_TASKS;
+    for (uint32_t t = 0; t < embedding->n_tasks; t++) {
+        uint64_t target = total * t / embedding->n_tasks;
+        const struct fth_shard *shard;
+        for (;; s++) {
+            shard = &embedding->packs[s / FTH_SHARDS].shards[s % FTH_SHARDS];
+            uint64_t cost = cost_before(embedding, shard, shard->n_unique);
+            if (before + cost > target)
+                break;
+            before += cost;
+        }
+        uint32_t low = 0, high = shard->n_unique;
+        while (low < high) {
+            uint32_t middle = low + (high - low) / 2;
+            if (before + cost_before(embedding, shard, middle) < target)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        embedding->task_start[t] = (struct fth_update_start){.shard = s, .unique = low};
+    }
+    embedding->task_start[embedding->n_tasks] = (struct fth_update_start){.shard = shards};
+}
+
+static fth_status check_shards(const struct fth_embedding *embedding, fth_error *err) {
+    for (uint32_t i = 0; i < embedding->n_packs * FTH_SHARDS; i++) {
+        const struct fth_pack *pack = &embedding->packs[i / FTH_SHARDS];
+        const struct fth_shard *shard = &pack->shards[i % FTH_SHARDS];
+        if (shard->status == FTH_E_LIMIT)
+            return fth_embedding_limit_error(embedding, pack, shard->failed_table, err);
+        if (shard->status != FTH_OK)
+            return fth_fail(err, shard->status, "no memory for new rows of embedding table '%s'",
+                            pack->tables[shard->failed_table].name);
+    }
+    return FTH_OK;
+}
+
+static fth_status prepare(struct fth_embedding *embedding, fth_pool *pool, fth_error *err) {
+    uint32_t shards = embedding->n_packs * FTH_SHARDS;
+    fth_pool_for(pool, embedding->n_parts, split_part, embedding);
+    place_shards(embedding);
+    fth_pool_for(pool, shards, find_rows, embedding);
+    FTH_TRY(check_shards(embedding, err));
+    fth_pool_for(pool, shards, keep_rows, embedding);
+    for (uint32_t i = 0; i < shards; i++)
+        embedding->n_unique +=
+            embedding->packs[i / FTH_SHARDS].shards[i % FTH_SHARDS].n_unique_rows;
+    if (embedding->training)
+        cut_updates(embedding);
+    return FTH_OK;
+}
+
+fth_status fth_embedding_prepare(fth_embedding *embedding, fth_pool *pool,
+                                 const struct fth_batch *batch, int training, uint64_t step,
+                                 fth_error *err) {
+    embedding->batch = NULL;
+    embedding->n_keys = embedding->n_unique = 0;
+    embedding->n_tasks = 0;
+    embedding->training = training;
+    embedding->step = step;
+    FTH_TRY(fth_embedding_take_batch(embedding, batch, err));
+    embedding->batch = batch;
+    fth_status status = prepare(embedding, pool, err);
+    if (status != FTH_OK)
+        embedding->batch = NULL;
+    return status;
+}

@@ -1,0 +1,130 @@
+/* Packs, their shards, their rows: what lives from batch to batch.
+ *
+ *   pack   rows        | row 0: zeros | chunk 1 | chunk 2 | ...   rows of `stride` floats
+ *          metas       | row 0        | chunk 1 | chunk 2 | ...   one struct fth_row_meta a row
+ *          shards      64; a key belongs to the shard of its hash's high bits
+ *   shard  index       hash -> row number, or candidate number with a mark, or 0
+ *          chunks      numbers of its chunks, in the order it took them: its rows as created
+ *          candidates  keys that are counted but not yet admitted
+ *
+ * Invariants: row 0 is all zeros and never written, it is what keys without a row read. Row numbers
+ * depend on which shard took a chunk first, so nothing may depend on them; a shard's order of rows
+ * and candidates depends on the batches alone. A key whose index entry is 0 (left by a failure)
+ * counts as unknown.
+ *
+ * Threads: a shard belongs to one task at a time; chunks and bytes are handed out by atomic
+ * counters. */
+#ifndef FTH_EMBEDDING_SHARD_H
+#define FTH_EMBEDDING_SHARD_H
+
+#include <stdatomic.h>
+
+#include "base/hash.h"
+#include "config/config.h"
+#include "embedding/index.h"
+#include "optim/optim.h"
+
+#define FTH_SHARDS 64
+#define FTH_SHARD_BITS 6
+#define FTH_ROW_CHUNK 32
+#define FTH_ROW_NONE 0
+#define FTH_ROW_CANDIDATE ((uint32_t)1 << 31)
+
+/* Bytes in use by all packs of an embedding, against embedding.memory_limit. */
+struct fth_budget {
+    _Atomic uint64_t used;
+    uint64_t limit;
+};
+/* Takes the bytes and returns 1, or 0 when they would pass the limit. */
+int fth_budget_take(struct fth_budget *budget, uint64_t bytes);
+
+struct fth_table {
+    const char *name; /* owned by the embedding */
+    uint64_t hash;    /* of the name: salts pack keys and first values */
+    uint64_t min_count;
+    int zero_init;
+};
+
+struct fth_row_meta {
+    uint64_t key; /* the batch's */
+    uint64_t frequency, last_step;
+    uint32_t table, spare;
+};
+
+struct fth_candidate {
+    uint64_t key, count;
+    uint32_t table;
+};
+
+struct fth_shard {
+    struct fth_index index;
+    uint32_t *chunks;
+    uint32_t n_chunks, chunks_capacity;
+    uint32_t n_rows;
+    uint32_t n_candidates, candidates_capacity;
+    struct fth_candidate *candidates;
+    /* The current batch: occurrences and unique keys at [start, ...) of the batch's flat arrays. */
+    uint32_t start, n_occurrences, n_unique;
+    uint32_t n_unique_rows; /* those that have a row */
+    fth_status status;      /* the first failure of this prepare, and the table it met */
+    uint32_t failed_table;
+} __attribute__((aligned(64)));
+
+struct fth_pack {
+    uint32_t dim, stride; /* floats */
+    uint32_t n_tables;
+    struct fth_table *tables; /* owned */
+    const char **table_names; /* owned array, for pack_info */
+    uint32_t slot_columns[FTH_MAX_SLOTS], slot_at[FTH_MAX_SLOTS];
+    float slot_first[FTH_MAX_SLOTS];
+    const struct fth_optimizer *optimizer;
+    struct fth_embedding_config config;
+    uint64_t seed;
+    struct fth_budget *budget;
+    float *rows;                /* region of max_rows * stride floats */
+    struct fth_row_meta *metas; /* region of max_rows */
+    uint64_t max_rows;
+    _Atomic uint32_t next_chunk;
+    struct fth_shard *shards; /* [FTH_SHARDS], owned */
+    /* The current batch: its parts of this pack are part_order[first_part .. first_part +
+     * n_parts). */
+    uint32_t first_part, n_parts;
+};
+
+/* Sets up rows and shards; dim, tables, optimizer, config, seed and budget are there already. */
+fth_status fth_pack_create(struct fth_pack *pack, const struct fth_optimizer_config *optimizer,
+                           fth_error *err);
+void fth_pack_destroy(struct fth_pack *pack);
+uint64_t fth_pack_rows(const struct fth_pack *pack);
+uint64_t fth_pack_candidates(const struct fth_pack *pack);
+uint64_t fth_pack_bytes(const struct fth_pack *pack);
+
+static inline uint64_t fth_pack_hash(const struct fth_table *table, uint64_t key) {
+    return fth_hash_mix(key ^ table->hash);
+}
+static inline uint32_t fth_shard_of(uint64_t hash) {
+    return (uint32_t)(hash >> (64 - FTH_SHARD_BITS));
+}
+
+static inline float *fth_pack_row(const struct fth_pack *pack, uint32_t row) {
+    return pack->rows + (size_t)row * pack->stride;
+}
+
+/* Number of the shard's i-th row. */
+static inline uint32_t fth_shard_row(const struct fth_shard *shard, uint32_t i) {
+    return shard->chunks[i / FTH_ROW_CHUNK] * FTH_ROW_CHUNK + i % FTH_ROW_CHUNK;
+}
+
+/* The key's slot, made when there is none. `slot_of_unique`: see fth_index_grow. */
+fth_status fth_shard_slot(struct fth_pack *pack, struct fth_shard *shard, uint64_t hash,
+                          uint32_t *slot_of_unique, uint32_t n_unique, uint32_t *at,
+                          fth_error *err);
+/* A new row at its first values for the slot's key; a candidate of that key goes, its count becomes
+ * the row's frequency. */
+fth_status fth_shard_add_row(struct fth_pack *pack, struct fth_shard *shard, uint32_t at,
+                             uint64_t key, uint32_t table, uint32_t *row, fth_error *err);
+/* A new candidate with count 0 for the slot's key. */
+fth_status fth_shard_add_candidate(struct fth_pack *pack, struct fth_shard *shard, uint32_t at,
+                                   uint64_t key, uint32_t table, fth_error *err);
+
+#endif

@@ -1,0 +1,293 @@
+/* Training rows: the gradients of a row's occurrences are summed in the batch's order (lookup,
+ * position), then the optimizer is applied while the row is in cache. The end of a batch's way
+ * through a step.
+ *
+ * A task works through its unique rows in blocks: first where the gradients of the block's
+ * occurrences lie, with gradients and rows fetched into cache, then the sums and updates. Rows with
+ * more occurrences than a block holds, and packs with max pooling (whose gradients have to be
+ * picked column by column), are summed in pieces; the order of additions, and so the bits, are the
+ * same.
+ *
+ * Threads: tasks are independent (a row belongs to one task), each with its worker's scratch. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "embedding/embedding_private.h"
+
+#define SOURCES 512 /* gradients in a block */
+#define BLOCK_ROWS 32
+#define PICKED 32 /* gradients of max pooling in a piece */
+
+/* A lookup's gradients among those of the call: [first, last] bounds the ones that are its own;
+ * usually one. */
+struct own_gradients {
+    uint32_t first, last; /* first > last: none */
+};
+
+struct work {
+    const struct fth_embedding *embedding;
+    const struct fth_row_gradient *gradients;
+    struct own_gradients *own; /* [n_lookups] */
+    const float **source;      /* [SOURCES] */
+    float *scale;              /* [SOURCES] */
+    float *sum[2];             /* [max_dim] each */
+    float *picked;             /* [PICKED][max_dim] */
+    uint32_t n;                /* sources collected */
+    uint32_t n_picked;
+    int scaled; /* a scale is not 1 */
+};
+
+size_t fth_embedding_update_scratch(void *ctx) {
+    const struct fth_embedding *embedding = ctx;
+    size_t dim = ((size_t)embedding->max_dim + 15) / 16 * 16;
+    return FTH_CACHE_LINE + SOURCES * (sizeof(float *) + sizeof(float)) +
+           (2 + PICKED) * dim * sizeof(float) + embedding->n_lookups * sizeof(struct own_gradients);
+}
+
+static struct work work_begin(const struct fth_embedding *embedding,
+                              const struct fth_row_gradient *gradients, uint32_t n, void *scratch) {
+    size_t dim = ((size_t)embedding->max_dim + 15) / 16 * 16;
+    struct work work = {.embedding = embedding, .gradients = gradients};
+    work.source = (const float **)(((uintptr_t)scratch + FTH_CACHE_LINE - 1) &
+                                   ~(uintptr_t)(FTH_CACHE_LINE - 1));
+    work.scale = (float *)(work.source + SOURCES);
+    work.sum[0] = work.scale + SOURCES;
+    work.sum[1] = work.sum[0] + dim;
+    work.picked = work.sum[1] + dim;
+    work.own = (struct own_gradients *)(work.picked + PICKED * dim);
+    for (uint32_t l = 0; l < embedding->n_lookups; l++)
+        work.own[l] = (struct own_gradients){.first = 1, .last = 0};
+    for (uint32_t i = 0; i < n; i++) {
+        struct own_gradients *own = &work.own[gradients[i].lookup];
+        if (own->first > own->last)
+            own->first = i;
+        own->last = i;
+    }
+    return work;
+}
+
+/* What an occurrence's output gradient is multiplied by on its way to the row; the row of the
+ * gradient. */
+static inline float occurrence_scale(const struct fth_embedding *embedding,
+                                     const struct fth_embedding_lookup *lookup, uint32_t occurrence,
+                                     uint32_t *gradient_row) {
+    uint32_t position = occurrence - lookup->base;
+    float scale = lookup->values ? lookup->values[position] : 1;
+    *gradient_row = position;
+    if (fth_lookup_pooled(&lookup->is)) {
+        uint32_t example = embedding->example_of[occurrence];
+        *gradient_row = example;
+        if (lookup->is.pooling == FTH_POOL_MEAN)
+            scale /= (float)(lookup->offsets[example + 1] - lookup->offsets[example]);
+    }
+    return scale;
+}
+
+static inline void add_source(struct work *work, const float *gradient, float scale) {
+    work->source[work->n] = gradient;
+    work->scale[work->n++] = scale;
+    work->scaled |= scale != 1;
+}
+
+/* Sum of the sources [from, to); a single plain gradient is its own sum. */
+static const float *sum_sources(const struct work *work, uint32_t from, uint32_t to, int scaled,
+                                uint32_t dim, float *out) {
+    if (to - from == 1 && !scaled)
+        return work->source[from];
+    work->embedding->kernels->sum_rows(to - from, work->source + from,
+                                       scaled ? work->scale + from : NULL, dim, out);
+    return out;
+}
+
+/* ---- in pieces ---- */
+
+/* Adds up what is collected; the sum so far is the next piece's first source. */
+static void end_piece(struct work *work, uint32_t dim) {
+    const float *so_far = sum_sources(work, 0, work->n, work->scaled, dim, work->sum[0]);
+    if (so_far == work->sum[0]) {
+        float *other = work->sum[1];
+        work->sum[1] = work->sum[0];
+        work->sum[0] = other;
+    } else if (so_far >= work->picked && so_far < work->picked + (size_t)PICKED * dim) {
+        memcpy(work->sum[1], so_far, dim * sizeof *so_far); /* its place will be used again */
+        so_far = work->sum[1];
+    }
+    work->n = work->n_picked = 0;
+    work->scaled = 0;
+    add_source(work, so_far, 1);
+}
+
+/* Max pooling: the columns whose maximum this position gave. */
+static const float *pick_columns(struct work *work, const struct fth_embedding_lookup *lookup,
+                                 uint32_t occurrence, const float *gradient, uint32_t dim) {
+    float *picked = work->picked + (size_t)work->n_picked++ * dim;
+    const uint32_t *argmax = lookup->argmax + (size_t)work->embedding->example_of[occurrence] * dim;
+    for (uint32_t j = 0; j < dim; j++)
+        picked[j] = argmax[j] == occurrence - lookup->base ? gradient[j] : 0;
+    return picked;
+}
+
+/* The gradient of unique row `unique`, any number of occurrences; NULL when none has a gradient. */
+static const float *sum_in_pieces(struct work *work, uint32_t unique, uint32_t dim) {
+    const struct fth_embedding *embedding = work->embedding;
+    const uint32_t *end = embedding->list + embedding->unique_end[unique];
+    work->n = work->n_picked = 0;
+    work->scaled = 0;
+    for (const uint32_t *at = end - embedding->unique_count[unique]; at < end; at++) {
+        const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, *at);
+        struct own_gradients own = work->own[lookup - embedding->lookups];
+        uint32_t row;
+        float scale = occurrence_scale(embedding, lookup, *at, &row);
+        for (uint32_t i = own.first; i <= own.last; i++) {
+            const struct fth_row_gradient *from = &work->gradients[i];
+            if (&embedding->lookups[from->lookup] != lookup)
+                continue;
+            if (work->n == SOURCES || work->n_picked == PICKED)
+                end_piece(work, dim);
+            const float *gradient = from->gradient + (size_t)row * from->ld;
+            if (lookup->argmax)
+                gradient = pick_columns(work, lookup, *at, gradient, dim);
+            add_source(work, gradient, scale);
+        }
+    }
+    if (work->n == 0)
+        return NULL;
+    return sum_sources(work, 0, work->n, work->scaled, dim, work->sum[0]);
+}
+
+/* ---- rows of a shard ---- */
+
+static inline void apply(const struct work *work, const struct fth_pack *pack, uint32_t row,
+                         const float *gradient, const struct fth_opt_args *args) {
+    float *weights = fth_pack_row(pack, row);
+    float *slots[FTH_MAX_SLOTS] = {weights + pack->slot_at[0], weights + pack->slot_at[1]};
+    work->embedding->optimizer->apply(work->embedding->kernels, pack->dim, weights, slots, gradient,
+                                      args, NULL);
+}
+
+/* Collects the sources of one row of a block and fetches them; returns whether one has a scale. */
+static int collect_row(struct work *work, uint32_t unique) {
+    const struct fth_embedding *embedding = work->embedding;
+    const uint32_t *end = embedding->list + embedding->unique_end[unique];
+    work->scaled = 0;
+    for (const uint32_t *at = end - embedding->unique_count[unique]; at < end; at++) {
+        const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, *at);
+        struct own_gradients own = work->own[lookup - embedding->lookups];
+        if (own.first > own.last)
+            continue;
+        uint32_t row;
+        float scale = occurrence_scale(embedding, lookup, *at, &row);
+        const struct fth_row_gradient *from = &work->gradients[own.first];
+        const float *gradient = from->gradient + (size_t)row * from->ld;
+        __builtin_prefetch(gradient);
+        add_source(work, gradient, scale);
+    }
+    return work->scaled;
+}
+
+/* As many rows from `unique` on as a block takes; returns where it stopped. Rows too large for a
+ * block are left to the caller: then it returns `unique`. */
+static uint32_t update_block(struct work *work, const struct fth_pack *pack, uint32_t unique,
+                             uint32_t last, const struct fth_opt_args *args) {
+    const struct fth_embedding *embedding = work->embedding;
+    struct {
+        uint32_t row, end;
+        int scaled;
+    } rows[BLOCK_ROWS];
+    uint32_t n = 0;
+    work->n = 0;
+    for (; unique < last && n < BLOCK_ROWS; unique++) {
+        uint32_t row = embedding->unique_row[unique];
+        if (row == FTH_ROW_NONE)
+            continue;
+        if (embedding->unique_count[unique] > SOURCES - work->n)
+            break;
+        const char *memory = (const char *)fth_pack_row(pack, row);
+        for (size_t line = 0; line < pack->stride * sizeof(float); line += FTH_CACHE_LINE)
+            __builtin_prefetch(memory + line, 1);
+        rows[n].row = row;
+        rows[n].scaled = collect_row(work, unique);
+        rows[n++].end = work->n;
+    }
+    uint32_t from = 0;
+    for (uint32_t i = 0; i < n; from = rows[i++].end) {
+        if (rows[i].end > from)
+            apply(work, pack, rows[i].row,
+                  sum_sources(work, from, rows[i].end, rows[i].scaled, pack->dim, work->sum[0]),
+                  args);
+    }
+    return unique;
+}
+
+static void update_range(struct work *work, const struct fth_pack *pack, uint32_t unique,
+                         uint32_t last, int in_pieces, const struct fth_opt_args *args) {
+    const struct fth_embedding *embedding = work->embedding;
+    while (unique < last) {
+        uint32_t next = in_pieces ? unique : update_block(work, pack, unique, last, args);
+        if (next == unique) {
+            uint32_t row = embedding->unique_row[unique];
+            const float *gradient =
+                row != FTH_ROW_NONE ? sum_in_pieces(work, unique, pack->dim) : NULL;
+            if (gradient)
+                apply(work, pack, row, gradient, args);
+            next++;
+        }
+        unique = next;
+    }
+}
+
+uint32_t fth_embedding_update_tasks(void *ctx) {
+    return ((const struct fth_embedding *)ctx)->n_tasks;
+}
+
+/* Whether a block's way of finding gradients (one a lookup, whole rows) does not do. */
+static int needs_pieces(const struct work *work) {
+    for (uint32_t l = 0; l < work->embedding->n_lookups; l++) {
+        if (work->own[l].first < work->own[l].last || work->embedding->lookups[l].argmax)
+            return 1;
+    }
+    return 0;
+}
+
+void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, uint32_t n,
+                          float grad_scale, uint32_t task, void *scratch) {
+    const struct fth_embedding *embedding = ctx;
+    struct work work = work_begin(embedding, gradients, n, scratch);
+    struct fth_opt_args args = embedding->args;
+    args.grad_scale *= grad_scale;
+    int in_pieces = needs_pieces(&work);
+    struct fth_update_start begin = embedding->task_start[task],
+                            end = embedding->task_start[task + 1];
+    uint32_t shards = embedding->n_packs * FTH_SHARDS;
+    for (uint32_t s = begin.shard; s <= end.shard && s < shards; s++) {
+        const struct fth_pack *pack = &embedding->packs[s / FTH_SHARDS];
+        const struct fth_shard *shard = &pack->shards[s % FTH_SHARDS];
+        uint32_t from = s == begin.shard ? begin.unique : 0;
+        uint32_t to = s == end.shard ? end.unique : shard->n_unique;
+        update_range(&work, pack, shard->start + from, shard->start + to, in_pieces, &args);
+    }
+}
+
+/* The squares are cut over the occurrences, not over the shards: each row counts at its first
+ * occurrence. So the sum has one order, however tables are packed. */
+double fth_embedding_gradient_squares(void *ctx, const struct fth_row_gradient *gradients,
+                                      uint32_t n, uint32_t task, void *scratch) {
+    const struct fth_embedding *embedding = ctx;
+    struct work work = work_begin(embedding, gradients, n, scratch);
+    double squares = 0;
+    uint32_t from = (uint32_t)((uint64_t)embedding->n_parts * task / embedding->n_tasks);
+    uint32_t to = (uint32_t)((uint64_t)embedding->n_parts * (task + 1) / embedding->n_tasks);
+    for (uint32_t p = from; p < to; p++) {
+        const struct fth_part *part = &embedding->parts[p];
+        const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
+        for (uint32_t i = part->base; i < part->base + part->n; i++) {
+            uint32_t unique = embedding->first_of[i];
+            if (unique == FTH_NO_UNIQUE || embedding->unique_row[unique] == FTH_ROW_NONE)
+                continue;
+            const float *gradient = sum_in_pieces(&work, unique, pack->dim);
+            if (gradient)
+                squares += embedding->kernels->sum_squares(pack->dim, gradient);
+        }
+    }
+    return squares;
+}

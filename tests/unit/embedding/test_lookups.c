@@ -1,0 +1,417 @@
+/* embedding/: many one-key fields of one embedding: gathers side by side, admission, hot rows,
+ * hostile keys, growth, the memory limit, refusals, no allocation. */
+#include "count_alloc.h"
+#include "world.h"
+
+#define FIELDS 5
+static const char *const names[] = {"a", "b", "c", "d", "e"};
+static const int32_t no_groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP,
+                                    FTH_NO_GROUP};
+static const uint8_t weighted[] = {0, 0, 0, 1, 0};
+static const struct fth_schema schema = {
+    .n_fields = FIELDS, .field_names = names, .field_group = no_groups, .field_weighted = weighted};
+
+struct setting {
+    uint32_t n_lookups, dim, max_batch;
+    uint64_t min_count;
+    int64_t limit;
+    int init;
+};
+
+static fth_status create(const struct setting *with, fth_embedding **out, fth_error *err) {
+    struct fth_lookup lookups[FIELDS];
+    for (uint32_t i = 0; i < with->n_lookups; i++)
+        lookups[i] = (struct fth_lookup){.field = i,
+                                         .table = names[i],
+                                         .dim = with->dim,
+                                         .group = FTH_NO_GROUP,
+                                         .weighted = weighted[i],
+                                         .min_count = with->min_count};
+    struct fth_embedding_config config = {.init = with->init,
+                                          .init_scale = 0.25,
+                                          .memory_limit = with->limit ? with->limit : 256 << 20};
+    struct fth_optimizer_config optimizer = world_optimizer("adagrad");
+    struct fth_embedding_options options = {.lookups = lookups,
+                                            .n_lookups = with->n_lookups,
+                                            .config = &config,
+                                            .optimizer = &optimizer,
+                                            .seed = 5,
+                                            .max_batch = with->max_batch,
+                                            .packing = 1};
+    return fth_embedding_create(&options, out, err);
+}
+
+static fth_embedding *create_ok(const struct setting *with) {
+    fth_embedding *embedding;
+    OK(create(with, &embedding, err));
+    return embedding;
+}
+
+static struct fth_batch *batch_of(uint32_t n, uint64_t first_key) {
+    struct fth_batch *batch;
+    OK(fth_batch_create(&schema, n, &batch, err));
+    batch->n = n;
+    for (uint32_t f = 0; f < FIELDS; f++) {
+        for (uint32_t i = 0; i < n; i++) {
+            batch->fields[f].keys[i] = first_key + i;
+            if (weighted[f])
+                batch->fields[f].values[i] = 2;
+        }
+    }
+    return batch;
+}
+
+static uint64_t rows_in(const fth_embedding *embedding) {
+    struct fth_pack_info info;
+    fth_embedding_pack_info(embedding, 0, &info);
+    return info.rows;
+}
+
+static void side_by_side_is_one_by_one(void **state) {
+    uint32_t dims[] = {1, 3, 4, 16, 20};
+    fth_pool *pool = world_pool(1);
+    for (int d = 0; d < 5; d++) {
+        uint32_t dim = dims[d], n = 37, ld = FIELDS * dim + 2;
+        fth_embedding *embedding =
+            create_ok(&(struct setting){.n_lookups = FIELDS, .dim = dim, .max_batch = 64});
+        struct fth_batch *batch = batch_of(n, 7);
+        OK(fth_embedding_prepare(embedding, pool, batch, 1, 1, err));
+        const struct fth_rows *rows = fth_embedding_rows(embedding);
+        uint32_t order[] = {4, 0, 3, 2, 1};
+        float *many = calloc(n * ld, sizeof(float)), *one = calloc(n * ld, sizeof(float));
+        rows->gather_many(rows->ctx, order, FIELDS, 5, n - 5, many + 5 * ld, ld);
+        for (uint32_t l = 0; l < FIELDS; l++)
+            rows->gather(rows->ctx, order[l], 5, n - 5, one + 5 * ld + l * dim, ld);
+        assert_memory_equal(many, one, n * ld * sizeof(float));
+        float
+            first[20]; /* what the row's draws say, key 7 + 5 of table "e"; field "d" has value 2 */
+        fth_random_uniform(5 ^ fth_hash_bytes("e", 1, 0), FTH_RANDOM_ROW_INIT, 12, dim, -0.25f,
+                           0.25f, first);
+        assert_memory_equal(many + 5 * ld, first, dim * sizeof(float));
+        fth_random_uniform(5 ^ fth_hash_bytes("d", 1, 0), FTH_RANDOM_ROW_INIT, 12, dim, -0.25f,
+                           0.25f, first);
+        assert_true(many[5 * ld + 2 * dim] == 2 * first[0]);
+        free(many), free(one);
+        fth_batch_destroy(batch);
+        fth_embedding_destroy(embedding);
+    }
+    fth_pool_destroy(pool);
+}
+
+static void first_values(void **state) {
+    fth_pool *pool = world_pool(1);
+    int inits[] = {FTH_INIT_NORMAL, FTH_INIT_ZERO};
+    for (int i = 0; i < 2; i++) {
+        fth_embedding *embedding = create_ok(
+            &(struct setting){.n_lookups = 1, .dim = 6, .max_batch = 8, .init = inits[i]});
+        struct fth_batch *batch = batch_of(1, 3);
+        OK(fth_embedding_prepare(embedding, pool, batch, 1, 1, err));
+        float got[6], want[6] = {0};
+        const struct fth_rows *rows = fth_embedding_rows(embedding);
+        rows->gather(rows->ctx, 0, 0, 1, got, 6);
+        if (inits[i] == FTH_INIT_NORMAL)
+            fth_random_normal(5 ^ fth_hash_bytes("a", 1, 0), FTH_RANDOM_ROW_INIT, 3, 6, 0, 0.25f,
+                              want);
+        assert_memory_equal(got, want, sizeof want);
+        fth_batch_destroy(batch);
+        fth_embedding_destroy(embedding);
+    }
+    fth_pool_destroy(pool);
+}
+
+static void admission_counts_whole_batches(void **state) {
+    fth_embedding *embedding =
+        create_ok(&(struct setting){.n_lookups = 1, .dim = 4, .max_batch = 8, .min_count = 5});
+    fth_pool *pool = world_pool(1);
+    struct fth_batch *batch = batch_of(3, 9);
+    uint64_t keys[] = {50, 50, 60}, frequency, unique;
+    memcpy(batch->fields[0].keys, keys, sizeof keys);
+    float out[3 * 4], zero[3 * 4] = {0};
+    const struct fth_rows *rows = fth_embedding_rows(embedding);
+    struct fth_pack_info info;
+    for (uint64_t step = 1; step <= 2; step++) { /* 50: 2, 4 times */
+        OK(fth_embedding_prepare(embedding, pool, batch, 1, step, err));
+        rows->gather(rows->ctx, 0, 0, 3, out, 4);
+        assert_memory_equal(out, zero, sizeof out);
+        fth_embedding_pack_info(embedding, 0, &info);
+        assert_int_equal(info.rows, 0);
+        assert_int_equal(info.candidates, 2);
+        assert_int_equal(rows->update_tasks(rows->ctx), 1);
+        fth_embedding_last_batch(embedding, &frequency, &unique);
+        assert_int_equal(frequency, 3);
+        assert_int_equal(unique, 0);
+    }
+    OK(fth_embedding_prepare(embedding, pool, batch, 1, 3, err)); /* 50: 6 times */
+    rows->gather(rows->ctx, 0, 0, 3, out, 4);
+    assert_memory_not_equal(out, zero, 4 * sizeof(float));
+    assert_memory_equal(out, out + 4, 4 * sizeof(float));
+    assert_memory_equal(out + 8, zero, 4 * sizeof(float));
+    fth_embedding_pack_info(embedding, 0, &info);
+    assert_int_equal(info.rows, 1);
+    assert_int_equal(info.candidates, 1);
+    struct fth_row_arrays arrays = {.frequency = &frequency};
+    assert_int_equal(fth_embedding_export(embedding, 0, 0, 1, &arrays), 1);
+    assert_int_equal(frequency, 6);
+    uint64_t candidate, count;
+    assert_int_equal(fth_embedding_export_candidates(embedding, 0, 0, 9, &candidate, NULL, &count),
+                     1);
+    assert_int_equal(candidate, 60);
+    assert_int_equal(count, 3);
+    fth_batch_destroy(batch);
+    fth_pool_destroy(pool);
+    fth_embedding_destroy(embedding);
+}
+
+/* A row with thousands of occurrences; and one lookup with two gradients. */
+static void hot_rows_sum_in_order(void **state) {
+    enum { N = 3000, DIM = 7 };
+    fth_embedding *embedding = create_ok(
+        &(struct setting){.n_lookups = 1, .dim = DIM, .max_batch = N, .init = FTH_INIT_ZERO});
+    fth_pool *pool = world_pool(2);
+    struct fth_batch *batch = batch_of(N, 1);
+    float *gradient = malloc(N * DIM * sizeof(float)), sum[DIM], got[DIM];
+    const float **source = malloc(2 * N * sizeof *source);
+    uint64_t random = 4;
+    for (uint32_t i = 0; i < N; i++) {
+        batch->fields[0].keys[i] = 42;
+        for (uint32_t j = 0; j < DIM; j++)
+            gradient[i * DIM + j] = world_float(&random);
+    }
+    const struct fth_rows *rows = fth_embedding_rows(embedding);
+    struct fth_row_gradient list[] = {{.gradient = gradient, .ld = DIM},
+                                      {.gradient = gradient, .ld = 0}};
+    struct fth_opt_args args = {.lr = 1, .grad_scale = 1};
+    for (uint32_t lists = 1; lists <= 2; lists++) {
+        for (uint32_t i = 0; i < N; i++) {
+            source[lists * i] = gradient + i * DIM;
+            source[lists * i + lists - 1] = lists == 1 ? gradient + i * DIM : gradient;
+        }
+        fth_kernels_get()->sum_rows(lists * N, source, NULL, DIM, sum);
+        float want[DIM] = {0}, slot[DIM] = {0};
+        fth_kernels_get()->opt_adagrad(DIM, want, slot, sum, &args);
+        OK(fth_embedding_prepare(embedding, pool, batch, 1, lists, err));
+        uint64_t key = 42;
+        uint32_t table = 0;
+        float zero[DIM] = {0};
+        struct fth_row_arrays row = {
+            .keys = &key, .tables = &table, .weights = zero, .slots = {zero}};
+        OK(fth_embedding_import(embedding, 0, 1, &row, err));
+        OK(fth_embedding_prepare(embedding, pool, batch, 1, lists, err));
+        fth_embedding_set_args(embedding, &args);
+        run_update(embedding, pool, list, lists, 1);
+        rows->gather(rows->ctx, 0, N - 1, 1, got, DIM);
+        assert_memory_equal(got, want, sizeof want);
+    }
+    free(gradient), free(source);
+    fth_batch_destroy(batch);
+    fth_pool_destroy(pool);
+    fth_embedding_destroy(embedding);
+}
+
+static void hostile_keys(void **state) {
+    enum { N = 4096 };
+    fth_embedding *embedding =
+        create_ok(&(struct setting){.n_lookups = 2, .dim = 2, .max_batch = N});
+    fth_pool *pool = world_pool(2);
+    struct fth_batch *batch = batch_of(N, 0);
+    for (uint32_t shift = 0; shift < 64; shift += 7) {
+        for (uint32_t i = 0; i < N; i++)
+            batch->fields[0].keys[i] = batch->fields[1].keys[i] = (uint64_t)i << shift;
+        batch->fields[0].keys[1] = UINT64_MAX;
+        OK(fth_embedding_prepare(embedding, pool, batch, 1, 1 + shift, err));
+        OK(fth_embedding_prepare(embedding, pool, batch, 0, 1 + shift, err));
+        float got[N * 2], want[2];
+        const struct fth_rows *rows = fth_embedding_rows(embedding);
+        rows->gather(rows->ctx, 1, 0, N, got, 2);
+        for (uint32_t i = 0; i < N; i++) {
+            fth_random_uniform(5 ^ fth_hash_bytes("b", 1, 0), FTH_RANDOM_ROW_INIT,
+                               batch->fields[1].keys[i], 2, -0.25f, 0.25f, want);
+            assert_memory_equal(got + i * 2, want, sizeof want);
+        }
+    }
+    fth_batch_destroy(batch);
+    fth_pool_destroy(pool);
+    fth_embedding_destroy(embedding);
+}
+
+static void growth_to_a_million_keys(void **state) {
+    enum { N = 1 << 15, BATCHES = 31 };
+    fth_embedding *embedding =
+        create_ok(&(struct setting){.n_lookups = 1, .dim = 1, .max_batch = N});
+    fth_pool *pool = world_pool(2);
+    struct fth_batch *batch = batch_of(N, 0);
+    float *got = malloc(N * sizeof(float)), want;
+    const struct fth_rows *rows = fth_embedding_rows(embedding);
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        for (uint64_t b = 0; b < BATCHES; b++) {
+            for (uint32_t i = 0; i < N; i++)
+                batch->fields[0].keys[i] = b * N + i;
+            OK(fth_embedding_prepare(embedding, pool, batch, turn == 0, 1, err));
+            rows->gather(rows->ctx, 0, 0, N, got, 1);
+            for (uint32_t i = 0; i < N; i += 97) {
+                fth_random_uniform(5 ^ fth_hash_bytes("a", 1, 0), FTH_RANDOM_ROW_INIT, b * N + i, 1,
+                                   -0.25f, 0.25f, &want);
+                assert_true(got[i] == want);
+            }
+        }
+        assert_int_equal(rows_in(embedding), (uint64_t)N * BATCHES);
+    }
+    free(got);
+    fth_batch_destroy(batch);
+    fth_pool_destroy(pool);
+    fth_embedding_destroy(embedding);
+}
+
+static void the_memory_limit_holds(void **state) {
+    enum { N = 1024 };
+    const int64_t limit = 4 << 20;
+    fth_embedding *embedding =
+        create_ok(&(struct setting){.n_lookups = 2, .dim = 16, .max_batch = N, .limit = limit});
+    fth_pool *pool = world_pool(2);
+    fth_error error = {0};
+    fth_status status = FTH_OK;
+    uint64_t step = 0, rows_before = 0;
+    struct fth_batch *batch = NULL;
+    while (status == FTH_OK) {
+        assert_true(++step < 100);
+        fth_batch_destroy(batch);
+        batch = batch_of(N, step * N);
+        rows_before = rows_in(embedding);
+        status = fth_embedding_prepare(embedding, pool, batch, 1, step, &error);
+        struct fth_pack_info info;
+        fth_embedding_pack_info(embedding, 0, &info);
+        assert_true(info.bytes <= (uint64_t)limit);
+    }
+    assert_int_equal(status, FTH_E_LIMIT);
+    assert_non_null(strstr(error.message, "embedding.memory_limit"));
+    assert_non_null(strstr(error.message, "4194304"));
+    assert_true(strstr(error.message, "'a'") || strstr(error.message, "'b'"));
+    assert_true(rows_before > 10000 && rows_in(embedding) >= rows_before);
+    /* Nothing is prepared; what there was works as before; the same batch is refused again. */
+    const struct fth_rows *rows = fth_embedding_rows(embedding);
+    assert_int_equal(rows->update_tasks(rows->ctx), 0);
+    assert_int_equal(fth_embedding_prepare(embedding, pool, batch, 1, step, &error), FTH_E_LIMIT);
+    struct fth_batch *old = batch_of(N, N);
+    float got[16], want[16];
+    OK(fth_embedding_prepare(embedding, pool, old, 1, step, err));
+    rows->gather(rows->ctx, 1, N - 1, 1, got, 16);
+    fth_random_uniform(5 ^ fth_hash_bytes("b", 1, 0), FTH_RANDOM_ROW_INIT, 2 * N - 1, 16, -0.25f,
+                       0.25f, want);
+    assert_memory_equal(got, want, sizeof want);
+    OK(fth_embedding_prepare(embedding, pool, batch, 0, step, err)); /* reading needs no rows */
+    /* Rows made before the failure have no uses yet. */
+    uint64_t n = rows_in(embedding), *frequency = malloc(n * 8), *last_step = malloc(n * 8),
+             unused = 0;
+    struct fth_row_arrays arrays = {.frequency = frequency, .last_step = last_step};
+    assert_int_equal(fth_embedding_export(embedding, 0, 0, n, &arrays), n);
+    for (uint64_t i = 0; i < n; i++) {
+        assert_true(frequency[i] <= 2);
+        unused += frequency[i] == 0;
+    }
+    assert_int_equal(n - unused, rows_before);
+    free(frequency), free(last_step);
+    fth_batch_destroy(batch);
+    fth_batch_destroy(old);
+    fth_pool_destroy(pool);
+    fth_embedding_destroy(embedding);
+}
+
+static void wrong_use_is_refused(void **state) {
+    fth_error error = {0};
+    fth_embedding *embedding = NULL;
+    assert_int_equal(
+        create(&(struct setting){.n_lookups = 1, .dim = 4, .max_batch = 8, .limit = 1000},
+               &embedding, &error),
+        FTH_E_LIMIT);
+    assert_non_null(strstr(error.message, "embedding.memory_limit"));
+    assert_int_equal(
+        create(&(struct setting){.n_lookups = 1, .dim = 0, .max_batch = 8}, &embedding, &error),
+        FTH_E_ARGUMENT);
+    assert_null(embedding);
+    struct fth_lookup twice[] = {{.table = "a", .dim = 4, .group = FTH_NO_GROUP},
+                                 {.table = "a", .dim = 8, .group = FTH_NO_GROUP}};
+    struct fth_optimizer_config optimizer = world_optimizer("adam");
+    struct fth_embedding_options options = {.lookups = twice,
+                                            .n_lookups = 2,
+                                            .config = &world_config,
+                                            .optimizer = &optimizer,
+                                            .max_batch = 8,
+                                            .packing = 1};
+    assert_int_equal(fth_embedding_create(&options, &embedding, &error), FTH_E_CONFIG);
+    assert_non_null(strstr(error.message, "'a'"));
+    twice[1].dim = 4;
+    optimizer.name = "lamb";
+    assert_int_equal(fth_embedding_create(&options, &embedding, &error), FTH_E_CONFIG);
+    assert_non_null(strstr(error.message, "lamb"));
+    fth_embedding_destroy(NULL);
+
+    embedding = create_ok(&(struct setting){.n_lookups = 1, .dim = 4, .max_batch = 8});
+    fth_pool *pool = world_pool(1);
+    struct fth_batch *batch = batch_of(9, 0);
+    assert_int_equal(fth_embedding_prepare(embedding, pool, batch, 1, 1, &error), FTH_E_ARGUMENT);
+    batch->n = 8;
+    batch->fields[0].group = 0;
+    assert_int_equal(fth_embedding_prepare(embedding, pool, batch, 1, 1, &error), FTH_E_ARGUMENT);
+    batch->fields[0].group = FTH_NO_GROUP;
+    batch->n = 0; /* an empty batch is none of that */
+    OK(fth_embedding_prepare(embedding, pool, batch, 1, 1, err));
+    assert_int_equal(fth_embedding_rows(embedding)->update_tasks(embedding), 0);
+    fth_batch_destroy(batch);
+    fth_pool_destroy(pool);
+    fth_embedding_destroy(embedding);
+}
+
+static void known_keys_allocate_nothing(void **state) {
+    if (!count_alloc_works())
+        skip();
+    enum { N = 512, DIM = 8 };
+    fth_embedding *embedding =
+        create_ok(&(struct setting){.n_lookups = FIELDS, .dim = DIM, .max_batch = N});
+    fth_pool *pool = world_pool(2);
+    struct fth_batch *batch = batch_of(N, 0);
+    const struct fth_rows *rows = fth_embedding_rows(embedding);
+    float *gradient = calloc(N * DIM, sizeof(float)),
+          *out = calloc(N * FIELDS * DIM, sizeof(float));
+    struct fth_row_gradient list[FIELDS];
+    uint32_t lookups[FIELDS];
+    for (uint32_t l = 0; l < FIELDS; l++) {
+        list[l] = (struct fth_row_gradient){.lookup = l, .gradient = gradient, .ld = DIM};
+        lookups[l] = l;
+    }
+    struct update_job job = {.rows = rows, .gradients = list, .n = FIELDS, .scale = 1};
+    job.scratch_bytes = (rows->update_scratch(rows->ctx) + 63) / 64 * 64;
+    job.scratch = malloc(job.scratch_bytes * 2);
+    struct fth_opt_args args = {.lr = 1, .grad_scale = 1};
+    fth_embedding_set_args(embedding, &args);
+    struct count_alloc counted;
+    for (uint64_t step = 1; step <= 3; step++) {
+        count_alloc_start();
+        fth_status status = fth_embedding_prepare(embedding, pool, batch, 1, step, NULL);
+        rows->gather_many(rows->ctx, lookups, FIELDS, 0, N, out, FIELDS * DIM);
+        fth_pool_for(pool, rows->update_tasks(rows->ctx), update_task, &job);
+        counted = count_alloc_stop();
+        assert_int_equal(status, FTH_OK);
+        assert_true(step > 1 || counted.allocations > 0); /* the counter counts */
+    }
+    assert_int_equal(counted.allocations, 0);
+    assert_int_equal(counted.mappings, 0);
+    free(gradient), free(out), free(job.scratch);
+    fth_batch_destroy(batch);
+    fth_pool_destroy(pool);
+    fth_embedding_destroy(embedding);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(side_by_side_is_one_by_one),
+        cmocka_unit_test(first_values),
+        cmocka_unit_test(admission_counts_whole_batches),
+        cmocka_unit_test(hot_rows_sum_in_order),
+        cmocka_unit_test(hostile_keys),
+        cmocka_unit_test(growth_to_a_million_keys),
+        cmocka_unit_test(the_memory_limit_holds),
+        cmocka_unit_test(wrong_use_is_refused),
+        cmocka_unit_test(known_keys_allocate_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

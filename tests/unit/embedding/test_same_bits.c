@@ -1,0 +1,206 @@
+/* embedding/: threads, packing and a stop in between change no bit. */
+#include "world.h"
+
+#define STEPS 9
+
+static fth_embedding *trained(const char *optimizer, int packing, uint32_t threads) {
+    fth_embedding *embedding = world_embedding(optimizer, packing);
+    fth_pool *pool = world_pool(threads);
+    world_train(embedding, pool, optimizer, 1, STEPS);
+    fth_pool_destroy(pool);
+    return embedding;
+}
+
+static void any_number_of_threads(void **state) {
+    fth_embedding *one = trained("adagrad", 1, 1);
+    for (uint32_t threads = 2; threads <= 8; threads *= 2) {
+        fth_embedding *many = trained("adagrad", 1, threads);
+        assert_same_embeddings(one, many);
+        fth_embedding_destroy(many);
+    }
+    fth_embedding_destroy(one);
+}
+
+/* The row of a key of a table in any pack of the embedding: number in the snapshot. */
+static const float *find_row(const struct snapshot *packs, uint32_t n_packs, const char *table,
+                             uint64_t key, const struct snapshot **pack, uint64_t *number) {
+    for (uint32_t p = 0; p < n_packs; p++) {
+        for (uint64_t i = 0; i < packs[p].n; i++) {
+            if (packs[p].rows.keys[i] == key &&
+                strcmp(packs[p].info.table_names[packs[p].rows.tables[i]], table) == 0) {
+                *pack = &packs[p];
+                *number = i;
+                return packs[p].rows.weights + i * packs[p].info.dim;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void packed_or_not(void **state) {
+    fth_embedding *packed = trained("adam", 1, 2), *apart = trained("adam", 0, 2);
+    uint32_t n_packed = fth_embedding_packs(packed), n_apart = fth_embedding_packs(apart);
+    assert_int_equal(n_packed, 3); /* dimensions 8, 4 and 1 */
+    assert_int_equal(n_apart, TABLES);
+    struct snapshot a[3], b[TABLES];
+    uint64_t rows_packed = 0, rows_apart = 0;
+    for (uint32_t p = 0; p < n_packed; p++)
+        snapshot_take(packed, p, &a[p]), rows_packed += a[p].n;
+    for (uint32_t p = 0; p < n_apart; p++)
+        snapshot_take(apart, p, &b[p]), rows_apart += b[p].n;
+    assert_int_equal(rows_packed, rows_apart);
+    for (uint32_t p = 0; p < n_apart; p++) {
+        uint32_t dim = b[p].info.dim;
+        for (uint64_t i = 0; i < b[p].n; i++) {
+            const struct snapshot *pack = NULL;
+            uint64_t at = 0;
+            const float *weights =
+                find_row(a, n_packed, b[p].info.table_names[0], b[p].rows.keys[i], &pack, &at);
+            assert_non_null(weights);
+            assert_memory_equal(weights, b[p].rows.weights + i * dim, dim * sizeof(float));
+            for (uint32_t s = 0; s < 2; s++)
+                assert_memory_equal(pack->rows.slots[s] + at * dim, b[p].rows.slots[s] + i * dim,
+                                    dim * sizeof(float));
+            assert_int_equal(pack->rows.frequency[at], b[p].rows.frequency[i]);
+        }
+    }
+    for (uint32_t p = 0; p < n_packed; p++)
+        snapshot_free(&a[p]);
+    for (uint32_t p = 0; p < n_apart; p++)
+        snapshot_free(&b[p]);
+    fth_embedding_destroy(packed);
+    fth_embedding_destroy(apart);
+}
+
+/* Every row and candidate into a new embedding, in small bites. */
+static fth_embedding *copied(const fth_embedding *from, const char *optimizer) {
+    fth_embedding *to = world_embedding(optimizer, 1);
+    for (uint32_t p = 0; p < fth_embedding_packs(from); p++) {
+        struct snapshot all;
+        snapshot_take(from, p, &all);
+        for (uint64_t at = 0; at < all.n; at += 50) {
+            uint64_t n = all.n - at < 50 ? all.n - at : 50;
+            struct fth_row_arrays part = {.keys = all.rows.keys + at,
+                                          .tables = all.rows.tables + at,
+                                          .weights = all.rows.weights + at * all.info.dim,
+                                          .frequency = all.rows.frequency + at,
+                                          .last_step = all.rows.last_step + at};
+            for (uint32_t s = 0; s < all.info.n_slots; s++)
+                part.slots[s] = all.rows.slots[s] + at * all.info.slot_columns[s];
+            /* The same bite read on its own. */
+            uint64_t keys[50];
+            struct fth_row_arrays only_keys = {.keys = keys};
+            assert_int_equal(fth_embedding_export(from, p, at, n, &only_keys), n);
+            assert_memory_equal(keys, part.keys, n * 8);
+            OK(fth_embedding_import(to, p, n, &part, err));
+        }
+        OK(fth_embedding_import_candidates(to, p, all.n_candidates, all.keys, all.tables,
+                                           all.counts, err));
+        snapshot_free(&all);
+    }
+    return to;
+}
+
+static void stopped_and_resumed(void **state) {
+    const char *optimizers[] = {"adagrad", "rowwise_adagrad", "ftrl"};
+    for (int o = 0; o < 3; o++) {
+        fth_pool *pool = world_pool(2);
+        fth_embedding *through = world_embedding(optimizers[o], 1);
+        world_train(through, pool, optimizers[o], 1, 5);
+        struct fth_pack_info info;
+        fth_embedding_pack_info(through, 0, &info);
+        assert_true(info.candidates > 0);
+        fth_embedding *resumed = copied(through, optimizers[o]);
+        assert_same_embeddings(through, resumed);
+        world_train(through, pool, optimizers[o], 6, 12);
+        world_train(resumed, pool, optimizers[o], 6, 12);
+        assert_same_embeddings(through, resumed);
+        fth_embedding_destroy(through);
+        fth_embedding_destroy(resumed);
+        fth_pool_destroy(pool);
+    }
+}
+
+static void import_overwrites_and_checks(void **state) {
+    fth_embedding *embedding = trained("adagrad", 1, 1);
+    struct snapshot before, after;
+    snapshot_take(embedding, 0, &before);
+    float weights[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    struct fth_row_arrays row = {
+        .keys = before.rows.keys + 3, .tables = before.rows.tables + 3, .weights = weights};
+    OK(fth_embedding_import(embedding, 0, 1, &row, err));
+    snapshot_take(embedding, 0, &after);
+    assert_int_equal(after.n, before.n);
+    assert_memory_equal(after.rows.weights + 3 * 8, weights, sizeof weights);
+    assert_memory_equal(after.rows.slots[0], before.rows.slots[0], before.n * 8 * sizeof(float));
+    assert_memory_equal(after.rows.frequency, before.rows.frequency, before.n * 8);
+    uint32_t table = 1000;
+    row.tables = &table;
+    fth_error error = {0};
+    assert_int_equal(fth_embedding_import(embedding, 0, 1, &row, &error), FTH_E_CHECKPOINT);
+    assert_non_null(strstr(error.message, "1000"));
+    snapshot_free(&before);
+    snapshot_free(&after);
+    fth_embedding_destroy(embedding);
+}
+
+/* Sum over the tasks, in their order, as the runtime does. */
+static double squares_of(fth_embedding *embedding, const struct fth_row_gradient *list,
+                         uint32_t n) {
+    const struct fth_rows *rows = fth_embedding_rows(embedding);
+    void *scratch = malloc(rows->update_scratch(rows->ctx));
+    double sum = 0;
+    for (uint32_t t = 0; t < rows->update_tasks(rows->ctx); t++)
+        sum += rows->gradient_squares(rows->ctx, list, n, t, scratch);
+    free(scratch);
+    return sum;
+}
+
+/* With SGD at rate 1 a row moves by its gradient: the squares are those of the moves. Packing
+ * leaves the bits of the sum alone. */
+static void squares_of_the_gradient(void **state) {
+    fth_pool *pool = world_pool(2);
+    struct fth_batch *batch = world_batch(7, WORLD_BATCH);
+    struct world_gradients gradients;
+    world_gradients_make(&gradients, batch, 7);
+    double squares[2];
+    for (int packing = 0; packing < 2; packing++) {
+        fth_embedding *embedding = world_embedding("sgd", packing);
+        const struct fth_rows *rows = fth_embedding_rows(embedding);
+        OK(fth_embedding_prepare(embedding, pool, batch, 1, 1, err));
+        float out[WORLD_BATCH * 8];
+        rows->gather(rows->ctx, 5, 0, batch->n, out, 8); /* max pooling */
+        squares[packing] = squares_of(embedding, gradients.list, LOOKUPS);
+        struct snapshot before[TABLES], after[TABLES];
+        for (uint32_t p = 0; p < fth_embedding_packs(embedding); p++)
+            snapshot_take(embedding, p, &before[p]);
+        struct fth_opt_args args = {.lr = 1, .grad_scale = 1};
+        fth_embedding_set_args(embedding, &args);
+        run_update(embedding, pool, gradients.list, LOOKUPS, 1);
+        double moved = 0;
+        for (uint32_t p = 0; p < fth_embedding_packs(embedding); p++) {
+            snapshot_take(embedding, p, &after[p]);
+            for (uint64_t i = 0; i < after[p].n * after[p].info.dim; i++) {
+                double move = (double)after[p].rows.weights[i] - before[p].rows.weights[i];
+                moved += move * move;
+            }
+            snapshot_free(&before[p]);
+            snapshot_free(&after[p]);
+        }
+        assert_true(moved > 1 && fabs(squares[packing] - moved) < 1e-4 * moved);
+        fth_embedding_destroy(embedding);
+    }
+    assert_memory_equal(&squares[0], &squares[1], sizeof squares[0]);
+    world_gradients_free(&gradients);
+    fth_batch_destroy(batch);
+    fth_pool_destroy(pool);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_number_of_threads),   cmocka_unit_test(packed_or_not),
+        cmocka_unit_test(stopped_and_resumed),     cmocka_unit_test(import_overwrites_and_checks),
+        cmocka_unit_test(squares_of_the_gradient),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
