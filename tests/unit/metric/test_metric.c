@@ -63,7 +63,9 @@ static void make_examples(uint64_t seed, uint32_t n, uint32_t values, uint32_t g
             logits[i] = -0.0f;
         labels[i] = fth_random_unit(r[1]) < 1 / (1 + exp(-x / 2)) ? 1 : 0;
         weights[i] = r[2] % 10 ? (float)(r[2] % 1000) / 64 : 0;
-        queries[i] = (uint64_t)(r[3] % groups) * 0x9e3779b97f4a7c15ull;
+        /* Spread over all bits, or different in the highest ones only. */
+        uint64_t group = r[3] % groups;
+        queries[i] = seed & 1 ? group << 54 : group * 0x9e3779b97f4a7c15ull;
     }
 }
 
