@@ -8,6 +8,7 @@
 
 #ifdef FTH_SIMDE
 #include "simde_avx512.h" /* tests: the same code emulated, see tests/simde */
+#include "simde_kernels.h"
 #define FTH_K(name) fth_k_##name##_simde
 #else
 #include <immintrin.h>

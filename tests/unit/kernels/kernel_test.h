@@ -139,8 +139,10 @@ extern const struct fth_kernels fth_kernels_simde;
 static inline size_t tables_under_test(const struct fth_kernels *tables[2], const char *names[2]) {
     size_t count = 0;
 #ifdef FTH_TEST_SIMDE
-    tables[count] = &fth_kernels_simde;
-    names[count++] = "simde";
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) { /* what it is built on */
+        tables[count] = &fth_kernels_simde;
+        names[count++] = "simde";
+    }
 #else
     for (fth_isa isa = FTH_ISA_AVX2; isa <= FTH_ISA_AVX512; isa++)
         if (fth_kernels_for(isa)) {
