@@ -30,6 +30,8 @@ FTH_API void fth_session_destroy(fth_session *session); /* NULL-safe */
 
 /* The configuration in force; borrowed for the session's life. */
 FTH_API const fth_config *fth_session_config(const fth_session *session);
+/* train.log_every: steps between progress lines where there is no terminal. */
+FTH_API uint64_t fth_session_log_every(const fth_session *session);
 /* Path of the checkpoint opened or last saved, NULL when there is none; borrowed until the next save. */
 FTH_API const char *fth_session_checkpoint(const fth_session *session);
 

@@ -62,10 +62,18 @@ fth_status fth_checkpoint_open(const struct fth_io *io, const char *path, fth_ch
                                fth_error *err);
 void fth_checkpoint_close(fth_checkpoint *checkpoint);
 
+/* Path of the newest step-* folder in DIR (owned: free), NULL when there is none or no DIR. */
+fth_status fth_checkpoint_newest(const struct fth_io *io, const char *dir, char **out, fth_error *err);
+
 const char *fth_checkpoint_path(const fth_checkpoint *checkpoint);
 const struct fth_checkpoint_state *fth_checkpoint_state(const fth_checkpoint *checkpoint);
 /* 16 hexadecimal digits. */
 const char *fth_checkpoint_digest(const fth_checkpoint *checkpoint);
+
+/* The digest that a checkpoint of this state would have, without writing one. */
+fth_status fth_checkpoint_digest_of(const fth_parameters *parameters, const fth_embedding *embedding,
+                                    const struct fth_checkpoint_state *state, char out[17],
+                                    fth_error *err);
 
 /* Copies everything into parameters and embedding made from the checkpoint's configuration (or one that
  * differs only in what does not change shapes). A tensor that is missing, left over or of another shape is

@@ -396,12 +396,13 @@ static fth_status compile(fth_feature_program *p, const char *const *columns, ft
                                         features->categorical[k].columns.items[c], err));
     }
     FTH_TRY(finish_groups(p, err));
-    FTH_TRY(compile_label(p, err));
+    if (!p->unlabelled)
+        FTH_TRY(compile_label(p, err));
     return fill_schema(p, dense_names, err);
 }
 
-fth_status fth_feature_create(const struct fth_config *config, const char *const *column_names,
-                              size_t n_columns, fth_feature_program **out, fth_error *err) {
+static fth_status create(const struct fth_config *config, const char *const *column_names,
+                         size_t n_columns, int unlabelled, fth_feature_program **out, fth_error *err) {
     int entries = config->data.format == FTH_FORMAT_LIBSVM || config->data.format == FTH_FORMAT_LIBFFM;
     if ((entries && n_columns > 0) || (!entries && n_columns == 0) || n_columns > UINT32_MAX / 2)
         return fth_fail(err, FTH_E_ARGUMENT, "%zu column names do not fit the data format", n_columns);
@@ -410,6 +411,7 @@ fth_status fth_feature_create(const struct fth_config *config, const char *const
         return no_memory(err);
     p->config = config;
     p->entries = entries;
+    p->unlabelled = unlabelled;
     p->n_columns = (uint32_t)n_columns;
     p->arena = fth_arena_create(1 << 14);
     fth_status status = p->arena ? compile(p, column_names, err) : no_memory(err);
@@ -424,6 +426,17 @@ fth_status fth_feature_create(const struct fth_config *config, const char *const
     }
     *out = p;
     return FTH_OK;
+}
+
+fth_status fth_feature_create(const struct fth_config *config, const char *const *column_names,
+                              size_t n_columns, fth_feature_program **out, fth_error *err) {
+    return create(config, column_names, n_columns, 0, out, err);
+}
+
+fth_status fth_feature_create_unlabelled(const struct fth_config *config,
+                                         const char *const *column_names, size_t n_columns,
+                                         fth_feature_program **out, fth_error *err) {
+    return create(config, column_names, n_columns, 1, out, err);
 }
 
 void fth_feature_destroy(fth_feature_program *program) {

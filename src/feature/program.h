@@ -46,6 +46,10 @@ struct fth_field_info {
  * The configuration must live as long as the program. Owned: fth_feature_destroy (NULL-safe). */
 fth_status fth_feature_create(const struct fth_config *config, const char *const *column_names,
                               size_t n_columns, fth_feature_program **out, fth_error *err);
+/* The same for lines to predict: label, weight and query columns are not looked at and need not be there. */
+fth_status fth_feature_create_unlabelled(const struct fth_config *config,
+                                         const char *const *column_names, size_t n_columns,
+                                         fth_feature_program **out, fth_error *err);
 void fth_feature_destroy(fth_feature_program *program);
 
 /* The columns of criteo files: label, I1..I13, C1..C26; *n = 40. */

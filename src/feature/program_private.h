@@ -69,6 +69,7 @@ struct fth_feature_program {
     const char *const *columns;
     uint32_t n_columns;
     int entries; /* libsvm or libffm */
+    int unlabelled; /* label, weight and query are not looked at */
 
     struct fth_feature_instruction *instructions;
     uint32_t n_instructions;

@@ -75,7 +75,8 @@ void fth_parameter_refresh(struct fth_parameter *p) {
             p->transposed[(size_t)c * p->ld_transposed + r] = p->data[(size_t)r * p->ld + c];
 }
 
-static void collect(fth_parameters *parameters, const fth_graph *graph, uint32_t n_slots) {
+static void collect(fth_parameters *parameters, const fth_graph *graph,
+                    const struct fth_optimizer *optimizer) {
     for (uint32_t i = 0; i < graph->n_values; i++) {
         const struct fth_value *value = &graph->values[i];
         parameters->of_value[i] = -1;
@@ -90,7 +91,8 @@ static void collect(fth_parameters *parameters, const fth_graph *graph, uint32_t
             .columns = value->columns,
             .ld = fth_padded_columns(value->columns),
             .ld_transposed = fth_padded_columns(value->rows),
-            .n_slots = value->role == FTH_ROLE_PARAMETER ? n_slots : 0,
+            .n_slots = value->role == FTH_ROLE_PARAMETER ? optimizer->n_slots : 0,
+            .slot_names = {optimizer->slot_names[0], optimizer->slot_names[1]},
         };
     }
 }
@@ -108,7 +110,7 @@ fth_status fth_parameters_create(const fth_graph *graph, const struct fth_optimi
     if (!parameters->items || !parameters->of_value)
         goto memory;
     mark_transposed(graph, transposed);
-    collect(parameters, graph, optimizer->n_slots);
+    collect(parameters, graph, optimizer);
     parameters->bytes = lay_out(parameters, transposed, NULL);
     parameters->region_bytes = parameters->bytes + 64;
     parameters->region = fth_region_alloc(parameters->region_bytes);

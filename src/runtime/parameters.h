@@ -19,6 +19,7 @@ struct fth_parameter {
     float *data;       /* [rows][ld] */
     float *transposed; /* [columns][ld_transposed] or NULL */
     uint32_t n_slots;  /* 0 for states */
+    const char *slot_names[FTH_MAX_SLOTS];
     float *slots[FTH_MAX_SLOTS];
 };
 

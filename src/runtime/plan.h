@@ -62,7 +62,11 @@ const float *fth_plan_value(const fth_plan *plan, fth_id value, uint32_t *ld);
 /* Bytes of buffers for whole batches and of all the workers' scratch (reserved, backed when touched). */
 size_t fth_plan_bytes(const fth_plan *plan);
 
-/* Where the time goes. Counting costs two clock readings per node and tile; off by default. */
+/* Wall time of the runs so far, by kind of phase: tile phases (forward and data gradients) and whole-batch
+ * ones (weight gradients and updates). Nanoseconds; always counted. */
+void fth_plan_times(const fth_plan *plan, uint64_t *tiles, uint64_t *whole);
+
+/* Where the time goes, node by node. Counting costs two clock readings per node and tile; off by default. */
 struct fth_node_profile {
     const struct fth_node *node;
     uint32_t phase;

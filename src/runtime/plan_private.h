@@ -57,6 +57,7 @@ struct fth_plan {
     uint32_t max_views;
     size_t scratch_bytes, op_scratch_bytes, buffer_bytes;
     char *buffers;
+    uint64_t tile_ns, whole_ns;
     /* profile */
     int profiling;
     struct fth_cost *costs; /* [n_nodes] */

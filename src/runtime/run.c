@@ -163,15 +163,24 @@ void fth_plan_run(fth_plan *plan, fth_pool *pool, const struct fth_step *step) {
         for (uint32_t w = 0; w < plan->options.workers; w++)
             plan->workers[w].position0[g] = 0;
     for (uint32_t p = 0; p < plan->n_phases; p++) {
+        uint64_t start = now_ns();
         plan->phase_now = p;
-        if (plan->phases[p].granularity == FTH_PER_TILE)
+        if (plan->phases[p].granularity == FTH_PER_TILE) {
             fth_pool_for(pool, plan->n_tiles, run_tile, plan);
-        else
+            plan->tile_ns += now_ns() - start;
+        } else {
             fth_pool_for(pool, plan->phases[p].tasks, run_task, plan);
+            plan->whole_ns += now_ns() - start;
+        }
     }
     if (plan->profiling)
         add_costs(plan);
     plan->step = NULL;
+}
+
+void fth_plan_times(const fth_plan *plan, uint64_t *tiles, uint64_t *whole) {
+    *tiles = plan->tile_ns;
+    *whole = plan->whole_ns;
 }
 
 const float *fth_plan_value(const fth_plan *plan, fth_id value, uint32_t *ld) {

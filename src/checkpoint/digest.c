@@ -1,0 +1,129 @@
+/* The digest: what training depends on, independent of how it is packed, ordered or written. Tensors and rows
+ * are hashed one by one and the hashes added, so that their order does not matter. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/hash.h"
+#include "checkpoint/checkpoint_private.h"
+
+static uint64_t hash_name(const char *name) {
+    return fth_hash_bytes(name, strlen(name), 0);
+}
+
+static uint64_t hash_matrix(const struct fth_parameter *p, const float *data, uint64_t seed) {
+    uint64_t hash = seed;
+    for (uint32_t r = 0; r < p->rows; r++)
+        hash = fth_hash_bytes(data + (size_t)r * p->ld, p->columns * sizeof(float), hash);
+    return hash;
+}
+
+static uint64_t hash_dense(const fth_parameters *parameters) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < parameters->n; i++) {
+        const struct fth_parameter *p = &parameters->items[i];
+        uint64_t hash = hash_matrix(p, p->data, hash_name(p->name));
+        for (uint32_t s = 0; s < p->n_slots; s++)
+            hash = hash_matrix(p, p->slots[s], hash);
+        sum += fth_hash_mix(hash);
+    }
+    return sum;
+}
+
+#define AT_ONCE 4096
+
+/* Rows of one pack in pieces, through buffers for AT_ONCE of them. */
+static uint64_t hash_rows(const fth_embedding *embedding, uint32_t pack,
+                          const struct fth_pack_info *info, const struct fth_row_arrays *rows) {
+    uint64_t sum = 0;
+    for (uint64_t first = 0; first < info->rows;) {
+        uint64_t n = fth_embedding_export(embedding, pack, first, AT_ONCE, rows);
+        for (uint64_t i = 0; i < n; i++) {
+            uint64_t head[3] = {rows->keys[i], rows->frequency[i], rows->last_step[i]};
+            uint64_t hash = fth_hash_bytes(head, sizeof head, hash_name(info->table_names[rows->tables[i]]));
+            hash = fth_hash_bytes(rows->weights + i * info->dim, info->dim * sizeof(float), hash);
+            for (uint32_t s = 0; s < info->n_slots; s++)
+                hash = fth_hash_bytes(rows->slots[s] + i * info->slot_columns[s],
+                                      info->slot_columns[s] * sizeof(float), hash);
+            sum += fth_hash_mix(hash);
+        }
+        first += n;
+        if (!n)
+            break;
+    }
+    return sum;
+}
+
+static uint64_t hash_candidates(const fth_embedding *embedding, uint32_t pack,
+                                const struct fth_pack_info *info, const struct fth_row_arrays *rows) {
+    uint64_t sum = 0;
+    for (uint64_t first = 0; first < info->candidates;) {
+        uint64_t n = fth_embedding_export_candidates(embedding, pack, first, AT_ONCE, rows->keys,
+                                                     rows->tables, rows->frequency);
+        for (uint64_t i = 0; i < n; i++) {
+            uint64_t head[2] = {rows->keys[i], rows->frequency[i]};
+            sum += fth_hash_mix(
+                fth_hash_bytes(head, sizeof head, ~hash_name(info->table_names[rows->tables[i]])));
+        }
+        first += n;
+        if (!n)
+            break;
+    }
+    return sum;
+}
+
+static fth_status hash_packs(const fth_embedding *embedding, uint64_t *out, fth_error *err) {
+    *out = 0;
+    for (uint32_t p = 0; embedding && p < fth_embedding_packs(embedding); p++) {
+        struct fth_pack_info info;
+        fth_embedding_pack_info(embedding, p, &info);
+        struct fth_row_arrays rows = {.keys = fth_alloc(AT_ONCE, sizeof(uint64_t)),
+                                      .tables = fth_alloc(AT_ONCE, sizeof(uint32_t)),
+                                      .weights = fth_alloc(AT_ONCE * info.dim, sizeof(float)),
+                                      .frequency = fth_alloc(AT_ONCE, sizeof(uint64_t)),
+                                      .last_step = fth_alloc(AT_ONCE, sizeof(uint64_t))};
+        int ok = rows.keys && rows.tables && rows.weights && rows.frequency && rows.last_step;
+        for (uint32_t s = 0; s < info.n_slots; s++) {
+            rows.slots[s] = fth_alloc(AT_ONCE * info.slot_columns[s], sizeof(float));
+            ok = ok && rows.slots[s];
+        }
+        if (ok)
+            *out += hash_rows(embedding, p, &info, &rows) + hash_candidates(embedding, p, &info, &rows);
+        fth_free(rows.keys);
+        fth_free(rows.tables);
+        fth_free(rows.weights);
+        fth_free(rows.frequency);
+        fth_free(rows.last_step);
+        for (uint32_t s = 0; s < info.n_slots; s++)
+            fth_free(rows.slots[s]);
+        if (!ok)
+            return fth_fail(err, FTH_E_MEMORY, "no memory for a digest");
+    }
+    return FTH_OK;
+}
+
+fth_status fth_checkpoint_digest_u64(const fth_parameters *parameters, const fth_embedding *embedding,
+                                     const struct fth_checkpoint_state *state, uint64_t *out,
+                                     fth_error *err) {
+    uint64_t rows = 0;
+    FTH_TRY(hash_packs(embedding, &rows, err));
+    char *features = json_dumps(state->features, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    uint64_t hash = features ? fth_hash_bytes(features, strlen(features), 1) : 2;
+    free(features);
+    const struct fth_position *at = &state->position;
+    uint64_t head[] = {hash_dense(parameters), rows, state->step, state->seed, at->epoch,
+                       at->file_index, at->byte_offset, at->line, at->example, at->block, at->taken,
+                       at->examples_seen, at->lines_read, at->lines_bad};
+    *out = fth_hash_bytes(head, sizeof head, hash);
+    return FTH_OK;
+}
+
+fth_status fth_checkpoint_digest_of(const fth_parameters *parameters, const fth_embedding *embedding,
+                                    const struct fth_checkpoint_state *state, char out[17],
+                                    fth_error *err) {
+    uint64_t digest = 0;
+    FTH_TRY(fth_checkpoint_digest_u64(parameters, embedding, state, &digest, err));
+    snprintf(out, 17, "%016llx", (unsigned long long)digest);
+    return FTH_OK;
+}

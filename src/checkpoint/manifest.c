@@ -1,0 +1,234 @@
+/* manifest.json: made and read. Its own content is guarded by "check", the XXH3 of the rest. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "checkpoint/checkpoint_private.h"
+
+#define MANIFEST_LIMIT ((size_t)256 << 20)
+
+static json_t *hex(uint64_t value) {
+    char text[17];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)value);
+    return json_string(text);
+}
+
+static json_t *number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *strings(const char *const *items, uint32_t n) {
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(array, json_string(items[i]));
+    return array;
+}
+
+static uint64_t check_value(json_t *manifest) {
+    char *text = json_dumps(manifest, JSON_COMPACT | JSON_SORT_KEYS);
+    uint64_t hash = text ? fth_hash_bytes(text, strlen(text), 0) : 0;
+    free(text);
+    return hash;
+}
+
+static json_t *position_json(const struct fth_position *at) {
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "epoch",
+                     (json_int_t)at->epoch, "file", (json_int_t)at->file_index, "byte",
+                     (json_int_t)at->byte_offset, "line", (json_int_t)at->line, "example",
+                     (json_int_t)at->example, "block", (json_int_t)at->block, "taken",
+                     (json_int_t)at->taken, "examples_seen", (json_int_t)at->examples_seen,
+                     "lines_read", (json_int_t)at->lines_read, "lines_bad",
+                     (json_int_t)at->lines_bad);
+}
+
+static json_t *pack_json(const struct fth_saved_pack *pack) {
+    return json_pack("{s:I, s:o, s:o, s:I, s:I, s:o}", "dim", (json_int_t)pack->dim, "tables",
+                     strings(pack->tables, pack->n_tables), "slots",
+                     strings(pack->slots, pack->n_slots), "rows", (json_int_t)pack->rows,
+                     "candidates", (json_int_t)pack->candidates, "files",
+                     strings(pack->files, pack->n_files));
+}
+
+json_t *fth_manifest_make(const struct fth_checkpoint_state *state, uint64_t digest,
+                          const struct fth_listed_file *files, uint32_t n_files,
+                          const struct fth_saved_pack *packs, uint32_t n_packs) {
+    json_t *list = json_array(), *pack_list = json_array();
+    for (uint32_t i = 0; i < n_files; i++)
+        json_array_append_new(list, json_pack("{s:s, s:I, s:o}", "name", files[i].name, "bytes",
+                                              (json_int_t)files[i].bytes, "xxh3",
+                                              hex(files[i].checksum)));
+    for (uint32_t i = 0; i < n_packs; i++)
+        json_array_append_new(pack_list, pack_json(&packs[i]));
+    json_t *stopping = json_pack("{s:o, s:I, s:I, s:b}", "best", number(state->best_metric),
+                                 "best_step", (json_int_t)state->best_step, "without_better",
+                                 (json_int_t)state->evaluations_without_better, "stopped",
+                                 state->stopped_early);
+    json_t *manifest = json_pack(
+        "{s:s, s:i, s:s, s:o, s:I, s:o, s:b, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:O}", "format",
+        "fathom-checkpoint", "version", FTH_CHECKPOINT_VERSION, "program", FTH_VERSION, "digest",
+        hex(digest), "step", (json_int_t)state->step, "seed", hex(state->seed), "finished",
+        state->finished, "position", position_json(&state->position), "early_stopping", stopping,
+        "train_seconds", number(state->train_seconds), "tuning", hex(state->tuning_digest), "isa",
+        state->isa, "files", list, "packs", pack_list, "features", state->features);
+    if (manifest)
+        json_object_set_new(manifest, "check", hex(check_value(manifest)));
+    return manifest;
+}
+
+/* ---- reading: every getter notes in *bad the first thing that is wrong ---- */
+
+static uint64_t get_count(const json_t *object, const char *key, const char **bad) {
+    const json_t *value = json_object_get(object, key);
+    if (json_is_integer(value) && json_integer_value(value) >= 0)
+        return (uint64_t)json_integer_value(value);
+    if (!*bad)
+        *bad = key;
+    return 0;
+}
+
+static uint64_t get_hex(const json_t *object, const char *key, const char **bad) {
+    const char *text = json_string_value(json_object_get(object, key));
+    if (text && strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16)
+        return strtoull(text, NULL, 16);
+    if (!*bad)
+        *bad = key;
+    return 0;
+}
+
+static const char *get_text(const json_t *object, const char *key, const char **bad) {
+    const char *text = json_string_value(json_object_get(object, key));
+    if (!text && !*bad)
+        *bad = key;
+    return text ? text : "";
+}
+
+static double get_number(const json_t *object, const char *key, const char **bad) {
+    const json_t *value = json_object_get(object, key);
+    if (json_is_number(value))
+        return json_number_value(value);
+    if (!json_is_null(value) && !*bad)
+        *bad = key;
+    return NAN;
+}
+
+static const char **get_strings(fth_arena *arena, const json_t *object, const char *key, uint32_t *n,
+                                const char **bad) {
+    const json_t *array = json_object_get(object, key);
+    *n = (uint32_t)json_array_size(array);
+    const char **items = fth_arena_alloc(arena, *n + 1, sizeof *items);
+    if ((!items || !json_is_array(array)) && !*bad)
+        *bad = key;
+    for (uint32_t i = 0; items && i < *n; i++) {
+        items[i] = json_string_value(json_array_get(array, i));
+        if (!items[i]) {
+            items[i] = "";
+            if (!*bad)
+                *bad = key;
+        }
+    }
+    if (!items)
+        *n = 0;
+    return items;
+}
+
+static void read_position(const json_t *json, struct fth_position *at, const char **bad) {
+    at->epoch = get_count(json, "epoch", bad);
+    at->file_index = get_count(json, "file", bad);
+    at->byte_offset = get_count(json, "byte", bad);
+    at->line = get_count(json, "line", bad);
+    at->example = get_count(json, "example", bad);
+    at->block = get_count(json, "block", bad);
+    at->taken = get_count(json, "taken", bad);
+    at->examples_seen = get_count(json, "examples_seen", bad);
+    at->lines_read = get_count(json, "lines_read", bad);
+    at->lines_bad = get_count(json, "lines_bad", bad);
+}
+
+static void read_state(const json_t *json, struct fth_checkpoint_state *state, const char **bad) {
+    state->step = get_count(json, "step", bad);
+    state->seed = get_hex(json, "seed", bad);
+    state->finished = json_is_true(json_object_get(json, "finished"));
+    read_position(json_object_get(json, "position"), &state->position, bad);
+    const json_t *stopping = json_object_get(json, "early_stopping");
+    state->best_metric = get_number(stopping, "best", bad);
+    state->best_step = get_count(stopping, "best_step", bad);
+    state->evaluations_without_better = get_count(stopping, "without_better", bad);
+    state->stopped_early = json_is_true(json_object_get(stopping, "stopped"));
+    state->train_seconds = get_number(json, "train_seconds", bad);
+    state->tuning_digest = get_hex(json, "tuning", bad);
+    state->isa = get_text(json, "isa", bad);
+    state->features = json_object_get(json, "features");
+    if (!state->features && !*bad)
+        *bad = "features";
+}
+
+/* A file's name must stay inside the checkpoint. */
+static int plain_name(const char *name) {
+    return *name && !strchr(name, '/') && name[0] != '.';
+}
+
+static void read_lists(fth_checkpoint *c, const char **bad) {
+    const json_t *files = json_object_get(c->manifest, "files");
+    const json_t *packs = json_object_get(c->manifest, "packs");
+    c->n_files = (uint32_t)json_array_size(files);
+    c->n_packs = (uint32_t)json_array_size(packs);
+    c->files = fth_arena_alloc(c->arena, c->n_files + 1, sizeof *c->files);
+    c->packs = fth_arena_alloc(c->arena, c->n_packs + 1, sizeof *c->packs);
+    if (!c->files || !c->packs) {
+        *bad = "files";
+        c->n_files = c->n_packs = 0;
+    }
+    for (uint32_t i = 0; i < c->n_files; i++) {
+        const json_t *entry = json_array_get(files, i);
+        c->files[i] = (struct fth_listed_file){.name = get_text(entry, "name", bad),
+                                               .bytes = get_count(entry, "bytes", bad),
+                                               .checksum = get_hex(entry, "xxh3", bad)};
+        if (!plain_name(c->files[i].name) && !*bad)
+            *bad = "files";
+    }
+    for (uint32_t i = 0; i < c->n_packs; i++) {
+        const json_t *entry = json_array_get(packs, i);
+        struct fth_saved_pack *pack = &c->packs[i];
+        pack->dim = (uint32_t)get_count(entry, "dim", bad);
+        pack->rows = get_count(entry, "rows", bad);
+        pack->candidates = get_count(entry, "candidates", bad);
+        pack->tables = get_strings(c->arena, entry, "tables", &pack->n_tables, bad);
+        pack->slots = get_strings(c->arena, entry, "slots", &pack->n_slots, bad);
+        pack->files = get_strings(c->arena, entry, "files", &pack->n_files, bad);
+    }
+}
+
+fth_status fth_manifest_read(fth_checkpoint *c, fth_error *err) {
+    const char *path = fth_arena_printf(c->arena, "%s/manifest.json", c->path);
+    char *text = NULL;
+    size_t n = 0;
+    if (!path)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to read a checkpoint");
+    fth_status status = fth_io_read_file(c->io, path, MANIFEST_LIMIT, &text, &n, err);
+    if (status != FTH_OK)
+        return err ? (err->code = FTH_E_CHECKPOINT) : FTH_E_CHECKPOINT;
+    c->manifest = json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL);
+    fth_free(text);
+    const char *format = json_string_value(json_object_get(c->manifest, "format"));
+    if (!format || strcmp(format, "fathom-checkpoint") != 0)
+        return fth_fail(err, FTH_E_CHECKPOINT, "%s: this is not a Fathom checkpoint's manifest", path);
+    const char *bad = NULL;
+    uint64_t version = get_count(c->manifest, "version", &bad);
+    if (version != FTH_CHECKPOINT_VERSION)
+        return fth_fail(err, FTH_E_CHECKPOINT,
+                        "%s: format version %llu; this program (%s) reads version %d", path,
+                        (unsigned long long)version, FTH_VERSION, FTH_CHECKPOINT_VERSION);
+    uint64_t check = get_hex(c->manifest, "check", &bad), digest = get_hex(c->manifest, "digest", &bad);
+    json_object_del(c->manifest, "check");
+    if (bad || check != check_value(c->manifest))
+        return fth_fail(err, FTH_E_CHECKPOINT, "%s: damaged: its content does not match its check value",
+                        path);
+    read_state(c->manifest, &c->state, &bad);
+    read_lists(c, &bad);
+    if (bad)
+        return fth_fail(err, FTH_E_CHECKPOINT, "%s: '%s' is missing or of the wrong type", path, bad);
+    snprintf(c->digest, sizeof c->digest, "%016llx", (unsigned long long)digest);
+    return FTH_OK;
+}

@@ -1,0 +1,187 @@
+/* Opening: everything is verified before anybody reads a tensor. */
+#include <stdio.h>
+#include <string.h>
+
+#include "checkpoint/checkpoint_private.h"
+
+static fth_status no_memory(fth_error *err) {
+    return fth_fail(err, FTH_E_MEMORY, "no memory to read a checkpoint");
+}
+
+static fth_status verify_file(fth_checkpoint *c, const struct fth_listed_file *listed, fth_error *err) {
+    const char *path = fth_arena_printf(c->arena, "%s/%s", c->path, listed->name);
+    uint64_t bytes = 0, checksum = 0;
+    if (!path)
+        return no_memory(err);
+    fth_status status = fth_file_checksum(c->io, path, &bytes, &checksum, err);
+    if (status == FTH_E_MEMORY)
+        return status;
+    if (status != FTH_OK)
+        return err ? (err->code = FTH_E_CHECKPOINT) : FTH_E_CHECKPOINT;
+    if (bytes != listed->bytes)
+        return fth_fail(err, FTH_E_CHECKPOINT, "%s: damaged: %llu bytes, the manifest says %llu", path,
+                        (unsigned long long)bytes, (unsigned long long)listed->bytes);
+    if (checksum != listed->checksum)
+        return fth_fail(err, FTH_E_CHECKPOINT, "%s: damaged: its checksum is not the manifest's", path);
+    return FTH_OK;
+}
+
+static int is_tensors(const char *name) {
+    size_t n = strlen(name), m = strlen(".safetensors");
+    return n > m && strcmp(name + n - m, ".safetensors") == 0;
+}
+
+static fth_status list_tensors(fth_checkpoint *c, fth_error *err) {
+    struct fth_tensor **each = fth_arena_alloc(c->arena, c->n_files + 1, sizeof *each);
+    uint32_t *counts = fth_arena_alloc(c->arena, c->n_files + 1, sizeof *counts);
+    if (!each || !counts)
+        return no_memory(err);
+    for (uint32_t i = 0; i < c->n_files; i++) {
+        if (!is_tensors(c->files[i].name))
+            continue;
+        const char *path = fth_arena_printf(c->arena, "%s/%s", c->path, c->files[i].name);
+        if (!path)
+            return no_memory(err);
+        FTH_TRY(fth_safetensors_open(c->io, path, c->arena, &each[i], &counts[i], err));
+        c->n_tensors += counts[i];
+    }
+    c->tensors = fth_arena_alloc(c->arena, c->n_tensors + 1, sizeof *c->tensors);
+    c->tensor_files = fth_arena_alloc(c->arena, c->n_tensors + 1, sizeof *c->tensor_files);
+    if (!c->tensors || !c->tensor_files)
+        return no_memory(err);
+    for (uint32_t i = 0, at = 0; i < c->n_files; i++)
+        for (uint32_t t = 0; t < counts[i]; t++, at++) {
+            c->tensors[at] = each[i][t];
+            c->tensor_files[at] = c->files[i].name;
+        }
+    return FTH_OK;
+}
+
+static fth_status read_config(fth_checkpoint *c, fth_error *err) {
+    const char *path = fth_arena_printf(c->arena, "%s/config.yaml", c->path);
+    char *text = NULL;
+    size_t n = 0;
+    if (!path)
+        return no_memory(err);
+    FTH_TRY(fth_io_read_file(c->io, path, (size_t)64 << 20, &text, &n, err));
+    c->state.config_yaml = fth_arena_strdup(c->arena, text);
+    fth_free(text);
+    return c->state.config_yaml ? FTH_OK : no_memory(err);
+}
+
+/* One step-* folder, whole or refused. */
+static fth_status open_folder(const struct fth_io *io, const char *path, fth_checkpoint **out,
+                              fth_error *err) {
+    fth_checkpoint *c = fth_alloc(1, sizeof *c);
+    if (!c)
+        return no_memory(err);
+    c->io = io;
+    c->arena = fth_arena_create(1 << 14);
+    c->path = c->arena ? fth_arena_strdup(c->arena, path) : NULL;
+    fth_status status = c->path ? FTH_OK : no_memory(err);
+    if (status == FTH_OK)
+        status = fth_manifest_read(c, err);
+    for (uint32_t i = 0; status == FTH_OK && i < c->n_files; i++)
+        status = verify_file(c, &c->files[i], err);
+    if (status == FTH_OK)
+        status = list_tensors(c, err);
+    if (status == FTH_OK)
+        status = read_config(c, err);
+    if (status != FTH_OK) {
+        fth_checkpoint_close(c);
+        return status;
+    }
+    *out = c;
+    return FTH_OK;
+}
+
+/* Says behind a refusal which earlier checkpoint could be taken instead. */
+static void name_earlier(const struct fth_io *io, const struct fth_step_folder *folders, size_t n,
+                         fth_error *err) {
+    for (size_t i = n; err && i-- > 0;) {
+        fth_checkpoint *c = NULL;
+        if (open_folder(io, folders[i].path, &c, NULL) != FTH_OK)
+            continue;
+        fth_checkpoint_close(c);
+        size_t at = strlen(err->message);
+        snprintf(err->message + at, sizeof err->message - at, "; %s is whole", folders[i].path);
+        return;
+    }
+}
+
+static const char *parent_of(fth_arena *arena, const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? fth_arena_printf(arena, "%.*s", (int)(slash - path + (slash == path)), path) : ".";
+}
+
+fth_status fth_checkpoint_open(const struct fth_io *io, const char *given, fth_checkpoint **out,
+                               fth_error *err) {
+    fth_arena *arena = fth_arena_create(1 << 12);
+    char *path = arena ? fth_arena_strdup(arena, given) : NULL;
+    if (!path) {
+        fth_arena_destroy(arena);
+        return no_memory(err);
+    }
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+        path[n - 1] = 0;
+    struct fth_io_stat stat;
+    struct fth_step_folder *folders = NULL;
+    size_t n = 0, newest = 0;
+    const char *manifest = fth_arena_printf(arena, "%s/manifest.json", path);
+    int single = manifest && io->stat(io->ctx, manifest, &stat) >= 0;
+    fth_status status = fth_step_folders(io, single ? parent_of(arena, path) : path, arena, &folders,
+                                         &n, err);
+    if (status == FTH_OK && single) {
+        status = open_folder(io, path, out, err);
+        while (newest < n && strcmp(strrchr(folders[newest].path, '/') + 1,
+                                    strrchr(path, '/') ? strrchr(path, '/') + 1 : path) != 0)
+            newest++;
+    } else if (status == FTH_OK && n == 0) {
+        status = fth_fail(err, FTH_E_CHECKPOINT,
+                          "%s: no checkpoint here (neither a manifest.json nor step-* folders)", path);
+    } else if (status == FTH_OK) {
+        newest = n - 1;
+        status = open_folder(io, folders[newest].path, out, err);
+    } else if (err) {
+        status = err->code = FTH_E_CHECKPOINT;
+    }
+    if (status == FTH_E_CHECKPOINT)
+        name_earlier(io, folders, newest < n ? newest : n, err);
+    fth_arena_destroy(arena);
+    return status;
+}
+
+void fth_checkpoint_close(fth_checkpoint *checkpoint) {
+    if (!checkpoint)
+        return;
+    json_decref(checkpoint->manifest);
+    fth_arena_destroy(checkpoint->arena);
+    fth_free(checkpoint);
+}
+
+const char *fth_checkpoint_path(const fth_checkpoint *checkpoint) {
+    return checkpoint->path;
+}
+
+const struct fth_checkpoint_state *fth_checkpoint_state(const fth_checkpoint *checkpoint) {
+    return &checkpoint->state;
+}
+
+const char *fth_checkpoint_digest(const fth_checkpoint *checkpoint) {
+    return checkpoint->digest;
+}
+
+uint32_t fth_checkpoint_tensors(const fth_checkpoint *checkpoint) {
+    return checkpoint->n_tensors;
+}
+
+void fth_checkpoint_tensor(const fth_checkpoint *checkpoint, uint32_t index,
+                           struct fth_tensor_info *out) {
+    const struct fth_tensor *t = &checkpoint->tensors[index];
+    *out = (struct fth_tensor_info){.file = checkpoint->tensor_files[index],
+                                    .name = t->name,
+                                    .dtype = fth_tensor_type_name(t->type),
+                                    .rows = t->rows,
+                                    .columns = t->columns,
+                                    .bytes = t->rows * fth_tensor_row_bytes(t)};
+}

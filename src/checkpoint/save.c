@@ -1,0 +1,345 @@
+/* Saving: every file beside, then one rename. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "checkpoint/checkpoint_private.h"
+
+/* One save in progress. */
+struct save {
+    const struct fth_io *io;
+    fth_arena *arena;
+    const char *folder; /* the temporary one */
+    const fth_parameters *parameters;
+    const fth_embedding *embedding;
+    struct fth_listed_file *files;
+    uint32_t n_files, files_room;
+    struct fth_saved_pack *packs;
+    uint32_t n_packs;
+};
+
+static fth_status no_memory(fth_error *err) {
+    return fth_fail(err, FTH_E_MEMORY, "no memory to save a checkpoint");
+}
+
+static fth_status list_file(struct save *save, const char *name, uint64_t bytes, uint64_t checksum,
+                            fth_error *err) {
+    if (!name || save->n_files == save->files_room)
+        return no_memory(err);
+    save->files[save->n_files++] = (struct fth_listed_file){name, bytes, checksum};
+    return FTH_OK;
+}
+
+/* ---- dense.safetensors ---- */
+
+struct dense_fill {
+    const struct fth_parameter **parameter; /* [tensors] */
+    const float **data;
+};
+
+static void fill_dense(void *ctx, uint32_t index, uint64_t first, uint64_t n, void *bytes) {
+    const struct dense_fill *fill = ctx;
+    const struct fth_parameter *p = fill->parameter[index];
+    float *out = bytes;
+    for (uint64_t r = 0; r < n; r++)
+        memcpy(out + r * p->columns, fill->data[index] + (first + r) * p->ld,
+               p->columns * sizeof(float));
+}
+
+static fth_status save_dense(struct save *save, fth_error *err) {
+    uint32_t room = save->parameters->n * (1 + FTH_MAX_SLOTS) + 1, n = 0;
+    struct fth_tensor *tensors = fth_arena_alloc(save->arena, room, sizeof *tensors);
+    struct dense_fill fill = {fth_arena_alloc(save->arena, room, sizeof *fill.parameter),
+                              fth_arena_alloc(save->arena, room, sizeof *fill.data)};
+    const char *path = fth_arena_printf(save->arena, "%s/dense.safetensors", save->folder);
+    if (!tensors || !fill.parameter || !fill.data || !path)
+        return no_memory(err);
+    for (uint32_t i = 0; i < save->parameters->n; i++) {
+        const struct fth_parameter *p = &save->parameters->items[i];
+        for (uint32_t s = 0; s <= p->n_slots; s++, n++) {
+            tensors[n] = (struct fth_tensor){
+                .name = s ? fth_arena_printf(save->arena, "%s/%s", p->name,
+                                             p->slot_names[s - 1])
+                          : p->name,
+                .type = FTH_TENSOR_F32,
+                .n_dims = 2,
+                .rows = p->rows,
+                .columns = p->columns};
+            if (!tensors[n].name)
+                return no_memory(err);
+            fill.parameter[n] = p;
+            fill.data[n] = s ? p->slots[s - 1] : p->data;
+        }
+    }
+    uint64_t bytes, checksum;
+    FTH_TRY(fth_safetensors_write(save->io, path, tensors, n, fill_dense, &fill, &bytes, &checksum,
+                                  err));
+    return list_file(save, "dense.safetensors", bytes, checksum, err);
+}
+
+/* ---- packs ---- */
+
+/* The tensors of a shard in their order; candidates stand in a pack's first shard. */
+enum pack_tensor { KEYS, TABLES, WEIGHTS, FREQUENCY, LAST_STEP, SLOT0 };
+#define MOST_PACK_TENSORS (SLOT0 + FTH_MAX_SLOTS + 3)
+
+struct pack_fill {
+    const fth_embedding *embedding;
+    uint32_t pack, n_slots;
+    uint64_t first; /* row of the shard's first */
+};
+
+static void fill_pack(void *ctx, uint32_t index, uint64_t first, uint64_t n, void *bytes) {
+    const struct pack_fill *fill = ctx;
+    struct fth_row_arrays rows = {0};
+    uint32_t candidates = SLOT0 + fill->n_slots;
+    if (index >= candidates) {
+        fth_embedding_export_candidates(fill->embedding, fill->pack, first, n,
+                                        index == candidates ? bytes : NULL,
+                                        index == candidates + 1 ? bytes : NULL,
+                                        index == candidates + 2 ? bytes : NULL);
+        return;
+    }
+    if (index == KEYS)
+        rows.keys = bytes;
+    else if (index == TABLES)
+        rows.tables = bytes;
+    else if (index == WEIGHTS)
+        rows.weights = bytes;
+    else if (index == FREQUENCY)
+        rows.frequency = bytes;
+    else if (index == LAST_STEP)
+        rows.last_step = bytes;
+    else
+        rows.slots[index - SLOT0] = bytes;
+    fth_embedding_export(fill->embedding, fill->pack, fill->first + first, n, &rows);
+}
+
+static uint32_t pack_tensors(const struct fth_pack_info *info, uint64_t rows, int with_candidates,
+                             struct fth_tensor *out) {
+    out[KEYS] = (struct fth_tensor){"keys", FTH_TENSOR_U64, 1, rows, 1, 0};
+    out[TABLES] = (struct fth_tensor){"tables", FTH_TENSOR_U32, 1, rows, 1, 0};
+    out[WEIGHTS] = (struct fth_tensor){"weights", FTH_TENSOR_F32, 2, rows, info->dim, 0};
+    out[FREQUENCY] = (struct fth_tensor){"frequency", FTH_TENSOR_U64, 1, rows, 1, 0};
+    out[LAST_STEP] = (struct fth_tensor){"last_step", FTH_TENSOR_U64, 1, rows, 1, 0};
+    uint32_t n = SLOT0;
+    for (uint32_t s = 0; s < info->n_slots; s++)
+        out[n++] = (struct fth_tensor){info->slot_names[s], FTH_TENSOR_F32, 2, rows,
+                                       info->slot_columns[s], 0};
+    if (with_candidates) {
+        out[n++] = (struct fth_tensor){"candidate_keys", FTH_TENSOR_U64, 1, info->candidates, 1, 0};
+        out[n++] = (struct fth_tensor){"candidate_tables", FTH_TENSOR_U32, 1, info->candidates, 1, 0};
+        out[n++] = (struct fth_tensor){"candidate_counts", FTH_TENSOR_U64, 1, info->candidates, 1, 0};
+    }
+    return n;
+}
+
+static fth_status save_pack(struct save *save, uint32_t pack, fth_error *err) {
+    struct fth_pack_info info;
+    fth_embedding_pack_info(save->embedding, pack, &info);
+    uint32_t shards = (uint32_t)((info.rows + FTH_SHARD_ROWS - 1) / FTH_SHARD_ROWS);
+    if (!shards)
+        shards = 1;
+    struct fth_saved_pack *saved = &save->packs[save->n_packs++];
+    *saved = (struct fth_saved_pack){.dim = info.dim,
+                                     .n_tables = info.n_tables,
+                                     .n_slots = info.n_slots,
+                                     .tables = (const char **)info.table_names,
+                                     .slots = (const char **)info.slot_names,
+                                     .rows = info.rows,
+                                     .candidates = info.candidates,
+                                     .files = fth_arena_alloc(save->arena, shards, sizeof(char *))};
+    if (!saved->files)
+        return no_memory(err);
+    for (uint32_t shard = 0; shard < shards; shard++) {
+        struct fth_tensor tensors[MOST_PACK_TENSORS];
+        uint64_t first = shard * FTH_SHARD_ROWS, left = info.rows - first;
+        uint32_t n = pack_tensors(&info, left < FTH_SHARD_ROWS ? left : FTH_SHARD_ROWS,
+                                  shard == 0 && info.candidates, tensors);
+        const char *name =
+            shard ? fth_arena_printf(save->arena, "pack-%u.%u.safetensors", pack, shard)
+                  : fth_arena_printf(save->arena, "pack-%u.safetensors", pack);
+        const char *path = name ? fth_arena_printf(save->arena, "%s/%s", save->folder, name) : NULL;
+        if (!path)
+            return no_memory(err);
+        struct pack_fill fill = {save->embedding, pack, info.n_slots, first};
+        uint64_t bytes, checksum;
+        FTH_TRY(fth_safetensors_write(save->io, path, tensors, n, fill_pack, &fill, &bytes, &checksum,
+                                      err));
+        saved->files[saved->n_files++] = name;
+        FTH_TRY(list_file(save, name, bytes, checksum, err));
+    }
+    return FTH_OK;
+}
+
+static uint32_t count_files(const fth_embedding *embedding) {
+    uint64_t n = 2; /* dense and config */
+    for (uint32_t p = 0; embedding && p < fth_embedding_packs(embedding); p++) {
+        struct fth_pack_info info;
+        fth_embedding_pack_info(embedding, p, &info);
+        n += info.rows / FTH_SHARD_ROWS + 1;
+    }
+    return (uint32_t)n;
+}
+
+/* ---- the folder ---- */
+
+static fth_status write_text(struct save *save, const char *name, const char *text, int listed,
+                             fth_error *err) {
+    const char *path = fth_arena_printf(save->arena, "%s/%s", save->folder, name);
+    if (!path || !text)
+        return no_memory(err);
+    size_t n = strlen(text);
+    int file = save->io->open(save->io->ctx, path, FTH_IO_WRITE);
+    if (file < 0)
+        return fth_io_error(err, "create", path, file);
+    fth_status status = fth_io_write(save->io, file, path, text, n, err);
+    if (status == FTH_OK)
+        status = fth_io_sync_close(save->io, file, path, err);
+    else
+        save->io->close(save->io->ctx, file);
+    if (status != FTH_OK || !listed)
+        return status;
+    return list_file(save, name, n, fth_hash_bytes(text, n, 0), err);
+}
+
+static fth_status write_folder(struct save *save, const struct fth_checkpoint_state *state,
+                               uint64_t digest, fth_error *err) {
+    uint32_t n_packs = save->embedding ? fth_embedding_packs(save->embedding) : 0;
+    save->files_room = count_files(save->embedding);
+    save->files = fth_arena_alloc(save->arena, save->files_room, sizeof *save->files);
+    save->packs = fth_arena_alloc(save->arena, n_packs + 1, sizeof *save->packs);
+    if (!save->files || !save->packs)
+        return no_memory(err);
+    FTH_TRY(fth_io_remove(save->io, save->folder, err));
+    FTH_TRY(fth_io_make_dirs(save->io, save->folder, err));
+    FTH_TRY(write_text(save, "config.yaml", state->config_yaml, 1, err));
+    FTH_TRY(save_dense(save, err));
+    for (uint32_t p = 0; p < n_packs; p++)
+        FTH_TRY(save_pack(save, p, err));
+    json_t *manifest =
+        fth_manifest_make(state, digest, save->files, save->n_files, save->packs, save->n_packs);
+    char *text = manifest ? json_dumps(manifest, JSON_INDENT(1)) : NULL;
+    json_decref(manifest);
+    fth_status status = write_text(save, "manifest.json", text, 0, err);
+    free(text);
+    if (status == FTH_OK)
+        status = fth_io_sync_dir(save->io, save->folder, err);
+    return status;
+}
+
+/* Removes what earlier saves left unfinished. */
+static fth_status sweep(struct save *save, const char *dir, fth_error *err) {
+    char **names = NULL;
+    size_t n = 0;
+    FTH_TRY(fth_io_list(save->io, dir, save->arena, &names, &n, err));
+    for (size_t i = 0; i < n; i++) {
+        size_t length = strlen(names[i]);
+        if (strncmp(names[i], ".step-", 6) != 0 || length < 4 ||
+            strcmp(names[i] + length - 4, ".tmp") != 0)
+            continue;
+        const char *path = fth_arena_printf(save->arena, "%s/%s", dir, names[i]);
+        if (!path)
+            return no_memory(err);
+        FTH_TRY(fth_io_remove(save->io, path, err));
+    }
+    return FTH_OK;
+}
+
+/* Keeps the newest `keep`; one on its way out loses its final name first. */
+static fth_status prune(struct save *save, const char *dir, int64_t keep, fth_error *err) {
+    struct fth_step_folder *folders;
+    size_t n;
+    FTH_TRY(fth_step_folders(save->io, dir, save->arena, &folders, &n, err));
+    for (size_t i = 0; keep > 0 && i + (size_t)keep < n; i++) {
+        const char *out = fth_arena_printf(save->arena, "%s/.%s.tmp", dir,
+                                           fth_step_name(save->arena, folders[i].step));
+        if (!out)
+            return no_memory(err);
+        int result = save->io->rename(save->io->ctx, folders[i].path, out);
+        if (result < 0)
+            return fth_io_error(err, "remove", folders[i].path, result);
+        FTH_TRY(fth_io_remove(save->io, out, err));
+    }
+    return FTH_OK;
+}
+
+/* A checkpoint of this step that is there already: the same one is fine, another one is not overwritten. */
+static fth_status already_there(struct save *save, const char *final, uint64_t digest, int *same,
+                                fth_error *err) {
+    struct fth_io_stat stat;
+    *same = 0;
+    if (save->io->stat(save->io->ctx, final, &stat) < 0)
+        return FTH_OK;
+    fth_checkpoint *there = NULL;
+    char hex[17];
+    snprintf(hex, sizeof hex, "%016llx", (unsigned long long)digest);
+    fth_status status = fth_checkpoint_open(save->io, final, &there, NULL);
+    *same = status == FTH_OK && strcmp(fth_checkpoint_digest(there), hex) == 0;
+    fth_checkpoint_close(there);
+    if (*same)
+        return FTH_OK;
+    return fth_fail(err, FTH_E_CHECKPOINT,
+                    "%s is there already and holds another state; name another checkpoint.dir", final);
+}
+
+/* Names the last whole checkpoint behind the reason why this save failed. */
+static void say_last(struct save *save, const char *dir, fth_error *err) {
+    struct fth_step_folder *folders;
+    size_t n = 0;
+    if (!err || fth_step_folders(save->io, dir, save->arena, &folders, &n, NULL) != FTH_OK)
+        n = 0;
+    if (!err)
+        return;
+    size_t at = strlen(err->message);
+    if (n)
+        snprintf(err->message + at, sizeof err->message - at, " (the last whole checkpoint is %s)",
+                 folders[n - 1].path);
+    else
+        snprintf(err->message + at, sizeof err->message - at, " (no checkpoint was saved before)");
+}
+
+fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t keep,
+                               const fth_parameters *parameters, const fth_embedding *embedding,
+                               const struct fth_checkpoint_state *state, char **path_out,
+                               fth_error *err) {
+    struct save save = {.io = io,
+                        .arena = fth_arena_create(1 << 14),
+                        .parameters = parameters,
+                        .embedding = embedding};
+    const char *name = save.arena ? fth_step_name(save.arena, state->step) : NULL;
+    const char *final = name ? fth_arena_printf(save.arena, "%s/%s", dir, name) : NULL;
+    save.folder = final ? fth_arena_printf(save.arena, "%s/.%s.tmp", dir, name) : NULL;
+    fth_status status = FTH_E_MEMORY;
+    uint64_t digest = 0;
+    int same = 0;
+    if (!save.folder) {
+        fth_arena_destroy(save.arena);
+        return no_memory(err);
+    }
+    FTH_TRY_GOTO(status, fth_checkpoint_digest_u64(parameters, embedding, state, &digest, err), done);
+    FTH_TRY_GOTO(status, fth_io_make_dirs(io, dir, err), failed);
+    FTH_TRY_GOTO(status, already_there(&save, final, digest, &same, err), done);
+    if (!same) {
+        FTH_TRY_GOTO(status, sweep(&save, dir, err), failed);
+        FTH_TRY_GOTO(status, write_folder(&save, state, digest, err), failed);
+        int result = io->rename(io->ctx, save.folder, final);
+        if (result < 0) {
+            status = fth_io_error(err, "rename", save.folder, result);
+            goto failed;
+        }
+        FTH_TRY_GOTO(status, fth_io_sync_dir(io, dir, err), done);
+        FTH_TRY_GOTO(status, prune(&save, dir, keep, err), done);
+    }
+    if (path_out && !(*path_out = strdup(final)))
+        status = no_memory(err);
+    goto done;
+failed:
+    fth_io_remove(io, save.folder, NULL); /* frees the space at once; the next save would too */
+    fth_error_frame(err, "cannot save a checkpoint into %s", dir);
+    say_last(&save, dir, err);
+done:
+    fth_arena_destroy(save.arena);
+    return status;
+}

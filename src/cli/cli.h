@@ -1,0 +1,59 @@
+/* The program: one command a file (cmd_<name>.c), listed once in commands.def. It only calls the public API;
+ * errors go to standard error, data to standard output. */
+#ifndef FTH_CLI_CLI_H
+#define FTH_CLI_CLI_H
+
+#include <stdint.h>
+
+#include "fathom/fathom.h"
+
+/* Exit codes, as `fathom --help` and fathom(1) list them. */
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_FAILURE = 1,     /* input/output, memory, a limit, a loss that is not finite */
+    CLI_USAGE = 2,       /* the command line is wrong */
+    CLI_CONFIG = 3,      /* the configuration is wrong */
+    CLI_DATA = 4,        /* input data is malformed */
+    CLI_CHECKPOINT = 5,  /* a checkpoint is damaged, foreign or does not fit */
+    CLI_UNSUPPORTED = 6, /* this machine or build cannot do it */
+    CLI_SIGNAL = 128     /* + signal number: stopped by it, after saving */
+};
+
+struct cli_command {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv); /* argv[0] is "fathom <name>"; returns an exit code */
+};
+
+#define CLI_COMMAND(name, summary) int cli_##name(int argc, char **argv);
+#include "cli/commands.def"
+#undef CLI_COMMAND
+
+/* Prints "fathom: <message>" and gives the exit code of the status. */
+int cli_fail(const fth_error *err);
+/* Prints "fathom <command>: <message>" with the hint to --help; CLI_USAGE. */
+int cli_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Overrides collected from --set, --without, --threads, in order. */
+struct cli_overrides {
+    char **items;
+    size_t n;
+};
+void cli_override(struct cli_overrides *overrides, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void cli_overrides_free(struct cli_overrides *overrides);
+/* Turns the names of --without into one override. */
+void cli_override_without(struct cli_overrides *overrides, char *const *names, size_t n);
+
+/* "12.3 k", "4.5 M" with unit; for people. */
+void cli_count(char out[32], double value);
+void cli_bytes(char out[32], double bytes);
+void cli_duration(char out[32], double seconds);
+
+void cli_print_evaluation(FILE *out, const char *title, const fth_evaluation *evaluation);
+
+/* From now on SIGINT and SIGTERM stop the session's training after its step (a second one ends the
+ * program at once). cli_signal: the signal that came, 0 none. */
+void cli_watch_signals(fth_session *session);
+int cli_signal(void);
+
+#endif

@@ -1,0 +1,74 @@
+/* fathom graph: the planned graph of a configuration. */
+#include <argp.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+
+static const char doc[] =
+    "Print the training graph of a configuration: its nodes, phases and where values live.\v"
+    "With --dot the output is for Graphviz: fathom graph --dot CONFIG | dot -Tsvg > graph.svg";
+
+static const struct argp_option options[] = {
+    {"set", 's', "KEY=VALUE", 0, "override a configuration key", 0},
+    {"without", 'w', "NAME", 0, "switch an optimisation off (may be repeated)", 0},
+    {"dot", 'd', NULL, 0, "Graphviz DOT", 0},
+    {0}};
+
+struct arguments {
+    const char *config;
+    int dot;
+    char *without[64];
+    size_t n_without;
+    struct cli_overrides overrides;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct arguments *a = state->input;
+    switch (key) {
+    case 's': cli_override(&a->overrides, "%s", arg); break;
+    case 'd': a->dot = 1; break;
+    case 'w':
+        if (a->n_without == sizeof a->without / sizeof *a->without)
+            argp_error(state, "more than %zu --without", a->n_without);
+        a->without[a->n_without++] = arg;
+        break;
+    case ARGP_KEY_ARG:
+        if (a->config)
+            argp_error(state, "one configuration file, not two ('%s' and '%s')", a->config, arg);
+        a->config = arg;
+        break;
+    case ARGP_KEY_END:
+        if (!a->config)
+            argp_error(state, "a configuration file is needed");
+        break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+int cli_graph(int argc, char **argv) {
+    static const struct argp argp = {options, parse, "CONFIG", doc, NULL, NULL, NULL};
+    struct arguments a = {0};
+    argp_err_exit_status = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &a))
+        return CLI_USAGE;
+    cli_override_without(&a.overrides, a.without, a.n_without);
+    fth_error err = {0};
+    fth_config *config = NULL;
+    fth_session *session = NULL;
+    char *text = NULL;
+    fth_status status = fth_config_read(a.config, (const char *const *)a.overrides.items,
+                                        a.overrides.n, &config, &err);
+    if (status == FTH_OK)
+        status = fth_session_create(config, 1, &session, &err);
+    if (status == FTH_OK)
+        status = fth_session_graph(session, a.dot, &text, &err);
+    if (status == FTH_OK)
+        fputs(text, stdout);
+    int code = status == FTH_OK ? CLI_OK : cli_fail(&err);
+    free(text);
+    fth_session_destroy(session);
+    fth_config_free(config);
+    cli_overrides_free(&a.overrides);
+    return code;
+}

@@ -1,0 +1,78 @@
+/* fathom predict: a probability for every input line. */
+#include <argp.h>
+#include <stdio.h>
+
+#include "cli/cli.h"
+
+static const char doc[] =
+    "Print a probability for every data line of FILE (default: standard input), one a line, in order.\v"
+    "CHECKPOINT is a step-* folder, or a checkpoint.dir whose newest is taken. Lines are in the "
+    "format of the training data; the label is not looked at and a csv file may lack its column. With "
+    "data.on_bad_line=skip a malformed line gives 'nan', so that lines still match.";
+
+static const struct argp_option options[] = {
+    {"set", 's', "KEY=VALUE", 0, "override a configuration key", 0},
+    {"threads", 't', "N", 0, "worker threads (default: all cores)", 0},
+    {"output", 'o', "FILE", 0, "write there instead of standard output", 0},
+    {0}};
+
+struct arguments {
+    const char *checkpoint, *file, *output;
+    struct cli_overrides overrides;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct arguments *a = state->input;
+    switch (key) {
+    case 's': cli_override(&a->overrides, "%s", arg); break;
+    case 't': cli_override(&a->overrides, "threads=%s", arg); break;
+    case 'o': a->output = arg; break;
+    case ARGP_KEY_ARG:
+        if (!a->checkpoint)
+            a->checkpoint = arg;
+        else if (!a->file)
+            a->file = arg;
+        else
+            argp_error(state, "one input file, not two ('%s' and '%s')", a->file, arg);
+        break;
+    case ARGP_KEY_END:
+        if (!a->checkpoint)
+            argp_error(state, "a checkpoint is needed");
+        break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static int predict(const struct arguments *a, fth_session *session) {
+    fth_error err = {0};
+    uint64_t lines = 0;
+    FILE *out = a->output ? fopen(a->output, "w") : stdout;
+    if (!out) {
+        fprintf(stderr, "fathom predict: cannot write %s: %m\n", a->output);
+        return CLI_FAILURE;
+    }
+    fth_status status = fth_session_predict(session, a->file ? a->file : "-", out, &lines, &err);
+    int code = status == FTH_OK ? CLI_OK : cli_fail(&err);
+    if (a->output && fclose(out) != 0) {
+        fprintf(stderr, "fathom predict: cannot write %s: %m\n", a->output);
+        code = code ? code : CLI_FAILURE;
+    }
+    return code;
+}
+
+int cli_predict(int argc, char **argv) {
+    static const struct argp argp = {options, parse, "CHECKPOINT [FILE]", doc, NULL, NULL, NULL};
+    struct arguments a = {0};
+    argp_err_exit_status = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &a))
+        return CLI_USAGE;
+    fth_error err = {0};
+    fth_session *session = NULL;
+    fth_status status = fth_session_open(a.checkpoint, (const char *const *)a.overrides.items,
+                                         a.overrides.n, &session, &err);
+    int code = status == FTH_OK ? predict(&a, session) : cli_fail(&err);
+    fth_session_destroy(session);
+    cli_overrides_free(&a.overrides);
+    return code;
+}

@@ -1,0 +1,209 @@
+/* fathom train: trains a model from a configuration, or goes on from a checkpoint. */
+#include <argp.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+static const char doc[] =
+    "Train a model from a configuration file ('-' is standard input).\v"
+    "With --resume DIR training goes on from a checkpoint (a step-* folder, or a checkpoint.dir whose "
+    "newest is taken) with the configuration saved in it; CONFIG is then left out and --set still "
+    "applies. SIGINT and SIGTERM save a checkpoint after the step in progress and stop.";
+
+static const struct argp_option options[] = {
+    {"set", 's', "KEY=VALUE", 0, "override a configuration key, as in --set train.epochs=2", 0},
+    {"without", 'w', "NAME", 0, "switch an optimisation off (may be repeated)", 0},
+    {"threads", 't', "N", 0, "worker threads (default: all cores)", 0},
+    {"resume", 'r', "DIR", 0, "go on from a checkpoint", 0},
+    {"losses", 'l', "FILE", 0, "write every step's loss to FILE, one a line", 0},
+    {"quiet", 'q', NULL, 0, "no progress, only the result", 0},
+    {0}};
+
+struct arguments {
+    const char *config, *resume, *losses;
+    char *without[64];
+    size_t n_without;
+    int quiet;
+    struct cli_overrides overrides;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct arguments *a = state->input;
+    switch (key) {
+    case 's': cli_override(&a->overrides, "%s", arg); break;
+    case 't': cli_override(&a->overrides, "threads=%s", arg); break;
+    case 'r': a->resume = arg; break;
+    case 'l': a->losses = arg; break;
+    case 'q': a->quiet = 1; break;
+    case 'w':
+        if (a->n_without == sizeof a->without / sizeof *a->without)
+            argp_error(state, "more than %zu --without", a->n_without);
+        a->without[a->n_without++] = arg;
+        break;
+    case ARGP_KEY_ARG:
+        if (a->config)
+            argp_error(state, "one configuration file, not two ('%s' and '%s')", a->config, arg);
+        a->config = arg;
+        break;
+    case ARGP_KEY_END:
+        if (!a->config && !a->resume)
+            argp_error(state, "a configuration file is needed (or --resume DIR)");
+        if (a->config && a->resume)
+            argp_error(state, "with --resume the configuration is the checkpoint's own: leave out '%s' "
+                              "and change keys with --set", a->config);
+        break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+/* ---- progress ---- */
+
+struct display {
+    int terminal, quiet;
+    uint64_t log_every, last_step;
+    double last_line; /* seconds */
+    FILE *losses;
+};
+
+static void draw_bar(const fth_progress *p) {
+    char rate[32], left[32], memory[32], bar[31];
+    cli_count(rate, p->seconds > 0 ? (double)p->examples / p->seconds : 0);
+    cli_bytes(memory, (double)p->memory_bytes);
+    double done = p->epoch_fraction;
+    double all = ((double)p->epoch + (done > 0 ? done : 0)) / (double)(p->epochs ? p->epochs : 1);
+    if (p->max_steps && (double)p->step / (double)p->max_steps > all)
+        all = (double)p->step / (double)p->max_steps;
+    cli_duration(left, done < 0 || all <= 0 ? -1 : p->seconds * (1 - all) / all);
+    int filled = (int)(all * 30);
+    for (int i = 0; i < 30; i++)
+        bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
+    bar[30] = 0;
+    fprintf(stderr, "\r[%s] %3.0f%%  step %llu  loss %.5f  %s ex/s  model %s  left %s\033[K", bar,
+            all * 100, (unsigned long long)p->step, p->loss, rate, memory, left);
+    fflush(stderr);
+}
+
+static void on_progress(void *ctx, const fth_progress *p) {
+    struct display *display = ctx;
+    if (display->quiet)
+        return;
+    if (display->terminal) {
+        draw_bar(p);
+        return;
+    }
+    if (p->step < display->last_step + display->log_every || p->seconds < display->last_line + 1)
+        return;
+    display->last_step = p->step;
+    display->last_line = p->seconds;
+    fprintf(stderr, "step %llu epoch %llu loss %.6f examples/s %.0f lr %.6g\n",
+            (unsigned long long)p->step, (unsigned long long)p->epoch, p->loss,
+            p->seconds > 0 ? (double)p->examples / p->seconds : 0, p->learning_rate);
+}
+
+static void on_evaluated(void *ctx, uint64_t step, const fth_evaluation *e, int best) {
+    struct display *display = ctx;
+    if (display->quiet)
+        return;
+    fprintf(stderr, "%sstep %llu held out: AUC %.6f log loss %.6f NE %.6f calibration %.4f%s\n",
+            display->terminal ? "\r\033[K" : "", (unsigned long long)step, e->auc, e->log_loss,
+            e->normalised_entropy, e->calibration, best ? " (best)" : "");
+}
+
+static void on_saved(void *ctx, uint64_t step, const char *path) {
+    struct display *display = ctx;
+    (void)step;
+    if (!display->quiet)
+        fprintf(stderr, "%ssaved %s\n", display->terminal ? "\r\033[K" : "", path);
+}
+
+static void on_loss(void *ctx, uint64_t step, double loss) {
+    struct display *display = ctx;
+    (void)step;
+    fprintf(display->losses, "%.9g\n", loss);
+}
+
+/* ---- result ---- */
+
+static void print_result(const fth_training *result, const fth_session *session) {
+    if (result->evaluated)
+        cli_print_evaluation(stdout, "held-out data", &result->last);
+    printf("trained %llu steps, %llu examples%s%s\n", (unsigned long long)result->steps,
+           (unsigned long long)result->examples,
+           result->stopped_early ? ", stopped early" : "",
+           result->interrupted ? ", interrupted" : "");
+    if (result->lines_bad)
+        printf("malformed lines left out: %llu\n", (unsigned long long)result->lines_bad);
+    if (result->stopped_early)
+        printf("best evaluation at step %llu\n", (unsigned long long)result->best_step);
+    if (fth_session_checkpoint(session))
+        printf("checkpoint %s\n", fth_session_checkpoint(session));
+}
+
+static int train(struct arguments *a, fth_session *session) {
+    fth_error err = {0};
+    fth_training result;
+    struct display display = {.terminal = isatty(STDERR_FILENO),
+                              .quiet = a->quiet,
+                              .log_every = fth_session_log_every(session)};
+    if (a->losses && !(display.losses = fopen(a->losses, "w"))) {
+        fprintf(stderr, "fathom train: cannot write %s: %m\n", a->losses);
+        return CLI_FAILURE;
+    }
+    fth_callbacks callbacks = {.ctx = &display,
+                               .progress = on_progress,
+                               .evaluated = on_evaluated,
+                               .saved = on_saved,
+                               .loss = display.losses ? on_loss : NULL};
+    cli_watch_signals(session);
+    fth_status status = fth_session_train(session, &callbacks, &result, &err);
+    if (display.terminal && !display.quiet)
+        fprintf(stderr, "\r\033[K");
+    int code = status == FTH_OK ? CLI_OK : cli_fail(&err);
+    if (display.losses && fclose(display.losses) != 0) {
+        fprintf(stderr, "fathom train: cannot write %s: %m\n", a->losses);
+        code = code ? code : CLI_FAILURE;
+    }
+    if (status != FTH_OK) {
+        if (fth_session_checkpoint(session))
+            fprintf(stderr, "fathom: the last whole checkpoint is %s\n",
+                    fth_session_checkpoint(session));
+        return code;
+    }
+    print_result(&result, session);
+    char *report = NULL;
+    if (!a->quiet && fth_session_report(session, &report, &err) == FTH_OK) {
+        fputs(report, stdout);
+        free(report);
+    }
+    return result.interrupted && cli_signal() ? CLI_SIGNAL + cli_signal() : code;
+}
+
+int cli_train(int argc, char **argv) {
+    static const struct argp argp = {options, parse, "CONFIG\n--resume DIR", doc, NULL, NULL, NULL};
+    struct arguments a = {0};
+    argp_err_exit_status = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &a))
+        return CLI_USAGE;
+    cli_override_without(&a.overrides, a.without, a.n_without);
+    fth_error err = {0};
+    fth_config *config = NULL;
+    fth_session *session = NULL;
+    const char *const *items = (const char *const *)a.overrides.items;
+    fth_status status;
+    if (a.resume) {
+        status = fth_session_open(a.resume, items, a.overrides.n, &session, &err);
+    } else {
+        status = fth_config_read(a.config, items, a.overrides.n, &config, &err);
+        if (status == FTH_OK)
+            status = fth_session_create(config, 0, &session, &err);
+    }
+    int code = status == FTH_OK ? train(&a, session) : cli_fail(&err);
+    fth_session_destroy(session);
+    fth_config_free(config);
+    cli_overrides_free(&a.overrides);
+    return code;
+}

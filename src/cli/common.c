@@ -1,0 +1,158 @@
+/* What several commands share: errors, overrides, numbers for people, signals. */
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+int cli_fail(const fth_error *err) {
+    fprintf(stderr, "fathom: %s\n", err->message);
+    switch (err->code) {
+    case FTH_OK: return CLI_OK;
+    case FTH_E_ARGUMENT: return CLI_USAGE;
+    case FTH_E_CONFIG: return CLI_CONFIG;
+    case FTH_E_DATA: return CLI_DATA;
+    case FTH_E_CHECKPOINT: return CLI_CHECKPOINT;
+    case FTH_E_UNSUPPORTED: return CLI_UNSUPPORTED;
+    case FTH_E_MEMORY:
+    case FTH_E_IO:
+    case FTH_E_LIMIT:
+    case FTH_E_INTERRUPTED:
+    case FTH_E_NUMERIC: break;
+    }
+    return CLI_FAILURE;
+}
+
+int cli_usage(const char *command, const char *format, ...) {
+    va_list args;
+    fprintf(stderr, "fathom %s: ", command);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "\n'fathom %s --help' says more\n", command);
+    return CLI_USAGE;
+}
+
+static void *must(void *block) {
+    if (!block) {
+        fprintf(stderr, "fathom: out of memory\n");
+        exit(CLI_FAILURE);
+    }
+    return block;
+}
+
+void cli_override(struct cli_overrides *overrides, const char *format, ...) {
+    va_list args;
+    char *text = NULL;
+    va_start(args, format);
+    int length = vasprintf(&text, format, args);
+    va_end(args);
+    must(length < 0 ? NULL : text);
+    overrides->items = must(realloc(overrides->items, (overrides->n + 1) * sizeof *overrides->items));
+    overrides->items[overrides->n++] = text;
+}
+
+void cli_override_without(struct cli_overrides *overrides, char *const *names, size_t n) {
+    size_t length = 0;
+    for (size_t i = 0; i < n; i++)
+        length += strlen(names[i]) + 2;
+    char *list = must(calloc(length + 1, 1));
+    for (size_t i = 0; i < n; i++) {
+        strcat(list, i ? ", " : "");
+        strcat(list, names[i]);
+    }
+    if (n)
+        cli_override(overrides, "without=[%s]", list);
+    free(list);
+}
+
+void cli_overrides_free(struct cli_overrides *overrides) {
+    for (size_t i = 0; i < overrides->n; i++)
+        free(overrides->items[i]);
+    free(overrides->items);
+    *overrides = (struct cli_overrides){0};
+}
+
+static void scaled(char out[32], double value, double base, const char *const *units) {
+    int unit = 0;
+    while (fabs(value) >= base && units[unit + 1]) {
+        value /= base;
+        unit++;
+    }
+    snprintf(out, 32, unit && fabs(value) < 100 ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    size_t length = strlen(out);
+    if (length && out[length - 1] == ' ')
+        out[length - 1] = 0;
+}
+
+void cli_count(char out[32], double value) {
+    static const char *const units[] = {"", "k", "M", "G", NULL};
+    scaled(out, value, 1000, units);
+}
+
+void cli_bytes(char out[32], double bytes) {
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", NULL};
+    scaled(out, bytes, 1000, units);
+}
+
+void cli_duration(char out[32], double seconds) {
+    if (seconds < 0 || !isfinite(seconds))
+        snprintf(out, 32, "-");
+    else if (seconds < 60)
+        snprintf(out, 32, "%.0f s", seconds);
+    else if (seconds < 3600)
+        snprintf(out, 32, "%d:%02d min", (int)seconds / 60, (int)seconds % 60);
+    else
+        snprintf(out, 32, "%d:%02d h", (int)(seconds / 3600), (int)(seconds / 60) % 60);
+}
+
+static void print_number(FILE *out, const char *name, double value, const char *format) {
+    fprintf(out, "  %-20s ", name);
+    if (isnan(value))
+        fprintf(out, "not defined");
+    else
+        fprintf(out, format, value);
+    fprintf(out, "\n");
+}
+
+void cli_print_evaluation(FILE *out, const char *title, const fth_evaluation *evaluation) {
+    fprintf(out, "%s\n", title);
+    fprintf(out, "  %-20s %llu\n", "examples", (unsigned long long)evaluation->examples);
+    print_number(out, "AUC", evaluation->auc, "%.6f");
+    print_number(out, "log loss", evaluation->log_loss, "%.6f");
+    print_number(out, "normalised entropy", evaluation->normalised_entropy, "%.6f");
+    print_number(out, "calibration", evaluation->calibration, "%.6f");
+    if (!isnan(evaluation->gauc))
+        print_number(out, "grouped AUC", evaluation->gauc, "%.6f");
+    print_number(out, "base rate", evaluation->base_rate, "%.6f");
+    if (evaluation->lines_bad)
+        fprintf(out, "  %-20s %llu\n", "malformed lines", (unsigned long long)evaluation->lines_bad);
+    print_number(out, "seconds", evaluation->seconds, "%.2f");
+}
+
+static fth_session *volatile watched;
+static volatile sig_atomic_t signal_seen;
+
+static void on_signal(int number) {
+    if (signal_seen) /* the second one: the user means it */
+        _exit(CLI_SIGNAL + number);
+    signal_seen = number;
+    if (watched)
+        fth_session_interrupt(watched);
+}
+
+void cli_watch_signals(fth_session *session) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    watched = session;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+int cli_signal(void) {
+    return signal_seen;
+}

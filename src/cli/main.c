@@ -1,0 +1,73 @@
+/* fathom: finds the command and runs it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static const struct cli_command commands[] = {
+#define CLI_COMMAND(name, summary) {#name, summary, cli_##name},
+#include "cli/commands.def"
+#undef CLI_COMMAND
+};
+static const size_t n_commands = sizeof commands / sizeof *commands;
+
+static void print_help(FILE *out) {
+    fprintf(out, "Usage: fathom COMMAND [OPTION]...\n\n"
+                 "Trains wide-and-deep recommender models on ordinary machines.\n\nCommands:\n");
+    for (size_t i = 0; i < n_commands; i++)
+        fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
+    fprintf(out, "\n'fathom COMMAND --help' explains a command; fathom --version prints the version.\n\n"
+                 "Exit codes: 0 success, 1 failure, 2 wrong command line, 3 wrong configuration, 4 malformed\n"
+                 "data, 5 unusable checkpoint, 6 not supported on this machine, 128 + N stopped by signal N.\n");
+}
+
+static int unknown_command(const char *name) {
+    const char *names[sizeof commands / sizeof *commands];
+    for (size_t i = 0; i < n_commands; i++)
+        names[i] = commands[i].name;
+    const char *near = fth_suggest(name, names, n_commands);
+    fprintf(stderr, "fathom: there is no command '%s'", name);
+    if (near)
+        fprintf(stderr, "; did you mean '%s'?", near);
+    fprintf(stderr, "\nfathom --help lists the commands\n");
+    return CLI_USAGE;
+}
+
+static void log_line(void *ctx, int level, const char *line) {
+    (void)ctx;
+    if (level == 0)
+        fprintf(stderr, "fathom: warning: %s\n", line);
+}
+
+/* Data that could not be written is a failure, not a silent loss. */
+static int close_output(int code) {
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fprintf(stderr, "fathom: cannot write to standard output\n");
+    return code == CLI_OK ? CLI_FAILURE : code;
+}
+
+int main(int argc, char **argv) {
+    fth_log_to(log_line, NULL);
+    if (argc < 2) {
+        print_help(stderr);
+        return CLI_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_help(stdout);
+        return close_output(CLI_OK);
+    }
+    if (strcmp(name, "--version") == 0) {
+        printf("fathom %s\n", fth_version());
+        return close_output(CLI_OK);
+    }
+    for (size_t i = 0; i < n_commands; i++)
+        if (strcmp(name, commands[i].name) == 0) {
+            char title[64];
+            snprintf(title, sizeof title, "fathom %s", name);
+            argv[1] = title;
+            return close_output(commands[i].run(argc - 1, argv + 1));
+        }
+    return unknown_command(name);
+}

@@ -1,0 +1,48 @@
+/* A matrix product's weight gradient and its update become one node: each block of the gradient is used while
+ * it is in cache and never written out. Not where the whole gradient is needed first (clipping). */
+#include "ops/ops.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+static struct fth_node *producer(const fth_graph *graph, fth_id value) {
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i]->id == graph->values[value].producer)
+            return graph->nodes[i];
+    return NULL;
+}
+
+static fth_status fuse(fth_graph *graph, struct fth_node *update, fth_error *err) {
+    fth_id weights = update->inputs[0], gradient = update->inputs[1];
+    struct fth_node *reader = NULL, *from = producer(graph, gradient);
+    int clipped = update->n_inputs > 2 && update->inputs[2] != FTH_NONE;
+    if (clipped || !from || from->op != &fth_op_linear_weight_grad ||
+        fth_rewrite_readers(graph, gradient, &reader) != 1)
+        return FTH_OK;
+    fth_id inputs[3] = {weights, from->inputs[0], from->inputs[1]};
+    fth_stage stage = graph->stage;
+    graph->stage = FTH_UPDATE;
+    fth_status status = fth_graph_node(graph, &fth_op_linear_update, update->name, inputs, 3, NULL, 0,
+                                       NULL, err);
+    graph->stage = stage;
+    FTH_TRY(status);
+    fth_rewrite_move_last(graph, fth_rewrite_find(graph, update));
+    fth_rewrite_remove(graph, fth_rewrite_find(graph, update));
+    fth_rewrite_remove(graph, fth_rewrite_find(graph, from));
+    return FTH_OK;
+}
+
+static fth_status run(fth_graph *graph, fth_error *err) {
+    for (uint32_t i = graph->n_nodes; i-- > 0;) {
+        if (i >= graph->n_nodes)
+            continue;
+        if (graph->nodes[i]->op == &fth_op_update)
+            FTH_TRY(fuse(graph, graph->nodes[i], err));
+    }
+    return FTH_OK;
+}
+
+const struct fth_pass fth_pass_fuse_updates = {
+    .name = "fuse_updates",
+    .summary = "blocks of the weight gradient are applied while they are in cache",
+    .when = FTH_PASS_TRAINING,
+    .run = run};

@@ -1,0 +1,168 @@
+/* From a configuration to something that runs: features, graph, passes, parameters, tables, plans. */
+#include <string.h>
+
+#include "model/model.h"
+#include "ops/layers.h"
+#include "passes/passes.h"
+#include "train/session_private.h"
+
+int fth_session_with(const struct fth_config *config, const char *name) {
+    for (uint32_t i = 0; i < config->without.n; i++)
+        if (strcmp(config->without.items[i], name) == 0)
+            return 0;
+    return 1;
+}
+
+/* `without` may name passes and the switches that other parts read. */
+static fth_status check_without(const struct fth_config *config, fth_error *err) {
+    const char *const *names = fth_pass_names();
+    size_t n = 0;
+    while (names[n])
+        n++;
+    for (uint32_t i = 0; i < config->without.n; i++) {
+        const char *name = config->without.items[i];
+        size_t at = 0;
+        while (at < n && strcmp(names[at], name) != 0)
+            at++;
+        if (at < n)
+            continue;
+        struct fth_text known = {0};
+        for (size_t k = 0; k < n; k++)
+            fth_text_printf(&known, "%s%s", k ? ", " : "", names[k]);
+        const char *near = fth_nearest(name, names, n);
+        fth_fail(err, FTH_E_CONFIG, "without: there is no optimisation '%s'%s%s%s (there are: %s)", name,
+                 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "",
+                 fth_text_get(&known));
+        fth_text_free(&known);
+        return FTH_E_CONFIG;
+    }
+    return FTH_OK;
+}
+
+static fth_status model_graph(struct fth_session *session, fth_graph *graph, fth_error *err) {
+    const struct fth_config *config = session->config;
+    const struct fth_model *model = fth_model_find(config->model.name);
+    if (!model)
+        return fth_fail(err, FTH_E_CONFIG, "model.name: there is no model '%s'", config->model.name);
+    uint32_t n = 0;
+    const struct fth_field_info *infos = fth_feature_fields(session->program, &n);
+    struct fth_model_field *fields = fth_alloc(n ? n : 1, sizeof *fields);
+    if (!fields)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for the model");
+    for (uint32_t i = 0; i < n; i++)
+        fields[i] = (struct fth_model_field){.name = infos[i].name,
+                                             .table = infos[i].table,
+                                             .dim = infos[i].dim,
+                                             .min_count = infos[i].min_count,
+                                             .group = infos[i].group,
+                                             .pooling = infos[i].pooling,
+                                             .sequence = infos[i].sequence,
+                                             .weighted = infos[i].weighted};
+    struct fth_model_inputs inputs = {.n_dense = fth_feature_schema(session->program)->n_dense,
+                                      .fields = fields,
+                                      .n_fields = n};
+    fth_status status = model->build(graph, &config->model, &inputs, err);
+    fth_free(fields);
+    return status;
+}
+
+/* An optimizer that needs a parameter's whole gradient first (LAMB) leaves its update unfused. */
+static fth_status run_training_passes(struct fth_session *session, fth_error *err) {
+    const struct fth_strings *without = &session->config->without;
+    const char **names = fth_alloc(without->n + 1, sizeof *names);
+    if (!names)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for the model");
+    for (uint32_t i = 0; i < without->n; i++)
+        names[i] = without->items[i];
+    names[without->n] = "fuse_updates";
+    uint32_t n = without->n + (session->dense_optimizer->whole_parameter ? 1 : 0);
+    fth_status status = fth_passes_run(session->graph, FTH_PASS_TRAINING, names, n, err);
+    fth_free(names);
+    return status;
+}
+
+static fth_status build_graph(struct fth_session *session, fth_error *err) {
+    const struct fth_config *config = session->config;
+    FTH_TRY(fth_graph_create(fth_feature_schema(session->program)->n_dense, &session->graph, err));
+    fth_graph *graph = session->graph;
+    FTH_TRY(model_graph(session, graph, err));
+    FTH_TRY(fth_layer_loss(graph, (float)config->train.label_smoothing, err));
+    FTH_TRY(fth_passes_run(graph, FTH_PASS_FORWARD, config->without.items, config->without.n, err));
+    FTH_TRY(fth_graph_differentiate(graph, err));
+    FTH_TRY(fth_layer_updates(graph, (float)config->train.clip_norm, err));
+    FTH_TRY(run_training_passes(session, err));
+    return fth_graph_verify(graph, err);
+}
+
+static fth_status build_tables(struct fth_session *session, fth_error *err) {
+    const struct fth_config *config = session->config;
+    if (!session->graph->n_lookups)
+        return FTH_OK;
+    struct fth_embedding_options options = {
+        .lookups = session->graph->lookups,
+        .n_lookups = session->graph->n_lookups,
+        .config = &config->embedding,
+        .optimizer = &config->sparse_optimizer,
+        .seed = config->seed,
+        .max_batch = (uint32_t)config->train.batch_size,
+        .packing = fth_session_with(config, "packing"),
+    };
+    return fth_embedding_create(&options, &session->embedding, err);
+}
+
+static void init_worker(void *arg, uint32_t worker) {
+    (void)arg;
+    (void)worker;
+    fth_gemm_thread_init();
+}
+
+static fth_status build_pool(struct fth_session *session, fth_error *err) {
+    int64_t threads = session->config->threads;
+    if (threads == 0)
+        threads = fth_cpu_get()->cores;
+    FTH_TRY(fth_pool_create((uint32_t)threads, &session->pool, err));
+    fth_pool_run(session->pool, init_worker, NULL);
+    return FTH_OK;
+}
+
+fth_status fth_session_build(struct fth_session *session, fth_error *err) {
+    const struct fth_config *config = session->config;
+    FTH_TRY(check_without(config, err));
+    if (config->tuning && *config->tuning)
+        FTH_TRY(fth_tuning_load(config->tuning, &session->tuning, err));
+    session->dense_optimizer = fth_optimizer_find(config->dense_optimizer.name);
+    if (!session->dense_optimizer)
+        return fth_fail(err, FTH_E_CONFIG, "optimizer.dense.name: there is no optimizer '%s'",
+                        config->dense_optimizer.name);
+    FTH_TRY(build_graph(session, err));
+    FTH_TRY(fth_parameters_create(session->graph, session->dense_optimizer, &config->dense_optimizer,
+                                  config->seed, &session->parameters, err));
+    FTH_TRY(build_tables(session, err));
+    return build_pool(session, err);
+}
+
+fth_status fth_session_plan(struct fth_session *session, int training, fth_plan **out, fth_error *err) {
+    fth_plan **plan = training ? &session->train_plan : &session->eval_plan;
+    if (!*plan) {
+        const struct fth_config *config = session->config;
+        const struct fth_schema *schema = fth_feature_schema(session->program);
+        const struct fth_rows *rows =
+            session->embedding ? fth_embedding_rows(session->embedding) : NULL;
+        struct fth_plan_options options = {
+            .max_batch = (uint32_t)config->train.batch_size,
+            .tile = (uint32_t)config->tile,
+            .group_max = schema->group_max,
+            .n_groups = schema->n_groups,
+            .training = training,
+            .precision = config->precision,
+            .tuning = session->tuning,
+            .optimizer = session->dense_optimizer,
+            .workers = fth_pool_size(session->pool),
+            .row_update_tasks = rows ? rows->update_tasks(rows->ctx) : 0,
+            .row_update_scratch = rows ? rows->update_scratch(rows->ctx) : 0,
+        };
+        FTH_TRY(fth_plan_create(session->graph, session->parameters, &options, plan, err));
+    }
+    *out = *plan;
+    return FTH_OK;
+}

@@ -1,0 +1,91 @@
+/* Prediction: a probability for every line, in order. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "train/session_private.h"
+
+struct writer {
+    FILE *out;
+    uint64_t lines; /* written so far = number of the next data line */
+};
+
+static fth_status put(struct writer *writer, const char *text, fth_error *err) {
+    if (fputs(text, writer->out) < 0)
+        return fth_fail(err, FTH_E_IO, "cannot write predictions: %s", strerror(errno));
+    writer->lines++;
+    return FTH_OK;
+}
+
+/* Lines that were left out as malformed show as gaps in the numbers. */
+static fth_status put_gap(struct writer *writer, uint64_t up_to, fth_error *err) {
+    while (writer->lines < up_to)
+        FTH_TRY(put(writer, "nan\n", err));
+    return FTH_OK;
+}
+
+static fth_status put_batch(struct writer *writer, const struct fth_batch *batch, const float *logits,
+                            fth_error *err) {
+    for (uint32_t i = 0; i < batch->n; i++) {
+        char text[32];
+        FTH_TRY(put_gap(writer, batch->example_number[i], err));
+        snprintf(text, sizeof text, "%.9g\n", 1.0 / (1.0 + exp(-(double)logits[i])));
+        FTH_TRY(put(writer, text, err));
+    }
+    return FTH_OK;
+}
+
+static fth_status run_batches(struct fth_session *session, fth_reader *reader, struct writer *writer,
+                              fth_error *err) {
+    for (;;) {
+        struct fth_batch *batch = NULL;
+        const float *logits = NULL;
+        FTH_TRY(fth_reader_next(reader, &batch, err));
+        if (!batch)
+            break;
+        fth_status status = fth_session_forward(session, batch, &logits, err);
+        if (status == FTH_OK)
+            status = put_batch(writer, batch, logits, err);
+        fth_reader_release(reader, batch);
+        FTH_TRY(status);
+    }
+    struct fth_reader_counts counts;
+    fth_reader_get_counts(reader, &counts);
+    FTH_TRY(put_gap(writer, counts.lines, err));
+    if (fflush(writer->out) != 0)
+        return fth_fail(err, FTH_E_IO, "cannot write predictions: %s", strerror(errno));
+    return FTH_OK;
+}
+
+fth_status fth_session_predict(fth_session *session, const char *path, FILE *out, uint64_t *lines,
+                               fth_error *err) {
+    struct fth_data_set_options options = {.part = FTH_PART_FILES,
+                                           .files = {&path, 1},
+                                           .files_key = "FILE",
+                                           .labels_optional = 1};
+    struct fth_reader_options reading = {.batch_size = (uint32_t)session->config->train.batch_size,
+                                         .seed = session->config->seed,
+                                         .epochs = 1};
+    struct writer writer = {.out = out};
+    fth_data_set *set = NULL;
+    fth_feature_program *program = NULL;
+    fth_feature_pass *pass = NULL;
+    fth_reader *reader = NULL;
+    fth_status status;
+    FTH_TRY_GOTO(status, fth_session_open_set(session, &options, &set, err), done);
+    FTH_TRY_GOTO(status, fth_session_program_for(session, set, 0, &program, err), done);
+    FTH_TRY_GOTO(status,
+                 fth_feature_pass_create(program, session->position.feature_state,
+                                         session->position.n_feature_state, &pass, err),
+                 done);
+    struct fth_transform transform = fth_feature_pass_transform(pass);
+    FTH_TRY_GOTO(status, fth_reader_create(set, &transform, &reading, &reader, err), done);
+    status = run_batches(session, reader, &writer, err);
+done:
+    fth_reader_destroy(reader);
+    fth_feature_pass_destroy(pass);
+    fth_feature_destroy(program);
+    fth_data_set_destroy(set);
+    *lines = writer.lines;
+    return status;
+}

@@ -1,0 +1,215 @@
+/* The data side of a session: columns, learning from the head of the data, readers. */
+#include <string.h>
+
+#include "data/source.h"
+#include "train/session_private.h"
+
+fth_status fth_session_open_set(struct fth_session *session, const struct fth_data_set_options *options,
+                                fth_data_set **out, fth_error *err) {
+    struct fth_data_set_options with_seed = *options;
+    with_seed.seed = session->config->seed;
+    return fth_data_set_create(&session->config->data, &with_seed, out, err);
+}
+
+static int has_header(const struct fth_config *config) {
+    return config->data.format == FTH_FORMAT_CSV && config->data.header;
+}
+
+/* Appends a name to the list unless it is there. */
+static void add_name(const char **names, size_t *n, const char *name) {
+    if (!name || !*name)
+        return;
+    for (size_t i = 0; i < *n; i++)
+        if (strcmp(names[i], name) == 0)
+            return;
+    names[(*n)++] = name;
+}
+
+/* Every column that the configuration names: enough to know the model's shape when there is no file to look
+ * at. The order differs from a file's, so such a program never reads lines. */
+static fth_status named_columns(struct fth_session *session, fth_error *err) {
+    const struct fth_config *config = session->config;
+    size_t room = 4, n = 0;
+    for (uint32_t i = 0; i < config->features.n_numeric; i++)
+        room += config->features.numeric[i].columns.n;
+    for (uint32_t i = 0; i < config->features.n_categorical; i++)
+        room += config->features.categorical[i].columns.n;
+    const char **names = fth_arena_alloc(session->config->arena, room, sizeof *names);
+    if (!names)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for column names");
+    add_name(names, &n, config->data.label);
+    add_name(names, &n, config->data.weight);
+    add_name(names, &n, config->data.query);
+    for (uint32_t i = 0; i < config->features.n_numeric; i++)
+        for (uint32_t c = 0; c < config->features.numeric[i].columns.n; c++)
+            add_name(names, &n, config->features.numeric[i].columns.items[c]);
+    for (uint32_t i = 0; i < config->features.n_categorical; i++)
+        for (uint32_t c = 0; c < config->features.categorical[i].columns.n; c++)
+            add_name(names, &n, config->features.categorical[i].columns.items[c]);
+    session->columns = names;
+    session->n_columns = n;
+    return FTH_OK;
+}
+
+fth_status fth_session_columns(struct fth_session *session, int from_data, fth_error *err) {
+    const struct fth_config *config = session->config;
+    if (config->data.format == FTH_FORMAT_LIBSVM || config->data.format == FTH_FORMAT_LIBFFM)
+        return FTH_OK;
+    if (config->data.format == FTH_FORMAT_CRITEO) {
+        session->columns = fth_feature_criteo_columns(&session->n_columns);
+        return FTH_OK;
+    }
+    if (!has_header(config)) {
+        session->columns = config->data.columns.items;
+        session->n_columns = config->data.columns.n;
+        return FTH_OK;
+    }
+    if (!from_data)
+        return named_columns(session, err);
+    if (!config->data.train.n)
+        return fth_fail(err, FTH_E_CONFIG, "data.train: no training files are named");
+    FTH_TRY(fth_session_train_set(session, err));
+    struct fth_strings columns = fth_data_set_columns(session->train_set);
+    session->columns = columns.items;
+    session->n_columns = columns.n;
+    return FTH_OK;
+}
+
+static int file_size(const char *path, uint64_t *bytes) {
+    fth_source *source = NULL;
+    int known = fth_source_open(path, -1, &source, NULL) == FTH_OK && fth_source_size(source, bytes);
+    fth_source_close(source);
+    return known;
+}
+
+/* Where each training file begins among the bytes of an epoch, for progress. */
+static fth_status measure_files(struct fth_session *session, fth_error *err) {
+    struct fth_strings files = fth_data_set_files(session->train_set);
+    if (!fth_data_set_again(session->train_set))
+        return FTH_OK;
+    uint64_t *starts = fth_alloc((size_t)files.n + 1, sizeof *starts);
+    if (!starts)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for the list of files");
+    for (uint32_t i = 0; i < files.n; i++) {
+        uint64_t bytes = 0;
+        if (!file_size(files.items[i], &bytes)) {
+            fth_free(starts);
+            return FTH_OK;
+        }
+        starts[i + 1] = starts[i] + bytes;
+    }
+    session->file_starts = starts;
+    return FTH_OK;
+}
+
+fth_status fth_session_train_set(struct fth_session *session, fth_error *err) {
+    if (session->train_set)
+        return FTH_OK;
+    if (!session->config->data.train.n)
+        return fth_fail(err, FTH_E_CONFIG, "data.train: no training files are named");
+    struct fth_data_set_options options = {.part = FTH_PART_TRAIN};
+    FTH_TRY(fth_session_open_set(session, &options, &session->train_set, err));
+    return measure_files(session, err);
+}
+
+double fth_session_epoch_fraction(const struct fth_session *session) {
+    const struct fth_position *at = &session->position;
+    if (!session->file_starts)
+        return -1;
+    uint32_t n = fth_data_set_files(session->train_set).n;
+    double all = (double)session->file_starts[n];
+    if (at->file_index >= n || all <= 0)
+        return 1;
+    double read = (double)session->file_starts[at->file_index] + (double)at->byte_offset;
+    return read < all ? read / all : 1;
+}
+
+/* ---- learning ---- */
+
+struct learner {
+    struct fth_transform transform; /* a pass's, for the schema */
+    fth_feature_program *program;
+    int complete;
+};
+
+static fth_status learn_block(void *ctx, struct fth_block *block, struct fth_batch *out,
+                              fth_error *err) {
+    struct learner *learner = ctx;
+    (void)out;
+    FTH_TRY(fth_feature_learn_block(learner->program, block, err));
+    if (fth_feature_learn_wanted(learner->program) > 0)
+        return FTH_OK;
+    learner->complete = 1;
+    return fth_fail(err, FTH_E_INTERRUPTED, "the sample is complete");
+}
+
+static fth_status finish_nothing(void *ctx, struct fth_batch *batch, int train, fth_error *err) {
+    (void)ctx;
+    (void)batch;
+    (void)train;
+    (void)err;
+    return FTH_OK;
+}
+
+/* Reads the first learn_lines lines, on this thread, in order. */
+fth_status fth_session_learn(struct fth_session *session, fth_error *err) {
+    if (fth_feature_learn_wanted(session->program) == 0)
+        return FTH_OK;
+    struct fth_data_config head = session->config->data;
+    head.parse_threads = 0;
+    head.shuffle = 0;
+    head.holdout = FTH_HOLDOUT_NONE;
+    struct learner learner = {.program = session->program};
+    struct fth_transform transform = {.ctx = &learner,
+                                      .schema = fth_feature_schema(session->program),
+                                      .examples = learn_block,
+                                      .finish = finish_nothing};
+    struct fth_data_set_options options = {.part = FTH_PART_TRAIN, .seed = session->config->seed};
+    struct fth_reader_options reading = {.batch_size = 1, .epochs = 1};
+    fth_data_set *set = NULL;
+    fth_reader *reader = NULL;
+    struct fth_batch *batch = NULL;
+    fth_status status = fth_data_set_create(&head, &options, &set, err);
+    if (status == FTH_OK && !fth_data_set_again(set))
+        status = fth_fail(err, FTH_E_CONFIG,
+                          "features: learned quantiles need training data that can be read twice, not "
+                          "standard input or a pipe; give boundaries instead");
+    if (status == FTH_OK)
+        status = fth_reader_create(set, &transform, &reading, &reader, err);
+    if (status == FTH_OK)
+        status = fth_reader_next(reader, &batch, err);
+    if (learner.complete)
+        status = FTH_OK;
+    fth_reader_destroy(reader);
+    fth_data_set_destroy(set);
+    return status == FTH_OK ? fth_feature_learn_finish(session->program, err) : status;
+}
+
+/* ---- a program for other files: their columns may stand in another order ---- */
+
+fth_status fth_session_program_for(struct fth_session *session, const fth_data_set *set, int labels,
+                                   fth_feature_program **out, fth_error *err) {
+    struct fth_strings columns = fth_data_set_columns(set);
+    size_t n = fth_feature_state_size(session->program);
+    double *unused = fth_alloc(n + 1, sizeof *unused);
+    json_t *state = NULL;
+    fth_feature_program *program = NULL;
+    if (!unused)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for the feature state");
+    fth_status status =
+        labels ? fth_feature_create(session->config, columns.items, columns.n, &program, err)
+               : fth_feature_create_unlabelled(session->config, columns.items, columns.n, &program, err);
+    if (status == FTH_OK)
+        status = fth_feature_state_save(session->program, session->position.feature_state,
+                                        session->position.n_feature_state, &state, err);
+    if (status == FTH_OK)
+        status = fth_feature_state_load(program, state, unused, n, err);
+    json_decref(state);
+    fth_free(unused);
+    if (status != FTH_OK) {
+        fth_feature_destroy(program);
+        return status;
+    }
+    *out = program;
+    return FTH_OK;
+}

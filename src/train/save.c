@@ -1,0 +1,117 @@
+/* Between a session and a checkpoint. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "train/session_private.h"
+
+fth_status fth_session_set_position(struct fth_session *session, const struct fth_position *position,
+                                    fth_error *err) {
+    size_t n = fth_feature_state_size(session->program);
+    double *state = session->position.feature_state;
+    if (n && !state) {
+        state = calloc(n, sizeof *state);
+        if (!state)
+            return fth_fail(err, FTH_E_MEMORY, "no memory for the feature state");
+    }
+    if (n && position->feature_state && position->n_feature_state == n)
+        memcpy(state, position->feature_state, n * sizeof *state);
+    session->position = *position;
+    session->position.feature_state = state;
+    session->position.n_feature_state = n;
+    return FTH_OK;
+}
+
+/* What goes into the checkpoint besides tensors; `features` and `config_yaml` are the caller's to free. */
+static fth_status describe(struct fth_session *session, struct fth_checkpoint_state *state,
+                           fth_error *err) {
+    *state = (struct fth_checkpoint_state){
+        .step = session->step,
+        .seed = session->config->seed,
+        .position = session->position,
+        .best_metric = session->best_metric,
+        .best_step = session->best_step,
+        .evaluations_without_better = session->evaluations_without_better,
+        .stopped_early = session->stopped_early,
+        .finished = session->finished,
+        .train_seconds = session->earlier_seconds + (double)session->times.total * 1e-9,
+        .tuning_digest = fth_tuning_digest(session->tuning),
+        .isa = fth_isa_name(fth_cpu_get()->isa),
+    };
+    FTH_TRY(fth_feature_state_save(session->program, session->position.feature_state,
+                                   session->position.n_feature_state, &state->features, err));
+    state->config_yaml = fth_config_print(session->config);
+    if (!state->config_yaml)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for the configuration");
+    return FTH_OK;
+}
+
+static void forget(struct fth_checkpoint_state *state) {
+    json_decref(state->features);
+    free((char *)state->config_yaml);
+}
+
+fth_status fth_session_write(struct fth_session *session, const char *dir, int64_t keep,
+                             fth_error *err) {
+    struct fth_checkpoint_state state = {0};
+    char *path = NULL;
+    fth_status status = describe(session, &state, err);
+    if (status == FTH_OK)
+        status = fth_checkpoint_save(fth_io_posix(), dir, keep, session->parameters,
+                                     session->embedding, &state, &path, err);
+    forget(&state);
+    if (status != FTH_OK)
+        return status;
+    free(session->checkpoint_path);
+    session->checkpoint_path = path;
+    return FTH_OK;
+}
+
+fth_status fth_session_save(fth_session *session, const char *dir, int64_t keep, fth_error *err) {
+    return fth_session_write(session, dir, keep, err);
+}
+
+fth_status fth_session_digest(fth_session *session, char out[17], fth_error *err) {
+    struct fth_checkpoint_state state = {0};
+    fth_status status = describe(session, &state, err);
+    if (status == FTH_OK)
+        status = fth_checkpoint_digest_of(session->parameters, session->embedding, &state, out, err);
+    forget(&state);
+    return status;
+}
+
+fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *checkpoint,
+                               fth_error *err) {
+    const struct fth_checkpoint_state *state = fth_checkpoint_state(checkpoint);
+    size_t n = fth_feature_state_size(session->program);
+    double *features = calloc(n + 1, sizeof *features);
+    if (!features)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for the feature state");
+    fth_status status =
+        fth_feature_state_load(session->program, state->features, features, n, err);
+    if (status == FTH_OK)
+        status = fth_checkpoint_restore(checkpoint, session->parameters, session->embedding, err);
+    if (status == FTH_OK) {
+        struct fth_position position = state->position;
+        position.feature_state = features;
+        position.n_feature_state = n;
+        status = fth_session_set_position(session, &position, err);
+    }
+    free(features);
+    if (status != FTH_OK)
+        return status;
+    session->step = state->step;
+    session->best_metric = state->best_metric;
+    session->best_step = state->best_step;
+    session->evaluations_without_better = state->evaluations_without_better;
+    session->stopped_early = state->stopped_early;
+    session->earlier_seconds = state->train_seconds;
+    if (state->tuning_digest != fth_tuning_digest(session->tuning))
+        fth_log(FTH_LOG_WARN,
+                "the checkpoint was trained with another tuning table; results will differ in the last bits");
+    session->checkpoint_path = strdup(fth_checkpoint_path(checkpoint));
+    if (!session->checkpoint_path)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a path");
+    return FTH_OK;
+}

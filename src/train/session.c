@@ -1,0 +1,143 @@
+/* A session's life: made from a configuration or a checkpoint, ended. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "train/session_private.h"
+
+uint64_t fth_session_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Everything up to, but not including, what is learned from data or restored. */
+static fth_status begin(fth_config *config, int from_data, fth_session **out, fth_error *err) {
+    fth_session *session = fth_alloc(1, sizeof *session);
+    if (!session) {
+        fth_config_free(config);
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a session");
+    }
+    session->config = config;
+    session->best_metric = NAN;
+    fth_status status = fth_session_columns(session, from_data, err);
+    if (status == FTH_OK)
+        status = fth_feature_create(config, session->columns, session->n_columns, &session->program,
+                                    err);
+    if (status == FTH_OK)
+        status = fth_session_build(session, err);
+    if (status != FTH_OK) {
+        fth_session_destroy(session);
+        return status;
+    }
+    *out = session;
+    return FTH_OK;
+}
+
+static fth_status copy_config(const fth_config *config, fth_config **out, fth_error *err) {
+    char *text = fth_config_print(config);
+    if (!text)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for the configuration");
+    fth_status status = fth_config_parse("configuration", text, strlen(text), NULL, 0, out, err);
+    free(text);
+    return status;
+}
+
+fth_status fth_session_create(const fth_config *config, int for_shape_only, fth_session **out,
+                              fth_error *err) {
+    fth_config *own = NULL;
+    FTH_TRY(copy_config(config, &own, err));
+    fth_session *session = NULL;
+    FTH_TRY(begin(own, !for_shape_only, &session, err));
+    fth_status status = for_shape_only ? FTH_OK : fth_session_learn(session, err);
+    if (status != FTH_OK) {
+        fth_session_destroy(session);
+        return status;
+    }
+    *out = session;
+    return FTH_OK;
+}
+
+fth_status fth_session_open(const char *path, const char *const *overrides, size_t n_overrides,
+                            fth_session **out, fth_error *err) {
+    fth_checkpoint *checkpoint = NULL;
+    fth_config *config = NULL;
+    fth_session *session = NULL;
+    fth_status status = fth_checkpoint_open(fth_io_posix(), path, &checkpoint, err);
+    if (status != FTH_OK)
+        return status;
+    const char *text = fth_checkpoint_state(checkpoint)->config_yaml;
+    FTH_TRY_GOTO(status,
+                 fth_config_parse(fth_checkpoint_path(checkpoint), text, strlen(text), overrides,
+                                  n_overrides, &config, err),
+                 done);
+    FTH_TRY_GOTO(status, begin(config, 0, &session, err), done);
+    FTH_TRY_GOTO(status, fth_session_restore(session, checkpoint, err), done);
+    *out = session;
+    session = NULL;
+done:
+    fth_session_destroy(session);
+    fth_checkpoint_close(checkpoint);
+    return status;
+}
+
+void fth_session_destroy(fth_session *session) {
+    if (!session)
+        return;
+    fth_plan_destroy(session->train_plan);
+    fth_plan_destroy(session->eval_plan);
+    fth_embedding_destroy(session->embedding);
+    fth_parameters_destroy(session->parameters);
+    fth_graph_destroy(session->graph);
+    fth_feature_destroy(session->program);
+    fth_pool_destroy(session->pool);
+    fth_tuning_destroy(session->tuning);
+    fth_data_set_destroy(session->train_set);
+    fth_free(session->file_starts);
+    fth_config_free(session->config);
+    free(session->position.feature_state);
+    free(session->checkpoint_path);
+    fth_free(session);
+}
+
+const fth_config *fth_session_config(const fth_session *session) {
+    return session->config;
+}
+
+uint64_t fth_session_log_every(const fth_session *session) {
+    return (uint64_t)session->config->train.log_every;
+}
+
+const char *fth_session_checkpoint(const fth_session *session) {
+    return session->checkpoint_path;
+}
+
+uint64_t fth_session_model_bytes(const struct fth_session *session) {
+    uint64_t bytes = session->parameters->bytes;
+    for (uint32_t p = 0; session->embedding && p < fth_embedding_packs(session->embedding); p++) {
+        struct fth_pack_info info;
+        fth_embedding_pack_info(session->embedding, p, &info);
+        bytes += info.bytes;
+    }
+    return bytes;
+}
+
+fth_status fth_session_graph(fth_session *session, int dot, char **out, fth_error *err) {
+    struct fth_text text = {0};
+    if (dot) {
+        fth_graph_print_dot(session->graph, &text);
+    } else {
+        fth_plan *plan = NULL;
+        FTH_TRY(fth_session_plan(session, 1, &plan, err));
+        fth_graph_print(session->graph, &text);
+        fth_text_append(&text, "\n", 1);
+        fth_plan_print(plan, &text);
+    }
+    char *copy = text.failed ? NULL : strdup(fth_text_get(&text));
+    fth_text_free(&text);
+    if (!copy)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to print the graph");
+    *out = copy;
+    return FTH_OK;
+}

@@ -1,0 +1,105 @@
+/* What a session is made of; only train/ includes this.
+ *
+ * A batch's way through it: data/reader gives a batch (feature/ applied) -> embedding prepares its rows ->
+ * runtime/plan runs forward, backward and update -> every so often evaluation, checkpoint. */
+#ifndef FTH_TRAIN_SESSION_PRIVATE_H
+#define FTH_TRAIN_SESSION_PRIVATE_H
+
+#include <stdatomic.h>
+
+#include "base/thread.h"
+#include "checkpoint/checkpoint.h"
+#include "config/config.h"
+#include "data/reader.h"
+#include "embedding/embedding.h"
+#include "fathom/session.h"
+#include "feature/program.h"
+#include "graph/graph.h"
+#include "kernels/gemm.h"
+#include "runtime/plan.h"
+
+/* Wall time of the training thread, by what it did (nanoseconds). */
+struct fth_session_times {
+    uint64_t wait;       /* for the next batch: reading and parsing not hidden behind training */
+    uint64_t lookup;     /* finding the batch's rows */
+    uint64_t step;       /* forward, backward, updates; split by phase in the plan */
+    uint64_t evaluate;
+    uint64_t checkpoint;
+    uint64_t total;
+};
+
+struct fth_session {
+    fth_config *config;
+    /* data */
+    const char *const *columns; /* csv, criteo: names in cell order; borrowed from the set or the config */
+    size_t n_columns;
+    fth_data_set *train_set; /* NULL until training data is needed */
+    uint64_t *file_starts;   /* [files + 1] bytes before each training file; NULL: not known */
+    fth_feature_program *program;
+    /* model */
+    fth_graph *graph;
+    const struct fth_optimizer *dense_optimizer;
+    fth_parameters *parameters;
+    fth_embedding *embedding; /* NULL: a model without tables */
+    fth_tuning *tuning;       /* NULL: built in */
+    /* machine */
+    fth_pool *pool;
+    fth_plan *train_plan, *eval_plan; /* made when first needed */
+    /* where training stands: what a checkpoint holds besides tensors */
+    uint64_t step;
+    struct fth_position position; /* feature_state owned by the session */
+    double best_metric;
+    uint64_t best_step, evaluations_without_better;
+    int stopped_early, finished;
+    double earlier_seconds; /* trained before this session (resumed) */
+    char *checkpoint_path;
+    atomic_int interrupted;
+    /* reports */
+    struct fth_session_times times;
+    uint64_t examples, keys, unique_rows;
+    uint64_t parse_ns, read_ns, bytes_read;
+};
+
+/* build.c: program -> graph -> parameters, embedding, pool. */
+fth_status fth_session_build(struct fth_session *session, fth_error *err);
+/* Makes the plan if it is not there. */
+fth_status fth_session_plan(struct fth_session *session, int training, fth_plan **out, fth_error *err);
+/* Whether an optimisation is switched on (config `without`). */
+int fth_session_with(const struct fth_config *config, const char *name);
+
+/* read.c: columns of the data (from its header when `from_data`, else those that the configuration names),
+ * the training set, learning from its head, programs for other files. */
+fth_status fth_session_columns(struct fth_session *session, int from_data, fth_error *err);
+fth_status fth_session_train_set(struct fth_session *session, fth_error *err);
+fth_status fth_session_learn(struct fth_session *session, fth_error *err);
+/* How much of the epoch's bytes lie behind the position, 0..1; -1 where that is not known (compressed files,
+ * pipes). */
+double fth_session_epoch_fraction(const struct fth_session *session);
+fth_status fth_session_open_set(struct fth_session *session, const struct fth_data_set_options *options,
+                                fth_data_set **out, fth_error *err);
+/* A program for a set's columns with the session's learned state. labels 0: for prediction. */
+fth_status fth_session_program_for(struct fth_session *session, const fth_data_set *set, int labels,
+                                   fth_feature_program **out, fth_error *err);
+
+/* evaluate.c: the held-out part, as the training position's statistics see it. */
+int fth_session_has_held_out(const struct fth_session *session);
+fth_status fth_session_evaluate_held_out(struct fth_session *session, fth_evaluation *out,
+                                         fth_error *err);
+/* Makes the plan and runs it forward on a batch: logits, borrowed until the next run. */
+fth_status fth_session_forward(struct fth_session *session, const struct fth_batch *batch,
+                               const float **logits, fth_error *err);
+
+/* session.c: bytes of dense parameters and tables. */
+uint64_t fth_session_model_bytes(const struct fth_session *session);
+
+/* save.c */
+fth_status fth_session_write(struct fth_session *session, const char *dir, int64_t keep,
+                             fth_error *err);
+fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *checkpoint, fth_error *err);
+/* Copies a batch's position (and its feature state) as the session's. */
+fth_status fth_session_set_position(struct fth_session *session, const struct fth_position *position,
+                                    fth_error *err);
+
+uint64_t fth_session_now(void); /* nanoseconds, monotonic */
+
+#endif

@@ -1,0 +1,304 @@
+/* The training loop: steps, evaluations, checkpoints, early stopping, interruption. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "metric/metric.h"
+#include "train/session_private.h"
+
+/* What one fth_session_train keeps in hand. */
+struct loop {
+    struct fth_session *session;
+    const struct fth_callbacks *callbacks;
+    fth_training *result;
+    fth_reader *reader;
+    fth_feature_program *program; /* for the training files' columns */
+    fth_feature_pass *pass;
+    fth_plan *plan;
+    uint64_t begun, last_report, last_save;
+    double loss_sum;       /* since the last progress report */
+    uint64_t loss_steps;
+    uint64_t examples_begun;
+    int has_held_out;
+    uint64_t evaluated_step; /* of the last evaluation; 0 none yet */
+};
+
+static fth_status step(struct loop *loop, const struct fth_batch *batch, double *loss, fth_error *err) {
+    struct fth_session *session = loop->session;
+    const struct fth_config *config = session->config;
+    uint64_t number = session->step + 1, start = fth_session_now();
+    struct fth_opt_args opt, opt_no_decay, sparse;
+    fth_optimizer_args(session->dense_optimizer, &config->dense_optimizer, &config->schedule, number, 1,
+                       &opt);
+    fth_optimizer_args(session->dense_optimizer, &config->dense_optimizer, &config->schedule, number, 0,
+                       &opt_no_decay);
+    struct fth_step run = {.batch = batch,
+                           .opt = &opt,
+                           .opt_no_decay = &opt_no_decay,
+                           .seed = config->seed,
+                           .step = number};
+    if (session->embedding) {
+        const struct fth_optimizer *optimizer = fth_optimizer_find(config->sparse_optimizer.name);
+        fth_optimizer_args(optimizer, &config->sparse_optimizer, &config->schedule, number, 1, &sparse);
+        FTH_TRY(fth_embedding_prepare(session->embedding, session->pool, batch, 1, number, err));
+        fth_embedding_set_args(session->embedding, &sparse);
+        run.rows = fth_embedding_rows(session->embedding);
+        uint64_t keys = 0, unique = 0;
+        fth_embedding_last_batch(session->embedding, &keys, &unique);
+        session->keys += keys;
+        session->unique_rows += unique;
+    }
+    uint64_t looked_up = fth_session_now();
+    session->times.lookup += looked_up - start;
+    fth_plan_run(loop->plan, session->pool, &run);
+    session->times.step += fth_session_now() - looked_up;
+    *loss = *fth_plan_value(loop->plan, session->graph->loss, NULL);
+    if (!isfinite(*loss))
+        return fth_fail(err, FTH_E_NUMERIC,
+                        "step %llu: the loss is not finite; a smaller learning rate "
+                        "(optimizer.dense.lr, optimizer.sparse.lr), train.clip_norm, or log1p, clip or "
+                        "standardise on large numeric columns would help",
+                        (unsigned long long)number);
+    session->step = number;
+    session->examples += batch->n;
+    return fth_session_set_position(session, &batch->after, err);
+}
+
+static void report(struct loop *loop, double loss, int force) {
+    struct fth_session *session = loop->session;
+    loop->loss_sum += loss;
+    loop->loss_steps++;
+    uint64_t now = fth_session_now();
+    if (loop->callbacks && loop->callbacks->loss)
+        loop->callbacks->loss(loop->callbacks->ctx, session->step, loss);
+    if (!force && now - loop->last_report < 100000000u)
+        return;
+    loop->result->final_loss = loop->loss_sum / (double)loop->loss_steps;
+    loop->last_report = now;
+    loop->loss_sum = 0;
+    loop->loss_steps = 0;
+    if (!loop->callbacks || !loop->callbacks->progress)
+        return;
+    const struct fth_config *config = session->config;
+    fth_progress progress = {
+        .step = session->step,
+        .epoch = session->position.epoch,
+        .epochs = (uint64_t)config->train.epochs,
+        .max_steps = (uint64_t)config->train.max_steps,
+        .examples = session->examples - loop->examples_begun,
+        .loss = loop->result->final_loss,
+        .seconds = (double)(now - loop->begun) * 1e-9,
+        .epoch_fraction = fth_session_epoch_fraction(session),
+        .learning_rate = config->dense_optimizer.lr *
+                         fth_schedule_factor(&config->schedule, session->step),
+        .memory_bytes = fth_session_model_bytes(session),
+        .lines_bad = session->position.lines_bad,
+    };
+    loop->callbacks->progress(loop->callbacks->ctx, &progress);
+}
+
+/* ---- evaluation and early stopping ---- */
+
+static fth_status evaluate(struct loop *loop, fth_error *err) {
+    struct fth_session *session = loop->session;
+    const struct fth_train_config *config = &session->config->train;
+    if (!loop->has_held_out || loop->evaluated_step == session->step)
+        return FTH_OK;
+    uint64_t start = fth_session_now();
+    fth_training *result = loop->result;
+    FTH_TRY(fth_session_evaluate_held_out(session, &result->last, err));
+    session->times.evaluate += fth_session_now() - start;
+    const struct fth_metric *metric =
+        fth_metric_find(*config->early_stop_metric ? config->early_stop_metric : "auc");
+    double value = fth_metric_value(metric, &result->last);
+    int better = isnan(session->best_metric) ||
+                 fth_metric_gain(metric, value, session->best_metric) > config->early_stop_min_delta;
+    if (better) {
+        session->best_metric = value;
+        session->best_step = session->step;
+        session->evaluations_without_better = 0;
+        result->best = result->last;
+    } else {
+        session->evaluations_without_better++;
+    }
+    if (!result->evaluated && !better)
+        result->best = result->last;
+    result->evaluated = 1;
+    loop->evaluated_step = session->step;
+    if (*config->early_stop_metric &&
+        session->evaluations_without_better >= (uint64_t)config->early_stop_patience)
+        session->stopped_early = 1;
+    if (loop->callbacks && loop->callbacks->evaluated)
+        loop->callbacks->evaluated(loop->callbacks->ctx, session->step, &result->last, better);
+    return FTH_OK;
+}
+
+/* ---- checkpoints ---- */
+
+static fth_status save(struct loop *loop, fth_error *err) {
+    struct fth_session *session = loop->session;
+    const struct fth_checkpoint_config *config = &session->config->checkpoint;
+    if (!*config->dir)
+        return FTH_OK;
+    uint64_t start = fth_session_now();
+    loop->last_save = start;
+    FTH_TRY(fth_session_write(session, config->dir, config->keep, err));
+    session->times.checkpoint += fth_session_now() - start;
+    if (loop->callbacks && loop->callbacks->saved)
+        loop->callbacks->saved(loop->callbacks->ctx, session->step, session->checkpoint_path);
+    return FTH_OK;
+}
+
+static int save_is_due(const struct loop *loop) {
+    const struct fth_checkpoint_config *config = &loop->session->config->checkpoint;
+    if (config->every_steps && loop->session->step % (uint64_t)config->every_steps == 0)
+        return 1;
+    return config->every_minutes > 0 && (double)(fth_session_now() - loop->last_save) * 1e-9 >=
+                                            config->every_minutes * 60;
+}
+
+/* ---- the loop ---- */
+
+static int steps_are_done(const struct fth_session *session) {
+    const struct fth_train_config *config = &session->config->train;
+    return config->max_steps && session->step >= (uint64_t)config->max_steps;
+}
+
+/* Steps to the end of the epoch, to max_steps, or to an interruption. */
+static fth_status run_epoch(struct loop *loop, int *epoch_ended, fth_error *err) {
+    struct fth_session *session = loop->session;
+    const struct fth_train_config *config = &session->config->train;
+    *epoch_ended = 0;
+    while (!steps_are_done(session) && !session->stopped_early) {
+        if (atomic_load(&session->interrupted))
+            return FTH_OK;
+        struct fth_batch *batch = NULL;
+        uint64_t start = fth_session_now();
+        FTH_TRY(fth_reader_next(loop->reader, &batch, err));
+        session->times.wait += fth_session_now() - start;
+        if (!batch) {
+            *epoch_ended = 1;
+            return FTH_OK;
+        }
+        double loss = 0;
+        fth_status status = step(loop, batch, &loss, err);
+        fth_reader_release(loop->reader, batch);
+        FTH_TRY(status);
+        report(loop, loss, 0);
+        if (config->eval_every && session->step % (uint64_t)config->eval_every == 0)
+            FTH_TRY(evaluate(loop, err));
+        if (save_is_due(loop))
+            FTH_TRY(save(loop, err));
+    }
+    return FTH_OK;
+}
+
+static fth_status run_epochs(struct loop *loop, fth_error *err) {
+    struct fth_session *session = loop->session;
+    const struct fth_train_config *config = &session->config->train;
+    while (session->position.epoch < (uint64_t)config->epochs && !steps_are_done(session) &&
+           !session->stopped_early && !atomic_load(&session->interrupted)) {
+        int ended = 0;
+        FTH_TRY(run_epoch(loop, &ended, err));
+        if (!ended)
+            continue;
+        if (session->position.examples_seen == 0)
+            return fth_fail(err, FTH_E_DATA, "data.train: there are no training examples in it");
+        struct fth_position next;
+        fth_reader_get_position(loop->reader, &next);
+        FTH_TRY(fth_session_set_position(session, &next, err));
+        loop->result->epochs++;
+        if (!config->eval_every)
+            FTH_TRY(evaluate(loop, err));
+    }
+    return FTH_OK;
+}
+
+/* A directory with another run's checkpoints is not written into. */
+static fth_status check_directory(struct fth_session *session, fth_error *err) {
+    const char *dir = session->config->checkpoint.dir;
+    if (!*dir || session->checkpoint_path)
+        return FTH_OK;
+    char *newest = NULL;
+    FTH_TRY(fth_checkpoint_newest(fth_io_posix(), dir, &newest, err));
+    if (!newest)
+        return FTH_OK;
+    fth_fail(err, FTH_E_CHECKPOINT,
+             "checkpoint.dir: %s already holds checkpoints (%s); --resume %s goes on from there, or "
+             "name another directory",
+             dir, newest, dir);
+    free(newest);
+    return FTH_E_CHECKPOINT;
+}
+
+static fth_status open_reader(struct loop *loop, fth_error *err) {
+    struct fth_session *session = loop->session;
+    struct fth_reader_options options = {.batch_size = (uint32_t)session->config->train.batch_size,
+                                         .seed = session->config->seed,
+                                         .epochs = (uint64_t)session->config->train.epochs,
+                                         .train = 1,
+                                         .start = session->step ? &session->position : NULL};
+    FTH_TRY(fth_session_train_set(session, err));
+    FTH_TRY(fth_session_program_for(session, session->train_set, 1, &loop->program, err));
+    FTH_TRY(fth_feature_pass_create(loop->program, session->position.feature_state,
+                                    session->position.n_feature_state, &loop->pass, err));
+    struct fth_transform transform = fth_feature_pass_transform(loop->pass);
+    return fth_reader_create(session->train_set, &transform, &options, &loop->reader, err);
+}
+
+static void count_reader(struct loop *loop) {
+    struct fth_reader_counts counts;
+    if (!loop->reader)
+        return;
+    fth_reader_get_counts(loop->reader, &counts);
+    loop->session->read_ns += counts.read_ns;
+    loop->session->parse_ns += counts.parse_ns + counts.assemble_ns;
+    loop->session->bytes_read += counts.bytes;
+}
+
+fth_status fth_session_train(fth_session *session, const fth_callbacks *callbacks,
+                             fth_training *result, fth_error *err) {
+    fth_training unused;
+    if (!result)
+        result = &unused;
+    *result = (fth_training){0};
+    atomic_store(&session->interrupted, 0);
+    if (!session->config->data.train.n)
+        return fth_fail(err, FTH_E_CONFIG, "data.train: no training files are named");
+    struct loop loop = {.session = session,
+                        .callbacks = callbacks,
+                        .result = result,
+                        .begun = fth_session_now(),
+                        .examples_begun = session->examples,
+                        .has_held_out = fth_session_has_held_out(session)};
+    loop.last_save = loop.last_report = loop.begun;
+    uint64_t first_step = session->step;
+    fth_status status;
+    FTH_TRY(check_directory(session, err));
+    FTH_TRY_GOTO(status, fth_session_plan(session, 1, &loop.plan, err), done);
+    FTH_TRY_GOTO(status, open_reader(&loop, err), done);
+    FTH_TRY_GOTO(status, run_epochs(&loop, err), done);
+    result->interrupted = atomic_load(&session->interrupted);
+    if (!result->interrupted) {
+        session->finished = 1;
+        FTH_TRY_GOTO(status, evaluate(&loop, err), done);
+    }
+    status = save(&loop, err);
+done:
+    count_reader(&loop);
+    fth_reader_destroy(loop.reader);
+    fth_feature_pass_destroy(loop.pass);
+    fth_feature_destroy(loop.program);
+    session->times.total += fth_session_now() - loop.begun;
+    result->steps = session->step - first_step;
+    result->examples = session->examples - loop.examples_begun;
+    result->stopped_early = session->stopped_early;
+    result->best_step = session->best_step;
+    result->lines_bad = session->position.lines_bad;
+    return status;
+}
+
+void fth_session_interrupt(fth_session *session) {
+    atomic_store(&session->interrupted, 1);
+}
