@@ -43,11 +43,10 @@ static void run(const struct fth_run *run) {
     float *scratch = run->scratch;
     const float *label = fth_ops_dense_column(&run->in[1], scratch);
     const float *weight = fth_ops_dense_column(&run->in[2], scratch + stride);
-    float *losses = loss->ld == 1 ? loss->data : scratch + 2 * stride;
+    float *losses = fth_ops_column_target(loss, scratch + 2 * stride);
     fth_kernels_get()->bce(z->rows, z->data, z->ld, label, weight, a->smoothing,
                            1.0f / (float)run->batch, losses, dz->data, dz->ld);
-    for (uint32_t i = 0; i < z->rows && losses != loss->data; i++)
-        loss->data[(size_t)i * loss->ld] = losses[i];
+    fth_ops_column_written(loss, losses);
 }
 
 const struct fth_op fth_op_bce = {.name = "bce",

@@ -1,6 +1,4 @@
 /* col_sum(x): the sum of a tile's rows: a bias' gradient, the loss. */
-#include <string.h>
-
 #include "ops/ops_private.h"
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -11,7 +9,7 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
 static void run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0];
     if (!x->rows)
-        memset(run->out[0].data, 0, x->columns * sizeof(float));
+        fth_ops_zero_row(&run->out[0]);
     else
         fth_kernels_get()->col_sum(x->rows, x->columns, x->data, x->ld, run->out[0].data);
 }

@@ -1,9 +1,7 @@
-/* Layers that models are built from (layers.h): embedding, linear, activations, elementwise, concat, sums, FM,
- * MLP, loss. Each appends nodes; while the graph is built, one thread. */
+/* Layers that models are built from (layers.h): embedding, linear, elementwise, concat, sums, loss. Each appends nodes; while the graph is built, one thread. */
 #include "ops/layers.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "ops/layers_private.h"
 
@@ -97,12 +95,6 @@ fth_status fth_layer_concat(fth_graph *graph, const char *name, const fth_id *in
 
 fth_status fth_layer_row_sum(fth_graph *graph, const char *name, fth_id x, fth_id *out, fth_error *err) {
     return fth_graph_node(graph, &fth_op_row_sum, name, &x, 1, NULL, 0, out, err);
-}
-
-fth_status fth_layer_fm(fth_graph *graph, const char *name, fth_id x, uint32_t dim, fth_id *out,
-                        fth_error *err) {
-    struct fth_vectors_attributes attributes = {dim};
-    return fth_graph_node(graph, &fth_op_fm, name, &x, 1, &attributes, sizeof attributes, out, err);
 }
 
 fth_status fth_layer_loss(fth_graph *graph, float label_smoothing, fth_error *err) {

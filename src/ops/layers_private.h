@@ -13,4 +13,8 @@ fth_status fth_layers_parameter(fth_graph *graph, const char *layer, const char 
 fth_status fth_layers_value(fth_graph *graph, const char *layer, fth_id id, struct fth_value *out,
                             fth_error *err);
 
+/* Batch normalisation without trained scale and shift; states "<layer>.running_mean", ".running_variance". */
+fth_status fth_layers_standardise(fth_graph *graph, const char *layer, fth_id x, fth_id *out,
+                                  fth_error *err);
+
 #endif

@@ -26,7 +26,7 @@ struct rows_inputs {
 static fth_status rows_inputs_make(fth_graph *graph, struct rows_inputs *out, fth_error *err) {
     uint32_t n = trained_embeddings(graph, NULL), n_entries = 0;
     const struct fth_node **nodes = fth_arena_alloc(graph->arena, n + 1, sizeof *nodes);
-    fth_id *inputs = fth_arena_alloc(graph->arena, 2 * n + 1, sizeof *inputs);
+    fth_id *inputs = fth_arena_alloc(graph->arena, 2 * n + 2, sizeof *inputs);
     if (!nodes || !inputs)
         return fth_fail(err, FTH_E_MEMORY, "updates: out of memory");
     trained_embeddings(graph, nodes);
@@ -62,20 +62,51 @@ static fth_status rows_inputs_make(fth_graph *graph, struct rows_inputs *out, ft
     return FTH_OK;
 }
 
+/* min(1, clip_norm / the norm of all gradients together). */
+static fth_status clip(fth_graph *graph, float clip_norm, const struct rows_inputs *rows, fth_id *out,
+                       fth_error *err) {
+    uint32_t n = 0, n_values = graph->n_values;
+    fth_id *squares = fth_arena_alloc(graph->arena, n_values + 1, sizeof *squares);
+    if (!squares)
+        return fth_fail(err, FTH_E_MEMORY, "clipping: out of memory");
+    for (uint32_t i = 0; i < n_values; i++) {
+        struct fth_value v = graph->values[i];
+        if (v.role == FTH_ROLE_PARAMETER && v.gradient != FTH_NONE)
+            FTH_TRY(fth_graph_node(graph, &fth_op_grad_squares, v.name, &v.gradient, 1, NULL, 0,
+                                   &squares[n++], err));
+    }
+    if (rows->attributes->n)
+        FTH_TRY(fth_graph_node(graph, &fth_op_row_squares, "rows", rows->inputs, rows->n_inputs,
+                               rows->attributes, rows->bytes, &squares[n++], err));
+    if (!n) {
+        *out = FTH_NONE;
+        return FTH_OK;
+    }
+    struct fth_clip_attributes attributes = {clip_norm};
+    return fth_graph_node(graph, &fth_op_clip_factor, "clip", squares, n, &attributes, sizeof attributes,
+                          out, err);
+}
+
 fth_status fth_layer_updates(fth_graph *graph, float clip_norm, fth_error *err) {
     struct rows_inputs rows = {0};
     FTH_TRY(rows_inputs_make(graph, &rows, err));
     graph->stage = FTH_UPDATE;
     fth_id factor = FTH_NONE;
-    for (uint32_t i = 0; i < graph->n_values; i++) {
-        if (graph->values[i].role != FTH_ROLE_PARAMETER || graph->values[i].gradient == FTH_NONE)
-            continue;
-        fth_id inputs[3] = {(fth_id)i, graph->values[i].gradient, factor};
-        FTH_TRY(fth_graph_node(graph, &fth_op_update, graph->values[i].name, inputs, 3, NULL, 0, NULL,
-                               err));
+    if (clip_norm > 0)
+        FTH_TRY(clip(graph, clip_norm, &rows, &factor, err));
+    uint32_t n_values = graph->n_values;
+    for (uint32_t i = 0; i < n_values; i++) {
+        struct fth_value v = graph->values[i];
+        fth_id inputs[3] = {(fth_id)i, v.gradient, factor};
+        if (v.role == FTH_ROLE_PARAMETER && v.gradient != FTH_NONE)
+            FTH_TRY(fth_graph_node(graph, &fth_op_update, v.name, inputs, 3, NULL, 0, NULL, err));
     }
     if (!rows.attributes->n)
         return FTH_OK;
+    if (factor != FTH_NONE) {
+        rows.attributes->clip = (int32_t)rows.n_inputs;
+        rows.inputs[rows.n_inputs++] = factor;
+    }
     return fth_graph_node(graph, &fth_op_embedding_update, "rows", rows.inputs, rows.n_inputs,
                           rows.attributes, rows.bytes, NULL, err);
 }

@@ -160,6 +160,19 @@ const float *fth_ops_dense_column(const struct fth_view *column, float *scratch)
     return scratch;
 }
 
+float *fth_ops_column_target(const struct fth_view *column, float *scratch) {
+    return column->ld == 1 ? column->data : scratch;
+}
+
+void fth_ops_column_written(const struct fth_view *column, const float *written) {
+    for (uint32_t i = 0; i < column->rows && written != column->data; i++)
+        column->data[(size_t)i * column->ld] = written[i];
+}
+
+void fth_ops_zero_row(const struct fth_view *tile_row) {
+    memset(tile_row->data, 0, tile_row->columns * sizeof(float));
+}
+
 /* Parts of equal size, the size a multiple of 16. */
 static uint32_t part_size(uint32_t n, uint32_t most) {
     uint32_t parts = (n + most - 1) / most;

@@ -54,6 +54,25 @@ struct fth_bce_attributes {
 struct fth_sum_tiles_attributes {
     int mean;
 };
+/* dropout: `stream` tells the draws of a graph's dropout nodes apart; its gradient is itself on dy */
+struct fth_dropout_attributes {
+    float keep;
+    uint32_t stream;
+};
+/* expand: to the positions of this ragged group */
+struct fth_expand_attributes {
+    int32_t group;
+};
+/* clip_factor(squares...): min(1, norm / sqrt(sum)) */
+struct fth_clip_attributes {
+    float norm;
+};
+/* batch norm: col_moments(x) -> mean, m2, count a tile; bn_finalize(those, running mean, running variance) ->
+ * scale, shift, count; bn_apply(x, scale, shift, count) */
+
+/* Rows that row_squares' output has room for: more update tasks than this are refused. */
+#define FTH_ROW_TASKS_MAX 1024
+
 /* linear_update(W, x, dy) is linear_weight_grad(x, dy) and update(W, gradient) in one.
  * update(parameter, gradient, clip factor or none) */
 

@@ -51,6 +51,14 @@ void fth_ops_sum_rows(const struct fth_view *x, uint32_t column, uint32_t n, flo
  * `scratch` (rows floats). NULL stays NULL. */
 const float *fth_ops_dense_column(const struct fth_view *column, float *scratch);
 
+/* Where a kernel is to write a column vector: the column itself when it is laid out so, else `scratch`; then
+ * fth_ops_column_written puts it into place. */
+float *fth_ops_column_target(const struct fth_view *column, float *scratch);
+void fth_ops_column_written(const struct fth_view *column, const float *written);
+
+/* Zeros in a tile's row of partial sums, for tiles without rows. */
+void fth_ops_zero_row(const struct fth_view *tile_row);
+
 /* A parameter cut into blocks of at most 128 x 256: the tasks of weight gradients. Sizes are multiples of 16
  * but for the last, so that blocks begin on a cache line. */
 struct fth_blocks {

@@ -1,7 +1,5 @@
 /* row_dot(x, w, bias or none): x w + bias for one output column, w [1, n]: no matrix product at this width. Its
  * gradients: dx = dy w (outer), dw = one weighted sum of rows a tile. */
-#include <string.h>
-
 #include "ops/ops_private.h"
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -76,7 +74,7 @@ static fth_status weight_grad_shape(fth_graph *graph, struct fth_node *node, fth
 static void weight_grad_run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0], *dy = &run->in[1];
     if (!x->rows)
-        memset(run->out[0].data, 0, x->columns * sizeof(float));
+        fth_ops_zero_row(&run->out[0]);
     else
         fth_kernels_get()->col_weighted_sum(x->rows, x->columns, dy->data, dy->ld, x->data, x->ld,
                                             run->out[0].data);

@@ -1,5 +1,6 @@
 /* Every operation and layer: backward against finite differences, several tiles against one, a step of SGD. An op
  * of ops.def that no case here runs fails the last test. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -175,8 +176,100 @@ static fth_id mlp_loss(struct gradcheck *c) {
     return FTH_NONE;
 }
 
+static fth_id prelu(struct gradcheck *c) { return activation(c, "prelu"); }
+static fth_id dice(struct gradcheck *c) { return activation(c, "dice"); }
+
+static fth_id dropout(struct gradcheck *c) {
+    fth_id y;
+    CHECK_OK(c, fth_layer_dropout(c->graph, "drop", X(c), 0.375f, &y, &c->err));
+    CHECK_OK(c, fth_layer_dropout(c->graph, "drop", y, 0.25f, &y, &c->err));
+    return y;
+}
+
+static fth_id batch_norm(struct gradcheck *c) {
+    fth_id y;
+    CHECK_OK(c, fth_layer_batch_norm(c->graph, "bn", X(c), 1, &y, &c->err));
+    return y;
+}
+
+static fth_id batch_norm_plain(struct gradcheck *c) {
+    fth_id y, x = gradcheck_input(c, c->group, 70); /* two tasks */
+    CHECK_OK(c, fth_layer_batch_norm(c->graph, "bn", x, 0, &y, &c->err));
+    return y;
+}
+
+static fth_id layer_norm(struct gradcheck *c) {
+    fth_id y, x = gradcheck_input(c, c->group, c->columns + 4);
+    CHECK_OK(c, fth_layer_layer_norm(c->graph, "ln", x, &y, &c->err));
+    return y;
+}
+
+static fth_id dot_interaction(struct gradcheck *c) {
+    fth_id y, x = gradcheck_input(c, c->group, 4 * c->columns);
+    CHECK_OK(c, fth_layer_dot_interaction(c->graph, "dot", x, c->columns, &y, &c->err));
+    return y;
+}
+
+static fth_id cross(struct gradcheck *c) {
+    fth_id y, x0 = X(c);
+    CHECK_OK(c, fth_layer_cross(c->graph, "cross.0", x0, x0, &y, &c->err));
+    CHECK_OK(c, fth_layer_cross(c->graph, "cross.1", x0, y, &y, &c->err));
+    return y;
+}
+
+static fth_id cross_v2(struct gradcheck *c) {
+    fth_id y, x0 = X(c);
+    CHECK_OK(c, fth_layer_cross_v2(c->graph, "cross.0", x0, x0, &y, &c->err));
+    CHECK_OK(c, fth_layer_cross_v2(c->graph, "cross.1", x0, y, &y, &c->err));
+    return y;
+}
+
+static fth_id expand(struct gradcheck *c) {
+    fth_id y, x = gradcheck_input(c, -1, c->columns);
+    CHECK_OK(c, fth_layer_expand(c->graph, "expand", x, 0, &y, &c->err));
+    return y;
+}
+
+static fth_id segment_sum(struct gradcheck *c) {
+    fth_id y, x = gradcheck_input(c, 0, c->columns);
+    CHECK_OK(c, fth_layer_segment_sum(c->graph, "sum", x, FTH_NONE, &y, &c->err));
+    return y;
+}
+
+static fth_id segment_sum_weighted(struct gradcheck *c) {
+    fth_id y, x = gradcheck_input(c, 0, c->columns), w = gradcheck_input(c, 0, 1);
+    CHECK_OK(c, fth_layer_segment_sum(c->graph, "sum", x, w, &y, &c->err));
+    return y;
+}
+
+static fth_id attention(struct gradcheck *c) {
+    static const int64_t hidden[] = {6, 3};
+    fth_id y, q = gradcheck_input(c, -1, c->columns), k = gradcheck_input(c, 0, c->columns);
+    CHECK_OK(c, fth_layer_attention(c->graph, "att", q, k, hidden, 2, "sigmoid", &y, &c->err));
+    return y;
+}
+
+static fth_id mlp(struct gradcheck *c, struct fth_mlp_options options) {
+    static const int64_t hidden[] = {7, 7, 4};
+    fth_id y;
+    options.hidden = hidden;
+    options.n_hidden = 3;
+    CHECK_OK(c, fth_layer_mlp(c->graph, "deep", X(c), &options, &y, &c->err));
+    return y;
+}
+
+static fth_id mlp_batch_norm(struct gradcheck *c) {
+    return mlp(c, (struct fth_mlp_options){
+                      .activation = "sigmoid", .dropout = 0.25f, .batch_norm = 1, .residual = 1});
+}
+
+static fth_id mlp_layer_norm(struct gradcheck *c) {
+    return mlp(c, (struct fth_mlp_options){.activation = "gelu", .layer_norm = 1, .residual = 1});
+}
+
 #define CASE(name, extents) {#name, name, extents}
-enum extents { ROWS, EXAMPLES };
+/* MANY: rows without a single one, whose batch statistics stand still. */
+enum extents { ROWS, EXAMPLES, MANY };
 
 static const struct {
     const char *name;
@@ -191,7 +284,12 @@ static const struct {
     CASE(mul, ROWS),           CASE(mul_add, ROWS),        CASE(scale, ROWS),
     CASE(concat, ROWS),        CASE(views, ROWS),          CASE(shared, ROWS),
     CASE(row_sum, ROWS),       CASE(fm, ROWS),             CASE(loss, EXAMPLES),
-    CASE(mlp_loss, EXAMPLES),
+    CASE(mlp_loss, EXAMPLES),  CASE(prelu, ROWS),          CASE(dice, MANY),
+    CASE(dropout, ROWS),       CASE(batch_norm, MANY),     CASE(batch_norm_plain, MANY),
+    CASE(layer_norm, ROWS),    CASE(dot_interaction, ROWS), CASE(cross, ROWS),
+    CASE(cross_v2, ROWS),      CASE(expand, EXAMPLES),     CASE(segment_sum, EXAMPLES),
+    CASE(segment_sum_weighted, EXAMPLES), CASE(attention, EXAMPLES), CASE(mlp_batch_norm, MANY),
+    CASE(mlp_layer_norm, ROWS),
 };
 
 static const struct gradcheck_shape shapes[] = {
@@ -205,7 +303,8 @@ static const struct gradcheck_shape shapes[] = {
 static void test_gradients(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-            if (shapes[s].group < 0 || cases[i].extents == ROWS)
+            if ((shapes[s].group < 0 || cases[i].extents != EXAMPLES) &&
+                (shapes[s].examples > 1 || cases[i].extents != MANY))
                 gradcheck_run(cases[i].name, cases[i].build, &shapes[s]);
 }
 
@@ -255,6 +354,85 @@ static void test_linear_update(void **state) {
     fth_graph_destroy(c->graph);
 }
 
+/* A small network, one step of SGD with rate 1: what each weight moves by. */
+struct step {
+    struct gradcheck check;
+    struct interpret *it;
+};
+
+static void step_run(struct step *step, float clip_norm) {
+    struct gradcheck *c = &step->check;
+    CHECK_OK(c, fth_graph_create(0, &c->graph, &c->err));
+    fth_id x = gradcheck_input(c, -1, 4), y;
+    CHECK_OK(c, fth_layer_linear(c->graph, "fc", x, 3, 1, &y, &c->err));
+    CHECK_OK(c, fth_layer_linear(c->graph, "out", y, 1, 0, &c->graph->logit, &c->err));
+    CHECK_OK(c, fth_layer_loss(c->graph, 0, &c->err));
+    CHECK_OK(c, fth_graph_differentiate(c->graph, &c->err));
+    CHECK_OK(c, fth_layer_updates(c->graph, clip_norm, &c->err));
+    CHECK_OK(c, fth_graph_verify(c->graph, &c->err));
+    struct interpret_options options = {.examples = 5,
+                                        .tile = 2,
+                                        .opt = {.lr = 1, .grad_scale = 1},
+                                        .opt_no_decay = {.lr = 1, .grad_scale = 1}};
+    step->it = interpret_create(c->graph, &options);
+    for (uint32_t v = 0; v < c->graph->n_values; v++) {
+        const struct fth_value *value = &c->graph->values[v];
+        for (uint32_t i = 0; value->role == FTH_ROLE_PARAMETER && i < value->rows * value->columns; i++)
+            *interpret_at(step->it, (fth_id)v, i / value->columns, i % value->columns) =
+                (float)(i % 5) - 1.75f;
+    }
+    for (uint32_t i = 0; i < 20; i++)
+        *interpret_row_at(step->it, 0, i / 4, i % 4) = (float)(i % 7) - 2.5f;
+    for (uint32_t i = 0; i < 5; i++)
+        *interpret_at(step->it, c->graph->label, i, 0) = (float)(i % 2);
+    interpret_refresh(step->it);
+    interpret_run(step->it, FTH_UPDATE);
+}
+
+static void test_clip(void **state) {
+    struct step free_step = {0}, clipped = {0}, loose = {0};
+    step_run(&free_step, 0);
+    step_run(&clipped, 0.5f);
+    step_run(&loose, 1e6f);
+    double squares = 0;
+    fth_graph *graph = free_step.check.graph;
+    for (uint32_t l = 0; l < 20; l++) {
+        double moved = (float)(l % 7) - 2.5f - *interpret_row_at(free_step.it, 0, l / 4, l % 4);
+        squares += moved * moved;
+    }
+    for (uint32_t v = 0; v < graph->n_values; v++)
+        for (uint32_t i = 0; graph->values[v].role == FTH_ROLE_PARAMETER &&
+                             i < graph->values[v].rows * graph->values[v].columns;
+             i++) {
+            uint32_t n = graph->values[v].columns;
+            double moved = (float)(i % 5) - 1.75f - *interpret_at(free_step.it, (fth_id)v, i / n, i % n);
+            squares += moved * moved;
+        }
+    double factor = 0.5 / sqrt(squares);
+    assert_true(factor < 0.8); /* clipping is at work */
+    for (uint32_t l = 0; l < 20; l++) {
+        double start = (float)(l % 7) - 2.5f;
+        double moved = start - *interpret_row_at(free_step.it, 0, l / 4, l % 4);
+        assert_true(fabs(start - moved * factor - *interpret_row_at(clipped.it, 0, l / 4, l % 4)) < 1e-5);
+        assert_true(*interpret_row_at(loose.it, 0, l / 4, l % 4) ==
+                    *interpret_row_at(free_step.it, 0, l / 4, l % 4));
+    }
+    for (uint32_t v = 0; v < graph->n_values; v++)
+        for (uint32_t i = 0; graph->values[v].role == FTH_ROLE_PARAMETER &&
+                             i < graph->values[v].rows * graph->values[v].columns;
+             i++) {
+            uint32_t r = i / graph->values[v].columns, c = i % graph->values[v].columns;
+            double start = (float)(i % 5) - 1.75f;
+            double moved = start - *interpret_at(free_step.it, (fth_id)v, r, c);
+            assert_true(fabs(start - moved * factor - *interpret_at(clipped.it, (fth_id)v, r, c)) < 1e-5);
+        }
+    struct step *all[] = {&free_step, &clipped, &loose};
+    for (int i = 0; i < 3; i++) {
+        interpret_destroy(all[i]->it);
+        fth_graph_destroy(all[i]->check.graph);
+    }
+}
+
 static void test_every_op_was_checked(void **state) {
     for (const struct fth_op *const *op = fth_ops(); *op; op++)
         if (!interpret_has_run((*op)->name))
@@ -265,6 +443,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_linear_update),
+        cmocka_unit_test(test_clip),
         cmocka_unit_test(test_every_op_was_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,66 @@
+/* Interaction layers: dots, crosses, and what works on ragged positions (layers.h). While the graph is built, one
+ * thread. */
+#include "ops/layers_private.h"
+
+fth_status fth_layer_fm(fth_graph *graph, const char *name, fth_id x, uint32_t dim, fth_id *out,
+                        fth_error *err) {
+    struct fth_vectors_attributes attributes = {dim};
+    return fth_graph_node(graph, &fth_op_fm, name, &x, 1, &attributes, sizeof attributes, out, err);
+}
+
+fth_status fth_layer_dot_interaction(fth_graph *graph, const char *name, fth_id x, uint32_t dim,
+                                     fth_id *out, fth_error *err) {
+    struct fth_vectors_attributes attributes = {dim};
+    return fth_graph_node(graph, &fth_op_dot_interaction, name, &x, 1, &attributes, sizeof attributes,
+                          out, err);
+}
+
+fth_status fth_layer_cross(fth_graph *graph, const char *name, fth_id x0, fth_id xl, fth_id *out,
+                           fth_error *err) {
+    fth_id inputs[3] = {FTH_NONE, x0, xl}, sum;
+    struct fth_value value = {0};
+    FTH_TRY(fth_layers_value(graph, name, xl, &value, err));
+    FTH_TRY(fth_layer_linear(graph, name, xl, 1, 0, &inputs[0], err));
+    FTH_TRY(fth_graph_node(graph, &fth_op_scale_rows, name, inputs, 3, NULL, 0, &sum, err));
+    return fth_layer_bias(graph, name, sum, out, err);
+}
+
+fth_status fth_layer_cross_v2(fth_graph *graph, const char *name, fth_id x0, fth_id xl, fth_id *out,
+                              fth_error *err) {
+    fth_id inputs[3] = {x0, FTH_NONE, xl};
+    struct fth_value value = {0};
+    FTH_TRY(fth_layers_value(graph, name, xl, &value, err));
+    FTH_TRY(fth_layer_linear(graph, name, xl, value.columns, 1, &inputs[1], err));
+    return fth_graph_node(graph, &fth_op_mul_add, name, inputs, 3, NULL, 0, out, err);
+}
+
+fth_status fth_layer_expand(fth_graph *graph, const char *name, fth_id x, int32_t group, fth_id *out,
+                            fth_error *err) {
+    struct fth_expand_attributes attributes = {group};
+    return fth_graph_node(graph, &fth_op_expand, name, &x, 1, &attributes, sizeof attributes, out, err);
+}
+
+fth_status fth_layer_segment_sum(fth_graph *graph, const char *name, fth_id x, fth_id weights,
+                                 fth_id *out, fth_error *err) {
+    fth_id inputs[2] = {x, weights};
+    return fth_graph_node(graph, &fth_op_segment_sum, name, inputs, 2, NULL, 0, out, err);
+}
+
+fth_status fth_layer_attention(fth_graph *graph, const char *name, fth_id query, fth_id keys,
+                               const int64_t *hidden, uint32_t n_hidden, const char *activation,
+                               fth_id *out, fth_error *err) {
+    struct fth_value k = {0};
+    struct fth_mlp_options options = {.hidden = hidden, .n_hidden = n_hidden, .activation = activation};
+    fth_id parts[4] = {FTH_NONE, keys, FTH_NONE, FTH_NONE}, x, weights;
+    FTH_TRY(fth_layers_value(graph, name, keys, &k, err));
+    const char *last = fth_arena_printf(graph->arena, "%s.out", name);
+    if (!last)
+        return fth_fail(err, FTH_E_MEMORY, "%s: out of memory", name);
+    FTH_TRY(fth_layer_expand(graph, name, query, k.group, &parts[0], err));
+    FTH_TRY(fth_layer_sub(graph, parts[0], keys, &parts[2], err));
+    FTH_TRY(fth_layer_mul(graph, parts[0], keys, &parts[3], err));
+    FTH_TRY(fth_layer_concat(graph, name, parts, 4, &x, err));
+    FTH_TRY(fth_layer_mlp(graph, name, x, &options, &x, err));
+    FTH_TRY(fth_layer_linear(graph, last, x, 1, 1, &weights, err));
+    return fth_layer_segment_sum(graph, name, keys, weights, out, err);
+}
