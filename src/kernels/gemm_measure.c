@@ -27,9 +27,10 @@ struct candidate {
     double median;
 };
 
+/* Processor time: what others run meanwhile does not count. */
 static double seconds(void) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 

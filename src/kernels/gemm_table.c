@@ -10,8 +10,8 @@
  *           367,512: 116/113/98  429,1024: 115/112/99  1024,512: 115/113/98  80,40: 95/101/104
  *   TN m,n  128,256: 115/111/101  64,1024: 115/114/99  13,256: 116/109/71  64,16: 117/83/114
  *   NT k,n  512,256: -/104/93    367,512: -/107/92     64,16: -/59/80
- * AVX2: the same CPU limited to AVX2 (OpenBLAS: its Zen kernels); oneDNN's lead in the step study on
- * Zen 3 was over libxsmm tiles of 96 x 64:
+ * AVX2: the same CPU limited to AVX2 (OpenBLAS: its Zen kernels). Not repeated on a CPU that has no
+ * AVX-512: `fathom tune` there may know better.
  *   NN k,n  13,512: 113/99/106   512,256: 114/114/99   256,64: 115/114/90   64,16: 89/97/59
  *           367,512: 114/113/99  429,1024: 111/112/100  1024,512: 112/113/98
  *   TN m,n  128,256: 113/110/104  64,1024: 110/108/100  13,256: 106/95/56  64,16: 92/108/78
