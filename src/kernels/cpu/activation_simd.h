@@ -27,6 +27,7 @@ static FTH_INLINE void bias_act_lanes(int part, vt t, fth_act act, const float *
 /* `act` is a constant at every call, so that the loop holds one activation only. */
 static FTH_INLINE void bias_act_rows(fth_act act, size_t m, size_t n, const float *x, size_t ldx,
                                      const float *bias, float *y, size_t ldy) {
+    join_rows(!bias && ldx == n && ldy == n, &m, &n);
     vt t = v_tail(n % VW);
     for (size_t i = 0; i < m; i++, x += ldx, y += ldy) {
         size_t j = 0;
@@ -66,6 +67,7 @@ static FTH_INLINE void act_grad_lanes(int part, vt t, fth_act act, const float *
 
 static FTH_INLINE void act_grad_rows(fth_act act, size_t m, size_t n, const float *saved, size_t lds,
                                      const float *dy, size_t lddy, float *dx, size_t lddx) {
+    join_rows(lds == n && lddy == n && lddx == n, &m, &n);
     vt t = v_tail(n % VW);
     for (size_t i = 0; i < m; i++, saved += lds, dy += lddy, dx += lddx) {
         size_t j = 0;

@@ -3,6 +3,14 @@
 #ifndef FTH_KERNELS_CPU_ELEMENTWISE_SIMD_H
 #define FTH_KERNELS_CPU_ELEMENTWISE_SIMD_H
 
+/* Rows without gaps are one long row: a single column is then as quick as any. */
+static FTH_INLINE void join_rows(int gapless, size_t *m, size_t *n) {
+    if (gapless) {
+        *n *= *m;
+        *m = 1;
+    }
+}
+
 enum map_kind { MAP_ADD, MAP_SUB, MAP_MUL };
 
 static FTH_INLINE void map_lanes(int part, vt t, enum map_kind kind, const float *a, const float *b,
@@ -14,6 +22,7 @@ static FTH_INLINE void map_lanes(int part, vt t, enum map_kind kind, const float
 /* `kind` is a constant at every call. */
 static FTH_INLINE void map_rows(enum map_kind kind, size_t m, size_t n, const float *a, size_t lda,
                                 const float *b, size_t ldb, float *out, size_t ldo) {
+    join_rows(lda == n && ldb == n && ldo == n, &m, &n);
     vt t = v_tail(n % VW);
     for (size_t i = 0; i < m; i++, a += lda, b += ldb, out += ldo) {
         size_t j = 0;
@@ -40,6 +49,7 @@ void FTH_K(mul)(size_t m, size_t n, const float *a, size_t lda, const float *b, 
 }
 
 void FTH_K(copy)(size_t m, size_t n, const float *a, size_t lda, float *out, size_t ldo) {
+    join_rows(lda == n && ldo == n, &m, &n);
     vt t = v_tail(n % VW);
     for (size_t i = 0; i < m; i++, a += lda, out += ldo) {
         size_t j = 0;
@@ -52,6 +62,7 @@ void FTH_K(copy)(size_t m, size_t n, const float *a, size_t lda, float *out, siz
 
 void FTH_K(scale)(size_t m, size_t n, const float *x, size_t ldx, float factor, float *out,
                   size_t ldo) {
+    join_rows(ldx == n && ldo == n, &m, &n);
     vt t = v_tail(n % VW);
     vf by = v_set(factor);
     for (size_t i = 0; i < m; i++, x += ldx, out += ldo) {
@@ -71,6 +82,7 @@ static FTH_INLINE void mul_add_lanes(int part, vt t, const float *a, const float
 
 void FTH_K(mul_add)(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb,
                     const float *c, size_t ldc, float *out, size_t ldo) {
+    join_rows(lda == n && ldb == n && ldc == n && ldo == n, &m, &n);
     vt t = v_tail(n % VW);
     for (size_t i = 0; i < m; i++, a += lda, b += ldb, c += ldc, out += ldo) {
         size_t j = 0;

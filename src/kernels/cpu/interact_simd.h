@@ -156,27 +156,31 @@ static FTH_INLINE void pair_block(size_t f, size_t d, size_t depth, const float 
             for (size_t v = 0; v < PAIR_VECTORS; v++)
                 sum[r][v] = v_fma(v_set(row[r][c]), column[v], sum[r][v]);
     }
+    const float *end = out + f * (f - 1) / 2;
     for (size_t r = 0; r < PAIR_ROWS && a + r < f; r++)
         for (size_t v = 0; v < PAIR_VECTORS && b + v * VW < a + r; v++) {
             float *to = out + (a + r) * (a + r - 1) / 2 + b + v * VW;
             size_t left = a + r - b - v * VW;
             vt t = v_tail(left < VW ? left : VW);
             if (more)
-                sum[r][v] = v_add(sum[r][v], v_load_part(to, t));
-            if (left < VW)
+                v_store_part(to, t, v_add(sum[r][v], v_load_part(to, t)));
+            else if ((size_t)(end - to) < VW)
                 v_store_part(to, t, sum[r][v]);
             else
                 v_store(to, sum[r][v]);
         }
 }
 
+/* Whole vectors are stored, past the end of a row into the next ones (partial stores are slow on some
+ * CPUs): right, because what they spoil, at most the first 15 columns of a later row, is written after
+ * them, rows going up and blocks of columns down. */
 static FTH_INLINE void pairs_one(size_t f, size_t d, const float *x, float *columns, float *out) {
     for (size_t c = 0; c < d; c += PAIR_DEPTH) {
         size_t depth = d - c < PAIR_DEPTH ? d - c : PAIR_DEPTH;
         transpose_fields(f, d, depth, x + c, columns);
-        for (size_t b = 0; b + 1 < f; b += 16)
-            for (size_t a = b + 1; a < f; a += PAIR_ROWS)
-                pair_block(f, d, depth, x + c, columns, a, b, c > 0, out);
+        for (size_t b = f > 1 ? (f - 2) / 16 * 16 + 16 : 0; b > 0; b -= 16)
+            for (size_t a = b - 15; a < f; a += PAIR_ROWS)
+                pair_block(f, d, depth, x + c, columns, a, b - 16, c > 0, out);
     }
 }
 
@@ -214,11 +218,6 @@ void FTH_K(dot_interaction)(size_t m, size_t f, size_t d, const float *x, size_t
     }
 }
 
-/* dout of the pair (a, b), a != b */
-static FTH_INLINE float pair_gradient(const float *dout, size_t a, size_t b) {
-    return a > b ? dout[a * (a - 1) / 2 + b] : dout[b * (b - 1) / 2 + a];
-}
-
 /* dx of rows a .. a+3 (those below f) at `vectors` vectors of coordinates: sum over b of
  * dout(a, b) v_b. The dout's of 4 rows lie in 4 rows of the triangle for b < a, side by side for
  * b > a + 3. */
@@ -239,12 +238,15 @@ static FTH_INLINE void pair_grad_block(int part, vt t, size_t vectors, size_t f,
             for (size_t r = 0; r < PAIR_ROWS; r++)
                 sum[r][v] = v_fma(v_set(row[r][b]), other, sum[r][v]);
         }
-    for (size_t b = a; b < a + rows; b++)
+    float square[PAIR_ROWS][PAIR_ROWS] = {{0}}; /* the pairs within the block */
+    for (size_t r = 1; r < rows; r++)
+        for (size_t b = 0; b < r; b++)
+            square[r][b] = square[b][r] = row[r][a + b];
+    for (size_t b = 0; b < rows; b++)
         for (size_t v = 0; v < vectors; v++) {
-            vf other = v_get(x + b * d + v * VW, part, t);
+            vf other = v_get(x + (a + b) * d + v * VW, part, t);
             for (size_t r = 0; r < PAIR_ROWS; r++)
-                if (r < rows && a + r != b)
-                    sum[r][v] = v_fma(v_set(pair_gradient(dout, a + r, b)), other, sum[r][v]);
+                sum[r][v] = v_fma(v_set(square[r][b]), other, sum[r][v]);
         }
     /* Here all 4 rows exist: b is beyond them. */
     for (size_t b = a + PAIR_ROWS; b < f; b++) {
