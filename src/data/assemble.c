@@ -318,7 +318,7 @@ int fth_assembler_next(struct fth_reader *reader, struct fth_item *item) {
     fth_status status = next_batch(reader, item, &item->error);
     if (status == FTH_OK)
         return 1;
-    if (status == FTH_E_INTERRUPTED)
+    if (status == FTH_E_INTERRUPTED && atomic_load(&reader->stop))
         return 0;
     item->error.code = status;
     item->kind = FTH_ITEM_FAILED;

@@ -23,7 +23,8 @@ struct fth_lines {
     uint32_t scratch[FTH_PARSE_SCRATCH];
 };
 
-fth_status fth_lines_create(fth_data_set *set, int wake, fth_lines **out, fth_error *err) {
+fth_status fth_lines_create(fth_data_set *set, int wake, size_t block_bytes, fth_lines **out,
+                            fth_error *err) {
     if (!set->again && set->used)
         return fth_fail(
             err, FTH_E_CONFIG,
@@ -34,10 +35,7 @@ fth_status fth_lines_create(fth_data_set *set, int wake, fth_lines **out, fth_er
     set->used = 1;
     lines->set = set;
     lines->wake = wake;
-    int64_t bytes = set->config->block_bytes;
-    lines->block_bytes = bytes < 1                          ? 1
-                         : (uint64_t)bytes > FTH_LINE_LIMIT ? FTH_LINE_LIMIT
-                                                            : (size_t)bytes;
+    lines->block_bytes = block_bytes < FTH_LINE_LIMIT ? block_bytes : FTH_LINE_LIMIT;
     *out = lines;
     return FTH_OK;
 }

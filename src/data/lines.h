@@ -1,6 +1,6 @@
 /* The files of a set as blocks of whole lines.
  *
- * Place on a batch's way: between source.c and the parsers. A block has about data.block_bytes; a
+ * Place on a batch's way: between source.c and the parsers. A block has about `block_bytes`; a
  * line that is longer makes it grow, up to 64 MiB. Blocks do not span files. Threads: one owner at
  * a time. Invariant: where blocks are cut depends on the format alone knowing where lines end;
  * lines themselves are the same for every block size. */
@@ -14,7 +14,8 @@ typedef struct fth_lines fth_lines;
 
 /* `wake`: as in fth_source_open. Stands at the beginning of the first file. Refused a second time
  * for sets that can be read only once. Owned: fth_lines_destroy. */
-fth_status fth_lines_create(fth_data_set *set, int wake, fth_lines **out, fth_error *err);
+fth_status fth_lines_create(fth_data_set *set, int wake, size_t block_bytes, fth_lines **out,
+                            fth_error *err);
 void fth_lines_destroy(fth_lines *lines); /* NULL-safe */
 
 /* Back to the beginning: file_index 0, byte_offset 0, line 1. Else to the start of a data line, as

@@ -262,7 +262,9 @@ static fth_status reader_init(struct fth_reader *reader, fth_error *err) {
     reader->start.n_feature_state = 0;
     reader->position = reader->start;
     reader->reading_epoch = reader->start.epoch;
-    FTH_TRY(fth_lines_create(reader->set, reader->wake, &reader->lines, err));
+    FTH_TRY(fth_lines_create(reader->set, reader->wake,
+                             config->block_bytes < 1 ? 1 : (size_t)config->block_bytes,
+                             &reader->lines, err));
     if (reader->start.epoch < reader->options.epochs)
         FTH_TRY(fth_lines_seek(reader->lines, reader->start.file_index, reader->start.byte_offset,
                                reader->start.line, err));

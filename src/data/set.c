@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "data/paths.h"
 #include "data/set_private.h"
@@ -122,7 +121,7 @@ fth_status fth_data_set_open_raw(fth_data_set *set, uint32_t index, int wake, ft
     if (set->memory)
         return fth_source_open_memory(set->files.items[index], set->memory, set->memory_bytes,
                                       source, err);
-    return fth_source_open(set->files.items[index], wake, source, err);
+    return fth_source_open(set->io, set->files.items[index], wake, source, err);
 }
 
 static const char *message_name(const fth_data_set *set, uint32_t index) {
@@ -276,9 +275,10 @@ static fth_status choose(fth_data_set *set, const struct fth_data_set_options *o
     }
     set->again = 1;
     for (uint32_t f = 0; f < set->files.n && !options->memory; f++) {
-        struct stat info;
+        struct fth_io_stat info;
         if (strcmp(set->files.items[f], "-") == 0 ||
-            (stat(set->files.items[f], &info) == 0 && !S_ISREG(info.st_mode)))
+            (set->io->stat(set->io->ctx, set->files.items[f], &info) >= 0 &&
+             info.kind == FTH_IO_OTHER))
             set->again = 0;
     }
     if (!set->again && set->select != FTH_SELECT_ALL)
@@ -296,6 +296,7 @@ static fth_status set_init(fth_data_set *set, const struct fth_data_set_options 
     if (!set->arena)
         return fth_fail(err, FTH_E_MEMORY, "no memory for a data set");
     set->labels_optional = options->labels_optional;
+    set->io = options->io ? options->io : fth_io_posix();
     set->memory = options->memory;
     set->memory_bytes = options->memory_bytes;
     set->seed = options->seed;

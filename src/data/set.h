@@ -7,6 +7,7 @@
 #define FTH_DATA_SET_H
 
 #include "config/config.h"
+#include "io/io.h"
 
 typedef struct fth_data_set fth_data_set;
 
@@ -25,6 +26,7 @@ struct fth_data_set_options {
     int labels_optional;      /* csv: files may lack the label's column (prediction) */
     const char *memory;       /* not NULL: one file's bytes, borrowed, instead of files */
     size_t memory_bytes;
+    const struct fth_io *io; /* NULL: the operating system's files */
 };
 
 /* Expands the paths and reads the header of the first file; for a part held out by position it also

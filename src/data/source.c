@@ -5,17 +5,15 @@
 #include "data/source.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "data/source_private.h"
 
 static fth_status wait_readable(struct fth_source *source, fth_error *err) {
-    struct pollfd fds[2] = {{.fd = source->fd, .events = POLLIN},
+    struct pollfd fds[2] = {{.fd = source->file, .events = POLLIN},
                             {.fd = source->wake, .events = POLLIN}};
     for (;;) {
         int n = poll(fds, source->wake >= 0 ? 2 : 1, -1);
@@ -31,7 +29,7 @@ static fth_status wait_readable(struct fth_source *source, fth_error *err) {
 
 fth_status fth_source_raw_read(struct fth_source *source, void *buffer, size_t size, size_t *got,
                                fth_error *err) {
-    if (source->fd < 0) {
+    if (source->file < 0) {
         size_t left = (size_t)(source->size - source->raw_offset);
         *got = size < left ? size : left;
         if (*got)
@@ -42,18 +40,20 @@ fth_status fth_source_raw_read(struct fth_source *source, void *buffer, size_t s
     if (size > (size_t)1 << 30)
         size = (size_t)1 << 30;
     for (;;) {
-        if (!source->regular)
+        if (!source->regular && source->io == fth_io_posix())
             FTH_TRY(wait_readable(source, err));
-        ssize_t n = source->regular ? pread(source->fd, buffer, size, (off_t)source->raw_offset)
-                                    : read(source->fd, buffer, size);
+        int64_t n = source->regular ? source->io->pread(source->io->ctx, source->file, buffer, size,
+                                                        source->raw_offset)
+                                    : source->io->read(source->io->ctx, source->file, buffer, size);
         if (n >= 0) {
             *got = (size_t)n;
             source->raw_offset += (uint64_t)n;
             return FTH_OK;
         }
-        if (errno != EINTR && errno != EAGAIN)
-            return fth_fail(err, FTH_E_IO, "%s: offset %llu: cannot read: %s", source->name,
-                            (unsigned long long)source->raw_offset, strerror(errno));
+        if (n != -EINTR && n != -EAGAIN) {
+            fth_io_error(err, "read", source->name, n);
+            return fth_error_frame(err, "offset %llu", (unsigned long long)source->raw_offset);
+        }
     }
 }
 
@@ -97,32 +97,37 @@ static fth_status source_start(struct fth_source *source, const char *name, fth_
 }
 
 static fth_status source_open_file(struct fth_source *source, const char *path, fth_error *err) {
-    struct stat info;
+    const struct fth_io *io = source->io;
+    struct fth_io_stat info = {.kind = FTH_IO_OTHER};
     if (strcmp(path, "-") == 0) {
+        /* A stream even when it is a file: its position is shared with others. */
         FTH_TRY(source_start(source, "standard input", err));
-        source->fd = dup(STDIN_FILENO);
-    } else {
-        FTH_TRY(source_start(source, path, err));
-        source->fd = open(path, O_RDONLY | O_CLOEXEC);
+        source->file = STDIN_FILENO;
+        return detect(source, err);
     }
-    if (source->fd < 0 || fstat(source->fd, &info) != 0)
-        return fth_fail(err, FTH_E_IO, "%s: cannot open: %s", source->name, strerror(errno));
-    if (S_ISDIR(info.st_mode))
-        return fth_fail(err, FTH_E_IO, "%s: is a directory, not a data file", source->name);
-    /* Standard input stays a stream even when it is a file: its position is shared with others. */
-    source->regular = S_ISREG(info.st_mode) && strcmp(path, "-") != 0;
-    if (source->regular) {
-        source->size = (uint64_t)info.st_size;
-        posix_fadvise(source->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-    }
+    FTH_TRY(source_start(source, path, err));
+    int result = io->stat(io->ctx, path, &info);
+    if (result < 0)
+        return fth_io_error(err, "open", path, result);
+    if (info.kind == FTH_IO_DIRECTORY)
+        return fth_fail(err, FTH_E_IO, "%s: is a directory, not a data file", path);
+    result = io->open(io->ctx, path, FTH_IO_READ);
+    if (result < 0)
+        return fth_io_error(err, "open", path, result);
+    source->file = result;
+    source->close = 1;
+    source->regular = info.kind == FTH_IO_FILE;
+    source->size = source->regular ? info.size : 0;
     return detect(source, err);
 }
 
-fth_status fth_source_open(const char *path, int wake, fth_source **out, fth_error *err) {
+fth_status fth_source_open(const struct fth_io *io, const char *path, int wake, fth_source **out,
+                           fth_error *err) {
     struct fth_source *source = calloc(1, sizeof *source);
     if (!source)
         return fth_fail(err, FTH_E_MEMORY, "%s: no memory to read it", path);
-    source->fd = -1;
+    source->io = io;
+    source->file = -1;
     source->wake = wake;
     fth_status status = source_open_file(source, path, err);
     if (status != FTH_OK) {
@@ -138,7 +143,7 @@ fth_status fth_source_open_memory(const char *name, const void *bytes, size_t n,
     struct fth_source *source = calloc(1, sizeof *source);
     if (!source)
         return fth_fail(err, FTH_E_MEMORY, "%s: no memory to read it", name);
-    source->fd = source->wake = -1;
+    source->file = source->wake = -1;
     source->regular = 1;
     source->memory = bytes;
     source->size = n;
@@ -157,8 +162,8 @@ void fth_source_close(fth_source *source) {
     if (!source)
         return;
     fth_source_end_decoder(source);
-    if (source->fd >= 0)
-        close(source->fd);
+    if (source->close)
+        source->io->close(source->io->ctx, source->file);
     free(source->input);
     free(source->peeked);
     free(source->name);
@@ -236,7 +241,8 @@ fth_status fth_source_skip(fth_source *source, uint64_t bytes, fth_error *err) {
     while (bytes > 0) {
         uint64_t buffered = source->peeked_n - source->peeked_at;
         if (buffered == 0 && source->kind == FTH_SOURCE_PLAIN && source->regular &&
-            source->input_at == source->input_n && bytes <= source->size - source->raw_offset) {
+            source->input_at == source->input_n && source->raw_offset <= source->size &&
+            bytes <= source->size - source->raw_offset) {
             source->raw_offset += bytes;
             return FTH_OK;
         }

@@ -9,14 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "io/io.h"
 
 typedef struct fth_source fth_source;
 
 /* "-" is standard input. `wake` is a file descriptor (-1: none) that ends a wait for a pipe when it
  * becomes readable: reads then fail with FTH_E_INTERRUPTED. Errors name the file. Owned:
  * fth_source_close. */
-fth_status fth_source_open(const char *path, int wake, fth_source **out, fth_error *err);
+fth_status fth_source_open(const struct fth_io *io, const char *path, int wake, fth_source **out,
+                           fth_error *err);
 
 /* Reads bytes[0..n), borrowed for the source's life. */
 fth_status fth_source_open_memory(const char *name, const void *bytes, size_t n, fth_source **out,

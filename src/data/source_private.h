@@ -14,7 +14,9 @@ enum fth_source_kind { FTH_SOURCE_PLAIN, FTH_SOURCE_GZIP, FTH_SOURCE_ZSTD };
 struct fth_source {
     char *name;
     enum fth_source_kind kind;
-    int fd; /* -1: memory */
+    const struct fth_io *io;
+    int file;  /* -1: memory */
+    int close; /* it is ours */
     int wake;
     int regular;
     const unsigned char *memory;

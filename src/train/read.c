@@ -77,7 +77,8 @@ fth_status fth_session_columns(struct fth_session *session, int from_data, fth_e
 
 static int file_size(const char *path, uint64_t *bytes) {
     fth_source *source = NULL;
-    int known = fth_source_open(path, -1, &source, NULL) == FTH_OK && fth_source_size(source, bytes);
+    int known = fth_source_open(fth_io_posix(), path, -1, &source, NULL) == FTH_OK &&
+                fth_source_size(source, bytes);
     fth_source_close(source);
     return known;
 }

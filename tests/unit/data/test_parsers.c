@@ -41,7 +41,7 @@ static void parse_to(char *out, size_t size, const struct fth_data_config *confi
         snprintf(out, size, "%s", err.message);
         goto done;
     }
-    assert_int_equal(fth_lines_create(set, -1, &lines, &err), FTH_OK);
+    assert_int_equal(fth_lines_create(set, -1, (size_t)config->block_bytes, &lines, &err), FTH_OK);
     assert_int_equal(fth_block_create(&block, &err), FTH_OK);
     for (;;) {
         assert_int_equal(fth_lines_next(lines, block, &got, &err), FTH_OK);
@@ -288,7 +288,7 @@ static void endless_line(void **state) {
     fth_error err = {0};
     int got;
     assert_int_equal(fth_data_set_create(&config, &options, &set, &err), FTH_OK);
-    assert_int_equal(fth_lines_create(set, -1, &lines, &err), FTH_OK);
+    assert_int_equal(fth_lines_create(set, -1, (size_t)config.block_bytes, &lines, &err), FTH_OK);
     assert_int_equal(fth_block_create(&block, &err), FTH_OK);
     assert_int_equal(fth_lines_next(lines, block, &got, &err), FTH_OK);
     assert_int_equal(fth_lines_next(lines, block, &got, &err), FTH_E_DATA);

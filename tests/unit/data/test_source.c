@@ -1,4 +1,5 @@
 /* data/ sources and paths: what the first bytes say, damaged and truncated files, globs. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "data/paths.h"
 #include "data/source.h"
 #include "data_support.h"
+#include "fault_io.h"
 
 /* Everything of a source, in reads of `step` bytes; NULL when it fails. Owned: free(). */
 static char *drain(fth_source *source, size_t step, size_t *n, fth_error *err) {
@@ -55,7 +57,7 @@ static void every_encoding(void **state) {
             fth_error err = {0};
             const char *peeked;
             uint64_t size;
-            assert_int_equal(fth_source_open(path, -1, &source, &err), FTH_OK);
+            assert_int_equal(fth_source_open(fth_io_posix(), path, -1, &source, &err), FTH_OK);
             assert_int_equal(fth_source_size(source, &size), kind == 0);
             assert_int_equal(fth_source_peek(source, 1000, &peeked, &got, &err), FTH_OK);
             assert_int_equal(got, 1000);
@@ -81,7 +83,7 @@ static void expect_refused(const char *path, const char *reason) {
     fth_source *source = NULL;
     fth_error err = {0};
     size_t n;
-    fth_status status = fth_source_open(path, -1, &source, &err);
+    fth_status status = fth_source_open(fth_io_posix(), path, -1, &source, &err);
     if (status == FTH_OK) {
         assert_null(drain(source, 4096, &n, &err));
         assert_int_equal(err.code, FTH_E_DATA);
@@ -133,7 +135,7 @@ static void zeros_behind_gzip(void **state) {
     FILE *file = fopen(path, "ab");
     fwrite(zeros, 1, sizeof zeros, file);
     fclose(file);
-    assert_int_equal(fth_source_open(path, -1, &source, &err), FTH_OK);
+    assert_int_equal(fth_source_open(fth_io_posix(), path, -1, &source, &err), FTH_OK);
     char *rest = drain(source, 100, &n, &err);
     assert_non_null(rest);
     assert_int_equal(n, 2);
@@ -149,7 +151,7 @@ static void short_files(void **state) {
         fth_source *source;
         fth_error err = {0};
         write_file(path, texts[t], strlen(texts[t]));
-        assert_int_equal(fth_source_open(path, -1, &source, &err), FTH_OK);
+        assert_int_equal(fth_source_open(fth_io_posix(), path, -1, &source, &err), FTH_OK);
         char *rest = drain(source, 1, &n, &err);
         assert_non_null(rest);
         assert_int_equal(n, strlen(texts[t]));
@@ -157,6 +159,47 @@ static void short_files(void **state) {
         free(rest);
         fth_source_close(source);
     }
+}
+
+/* Short and interrupted reads change nothing; a failing one is told with its place. */
+static void failing_reads(void **state) {
+    size_t n, got;
+    char *text = numbers_text(&n);
+    const char *path = temp_path("faulty");
+    for (int zstd = 0; zstd < 2; zstd++) {
+        fth_source *source;
+        fth_error err = {0};
+        unlink(path);
+        if (zstd)
+            write_zstd(path, text, n, 0);
+        else
+            write_file(path, text, n);
+        struct fault_io *fault = fault_io_create(fth_io_posix());
+        fault->short_reads = 777;
+        fault->interrupt_every = 3;
+        assert_int_equal(fth_source_open(&fault->io, path, -1, &source, &err), FTH_OK);
+        char *whole = drain(source, 5000, &got, &err);
+        assert_non_null(whole);
+        assert_int_equal(got, n);
+        assert_memory_equal(whole, text, n);
+        free(whole);
+        fth_source_close(source);
+        assert_int_equal(fault_io_open_files(fault), 0);
+        fault_io_destroy(fault);
+
+        fault = fault_io_create(fth_io_posix());
+        fault->short_reads = 1000;
+        fault->read_at = 5;
+        fault->read_error = EIO;
+        assert_int_equal(fth_source_open(&fault->io, path, -1, &source, &err), FTH_OK);
+        assert_null(drain(source, 5000, &got, &err));
+        assert_int_equal(err.code, FTH_E_IO);
+        assert_non_null(strstr(err.message, path));
+        assert_non_null(strstr(err.message, "offset 3004: cannot read"));
+        fth_source_close(source);
+        fault_io_destroy(fault);
+    }
+    free(text);
 }
 
 static void globs(void **state) {
@@ -205,6 +248,7 @@ int main(void) {
         cmocka_unit_test(zeros_behind_gzip),
         cmocka_unit_test(short_files),
         cmocka_unit_test(globs),
+        cmocka_unit_test(failing_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

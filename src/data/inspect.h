@@ -1,0 +1,46 @@
+/* Parsed blocks without a reader: for learned quantiles, and for `fathom inspect` on data files.
+ *
+ * One thread, one block at a time; nothing depends on how long the files are. */
+#ifndef FTH_DATA_INSPECT_H
+#define FTH_DATA_INSPECT_H
+
+#include "core/batch.h"
+#include "data/set.h"
+
+/* Calls `each` with the parsed blocks of the set's files, from the beginning, held-out lines by
+ * hash among them, until `*more` is 0 or a failure. Malformed lines are counted in the block. Uses
+ * up a set that can be read only once. */
+fth_status fth_data_each_block(fth_data_set *set,
+                               fth_status (*each)(void *ctx, const struct fth_block *block,
+                                                  int *more, fth_error *err),
+                               void *ctx, fth_error *err);
+
+#define FTH_DATA_MESSAGES 10
+
+struct fth_column_stats {
+    const char *name; /* borrowed from the set, or static: label, field, index, value */
+    uint64_t cells;   /* of well-formed lines; libsvm, libffm: entries */
+    uint64_t missing; /* empty, or one of the given texts */
+    uint64_t numbers; /* cells that are decimal numbers; min, max and mean are theirs */
+    double min, max, mean;
+    double distinct; /* estimated texts (numbers for entries), missing aside: within about 1 % */
+};
+
+struct fth_data_stats {
+    struct fth_column_stats *columns;
+    uint32_t n_columns;
+    uint32_t n_files;
+    uint64_t bytes; /* decompressed */
+    uint64_t lines; /* data lines, well-formed or not */
+    uint64_t bad;
+    /* Of malformed lines that stand apart (one every 4 KB at most), the first ones. */
+    char messages[FTH_DATA_MESSAGES][1024];
+    uint32_t n_messages;
+};
+
+/* `missing` may be empty. Owned: fth_data_stats_destroy (NULL-safe); not to outlive the set. */
+fth_status fth_data_scan(fth_data_set *set, const struct fth_strings *missing,
+                         struct fth_data_stats **out, fth_error *err);
+void fth_data_stats_destroy(struct fth_data_stats *stats);
+
+#endif
