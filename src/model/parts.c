@@ -1,7 +1,6 @@
 /* Parts of models: linear terms, embeddings, deep part (parts.h). */
 #include "model/parts.h"
 
-#include "kernels/kernels.h"
 
 static fth_status no_memory(const char *what, fth_error *err) {
     return fth_fail(err, FTH_E_MEMORY, "%s: out of memory", what);
