@@ -4,6 +4,7 @@
 #define FTH_KERNELS_CPU_ACTIVATION_SIMD_H
 
 #include "base/random.h"
+#include "kernels/cpu/elementwise_simd.h"
 
 static FTH_INLINE vf act_apply(fth_act act, vf x) {
     vf bell;
