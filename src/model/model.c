@@ -5,7 +5,6 @@
 
 #include "model/parts.h"
 
-
 static const struct fth_model *const all_models[] = {
 #define FTH_MODEL(name) &fth_model_##name,
 #include "model/models.def"

@@ -128,9 +128,8 @@ fth_status fth_parts_vectors(fth_graph *graph, const char *model, const char *na
                             model, first->name, first->dim, field->name, field->dim);
     }
     uint32_t n = 0;
-    fth_id *values = fth_arena_alloc(graph->arena, fields->n, sizeof *values);
-    if (!values)
-        return no_memory(name, err);
+    fth_id *values;
+    FTH_TRY(fth_parts_ids(graph, fields->n, &values, err));
     FTH_TRY(fth_parts_embeddings(graph, name, inputs, fields, values, &n, err));
     *out = values[0];
     *dim = first->dim;
@@ -140,9 +139,8 @@ fth_status fth_parts_vectors(fth_graph *graph, const char *model, const char *na
 fth_status fth_parts_with_dense(fth_graph *graph, const char *name,
                                 const struct fth_model_inputs *inputs, const fth_id *values, uint32_t n,
                                 fth_id *out, fth_error *err) {
-    fth_id *all = fth_arena_alloc(graph->arena, n + 1, sizeof *all);
-    if (!all)
-        return no_memory(name, err);
+    fth_id *all;
+    FTH_TRY(fth_parts_ids(graph, n + 1, &all, err));
     for (uint32_t i = 0; i < n; i++)
         all[i] = values[i];
     if (inputs->n_dense)
@@ -173,4 +171,45 @@ fth_status fth_parts_deep(fth_graph *graph, const char *name, const char *key,
         return no_memory(name, err);
     FTH_TRY(fth_layer_mlp(graph, name, x, &options, &x, err));
     return fth_layer_linear(graph, last, x, 1, 1, out, err);
+}
+
+fth_status fth_parts_ids(fth_graph *graph, uint32_t n, fth_id **out, fth_error *err) {
+    fth_id *ids = fth_arena_alloc(graph->arena, n + 1, sizeof *ids);
+    if (!ids)
+        return no_memory("model", err);
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = FTH_NONE;
+    *out = ids;
+    return FTH_OK;
+}
+
+fth_status fth_parts_crossed(fth_graph *graph, const struct fth_model_config *config,
+                             const struct fth_model_inputs *inputs, fth_parts_cross *cross,
+                             fth_error *err) {
+    struct fth_parts_fields all = {0};
+    fth_id *values, x0, both[2];
+    uint32_t n = 0;
+    FTH_TRY(fth_parts_need(config->name, inputs, 0, err));
+    FTH_TRY(fth_parts_all(graph, inputs, &all, err));
+    FTH_TRY(fth_parts_ids(graph, all.n, &values, err));
+    FTH_TRY(fth_parts_embeddings(graph, "embedding", inputs, &all, values, &n, err));
+    FTH_TRY(fth_parts_with_dense(graph, "in", inputs, values, n, &x0, err));
+    both[0] = x0;
+    if (config->cross_layers < 1)
+        return fth_fail(err, FTH_E_CONFIG, "model.cross_layers: %s needs at least 1 crossing",
+                        config->name);
+    for (int64_t i = 0; i < config->cross_layers; i++) {
+        const char *name = fth_arena_printf(graph->arena, "cross.%lld", (long long)i);
+        if (!name)
+            return no_memory("cross", err);
+        FTH_TRY(cross(graph, name, x0, both[0], &both[0], err));
+    }
+    struct fth_mlp_options options = fth_parts_mlp(config, &config->hidden);
+    if (!options.n_hidden)
+        return fth_fail(err, FTH_E_CONFIG,
+                        "model.hidden: %s needs at least one hidden layer, such as [256, 128]",
+                        config->name);
+    FTH_TRY(fth_layer_mlp(graph, "deep", x0, &options, &both[1], err));
+    FTH_TRY(fth_layer_concat(graph, "out.in", both, 2, &x0, err));
+    return fth_layer_linear(graph, "out", x0, 1, 1, &graph->logit, err);
 }

@@ -59,6 +59,17 @@ fth_status fth_parts_deep(fth_graph *graph, const char *name, const char *key,
 struct fth_mlp_options fth_parts_mlp(const struct fth_model_config *config,
                                      const struct fth_ints *hidden);
 
+/* Room for n ids, all FTH_NONE, in the graph's arena. */
+fth_status fth_parts_ids(fth_graph *graph, uint32_t n, fth_id **out, fth_error *err);
+
+/* DCN and DCN-V2: crossings ("cross.0"...) and hidden layers ("deep.0"...) over the same inputs, then one
+ * output over both ("out"). Sets the logit. */
+typedef fth_status fth_parts_cross(fth_graph *graph, const char *name, fth_id x0, fth_id xl, fth_id *out,
+                                   fth_error *err);
+fth_status fth_parts_crossed(fth_graph *graph, const struct fth_model_config *config,
+                             const struct fth_model_inputs *inputs, fth_parts_cross *cross,
+                             fth_error *err);
+
 /* The lookup of one field, without pooling when `positions`. */
 fth_status fth_parts_lookup(fth_graph *graph, const struct fth_model_inputs *inputs, uint32_t field,
                             int positions, uint32_t *out, fth_error *err);

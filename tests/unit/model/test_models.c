@@ -1,0 +1,212 @@
+/* Every model of models.def: built on inputs of all kinds, verified, its gradients against finite differences;
+ * impossible inputs are refused with the configuration key. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/batch.h"
+#include "gradcheck.h"
+#include "model/model.h"
+
+/* Two plain fields, a ragged one that is pooled, a history of items and categories with its target. */
+static const struct fth_model_field all_fields[] = {
+    {.name = "user", .table = "user", .dim = 4, .group = FTH_NO_GROUP},
+    {.name = "item", .table = "item", .dim = 4, .group = FTH_NO_GROUP},
+    {.name = "category", .table = "category", .dim = 4, .group = FTH_NO_GROUP},
+    {.name = "tags", .table = "tag", .dim = 4, .group = 0, .pooling = FTH_POOL_SUM},
+    {.name = "hist_item", .table = "item", .dim = 4, .group = 0, .sequence = 1},
+    {.name = "hist_category", .table = "category", .dim = 4, .group = 0, .sequence = 1},
+};
+static const int64_t six_four[] = {6, 4}, five[] = {5}, three[] = {3};
+
+static struct fth_model_config config_for(const char *name) {
+    return (struct fth_model_config){.name = name,
+                                     .hidden = {six_four, 2},
+                                     .bottom = {six_four, 2},
+                                     .top = {five, 1},
+                                     .cross_layers = 2,
+                                     .attention = {three, 1},
+                                     .activation = "tanh",
+                                     .target = ""};
+}
+
+/* What the case being checked builds. */
+static struct fth_model_config config;
+static struct fth_model_inputs inputs;
+
+static fth_id build(struct gradcheck *check) {
+    CHECK_OK(check, fth_model_find(config.name)->build(check->graph, &config, &inputs, &check->err));
+    assert_true(check->graph->logit >= 0);
+    return FTH_NONE;
+}
+
+static void check_model(void) {
+    static const struct gradcheck_shape shapes[] = {{.examples = 8, .tile = 3}, {.examples = 1, .tile = 4}};
+    for (int i = 0; i < 2; i++)
+        if (shapes[i].examples > 1 || !config.batch_norm)
+            gradcheck_run(config.name, build, &shapes[i]);
+}
+
+static void test_gradients(void **state) {
+    for (const struct fth_model *const *model = fth_models(); *model; model++) {
+        int din = !strcmp((*model)->name, "din");
+        assert_ptr_equal(fth_model_find((*model)->name), *model);
+        assert_true(strlen((*model)->summary) > 0);
+        for (int dense = 0; dense < 2; dense++) {
+            config = config_for((*model)->name);
+            inputs = (struct fth_model_inputs){dense * 3, all_fields, din ? 6 : 5};
+            check_model();
+        }
+    }
+    assert_null(fth_model_find("dlr"));
+}
+
+static void test_options(void **state) {
+    static const char *const names[] = {"wide_deep", "deepfm", "dcn", "dcnv2", "dlrm", "din"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        config = config_for(names[i]);
+        config.batch_norm = 1;
+        config.dropout = 0.25;
+        config.activation = "sigmoid";
+        inputs = (struct fth_model_inputs){3, all_fields, 6};
+        check_model();
+    }
+    for (size_t i = 0; i < 4; i++) {
+        static const int64_t equal[] = {6, 6};
+        config = config_for(names[i]);
+        config.layer_norm = config.residual = 1;
+        config.hidden.items = equal;
+        inputs = (struct fth_model_inputs){3, all_fields, 3};
+        check_model();
+    }
+}
+
+/* Dimensions may differ where the model does not multiply embeddings with each other. */
+static void test_mixed_dimensions(void **state) {
+    static const char *const names[] = {"lr", "wide_deep", "dcn", "dcnv2", "din"};
+    struct fth_model_field fields[6];
+    memcpy(fields, all_fields, sizeof fields);
+    fields[0].dim = 3;
+    fields[2].dim = fields[5].dim = 2;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        config = config_for(names[i]);
+        inputs = (struct fth_model_inputs){3, fields, 6};
+        check_model();
+    }
+}
+
+static void refused(const char *part) {
+    fth_graph *graph = NULL;
+    fth_error err = {0};
+    assert_int_equal(fth_graph_create(inputs.n_dense, &graph, &err), FTH_OK);
+    fth_status status = fth_model_find(config.name)->build(graph, &config, &inputs, &err);
+    if (status != FTH_E_CONFIG || !strstr(err.message, part))
+        fail_msg("%s: status %d, message \"%s\" without \"%s\"", config.name, status, err.message, part);
+    fth_graph_destroy(graph);
+}
+
+static void test_refusals(void **state) {
+    struct fth_model_field fields[6];
+    memcpy(fields, all_fields, sizeof fields);
+    for (const struct fth_model *const *model = fth_models(); *model; model++) {
+        config = config_for((*model)->name);
+        inputs = (struct fth_model_inputs){0, NULL, 0};
+        refused("features");
+    }
+    fields[1].dim = 5;
+    inputs = (struct fth_model_inputs){3, fields, 3};
+    config = config_for("fm");
+    refused("user has 4 and item 5");
+    config = config_for("deepfm");
+    refused("embedding.dim");
+    config = config_for("dlrm");
+    refused("embedding.dim");
+    inputs.fields = all_fields;
+    config.bottom = (struct fth_ints){five, 1};
+    refused("model.bottom");
+    config = config_for("dlrm");
+    inputs = (struct fth_model_inputs){0, all_fields, 1};
+    refused("second categorical");
+    static const char *const wide[] = {"user", "itme"};
+    config = config_for("wide_deep");
+    config.wide = (struct fth_strings){wide, 2};
+    inputs = (struct fth_model_inputs){3, all_fields, 3};
+    refused("did you mean \"item\"");
+    config = config_for("deepfm");
+    config.hidden.n = 0;
+    refused("model.hidden");
+    config = config_for("dcn");
+    config.batch_norm = config.layer_norm = 1;
+    refused("exclude each other");
+    config = config_for("dcnv2");
+    config.activation = "rleu";
+    refused("relu");
+}
+
+static void test_din_targets(void **state) {
+    struct fth_model_field fields[6];
+    config = config_for("din");
+    inputs = (struct fth_model_inputs){3, all_fields, 4};
+    refused("sequence: true");
+    memcpy(fields, all_fields, sizeof fields);
+    fields[1].table = "other";
+    fields[2].table = "another";
+    inputs = (struct fth_model_inputs){0, fields, 6};
+    refused("shares a table");
+    config.target = "user";
+    refused("model.target user");
+    memcpy(fields, all_fields, sizeof fields);
+    fields[0].table = "item";
+    config.target = "";
+    refused("user or item");
+    config.target = "item"; /* decides, and leaves the categories without a target: pooled */
+    check_model();
+    fth_graph *graph = NULL;
+    fth_error err = {0};
+    assert_int_equal(fth_graph_create(0, &graph, &err), FTH_OK);
+    assert_int_equal(fth_model_find("din")->build(graph, &config, &inputs, &err), FTH_OK);
+    int pooled = 0, positions = 0;
+    for (uint32_t i = 0; i < graph->n_lookups; i++) {
+        pooled += graph->lookups[i].field == 5 && graph->lookups[i].pooling == FTH_POOL_MEAN;
+        positions += graph->lookups[i].field == 4 && graph->lookups[i].pooling == FTH_POOL_NONE;
+    }
+    assert_int_equal(pooled, 1);
+    assert_int_equal(positions, 1);
+    fth_graph_destroy(graph);
+}
+
+/* The wide part reads the named fields alone, in tables of their own that start at zero. */
+static void test_wide(void **state) {
+    static const char *const wide[] = {"category"};
+    config = config_for("wide_deep");
+    config.wide = (struct fth_strings){wide, 1};
+    inputs = (struct fth_model_inputs){3, all_fields, 3};
+    check_model();
+    fth_graph *graph = NULL;
+    fth_error err = {0};
+    assert_int_equal(fth_graph_create(3, &graph, &err), FTH_OK);
+    assert_int_equal(fth_model_find("wide_deep")->build(graph, &config, &inputs, &err), FTH_OK);
+    int linear = 0;
+    for (uint32_t i = 0; i < graph->n_lookups; i++)
+        if (graph->lookups[i].dim == 1) {
+            linear++;
+            assert_string_equal(graph->lookups[i].table, "category.linear");
+            assert_true(graph->lookups[i].zero_init);
+            assert_int_equal(graph->lookups[i].field, 2);
+        }
+    assert_int_equal(linear, 1);
+    fth_graph_destroy(graph);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gradients),        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_mixed_dimensions), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_din_targets),      cmocka_unit_test(test_wide),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
