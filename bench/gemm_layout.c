@@ -3,8 +3,8 @@
  *   cmake --build build --target bench_gemm_layout && build/bench/bench_gemm_layout
  *   FATHOM_MAX_ISA=avx2 OPENBLAS_CORETYPE=Zen build/bench/bench_gemm_layout
  *
- * One thread, operands in cache as far as they fit. The four layouts take turns; each figure is the best of
- * nine rounds of 6 ms of processor time. */
+ * One thread, operands in cache as far as they fit. The four layouts take turns; each figure is the
+ * best of nine rounds of 6 ms of processor time. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -1,8 +1,8 @@
 /* Matrix products: checks a shape, chooses a provider, hands every run to it.
  *
- * On a batch's way: a tile's forward and data-gradient products and the blocks of the weight gradients
- * come through fth_gemm_run. Threads: see gemm.h. Invariant: the provider is fixed at creation, so the
- * bits of a product never depend on when or where it runs. */
+ * On a batch's way: a tile's forward and data-gradient products and the blocks of the weight
+ * gradients come through fth_gemm_run. Threads: see gemm.h. Invariant: the provider is fixed at
+ * creation, so the bits of a product never depend on when or where it runs. */
 #include "kernels/gemm.h"
 
 #include <limits.h>
@@ -61,20 +61,26 @@ static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
                         (int)s->precision);
     const char *form = fth_gemm_form_name(s->form);
     if (s->m == 0 || s->n == 0 || s->k == 0)
-        return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s of m %u, n %u, k %u: all must be at "
-                        "least 1", form, s->m, s->n, s->k);
+        return fth_fail(err, FTH_E_ARGUMENT,
+                        "matrix product %s of m %u, n %u, k %u: all must be at "
+                        "least 1",
+                        form, s->m, s->n, s->k);
     if (s->n == 1)
-        return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s of m %u, k %u: width n = 1 is no matrix "
-                        "product; use the matrix-vector kernels", form, s->m, s->k);
+        return fth_fail(err, FTH_E_ARGUMENT,
+                        "matrix product %s of m %u, k %u: width n = 1 is no matrix "
+                        "product; use the matrix-vector kernels",
+                        form, s->m, s->k);
     uint32_t columns_a = s->form == FTH_GEMM_TN ? s->m : s->k;
     uint32_t columns_b = s->form == FTH_GEMM_NT ? s->k : s->n;
     if (s->lda < columns_a || s->ldb < columns_b || s->ldc < s->n)
-        return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s of m %u, n %u, k %u: leading dimensions "
-                        "%u, %u, %u must be at least %u, %u, %u", form, s->m, s->n, s->k, s->lda,
-                        s->ldb, s->ldc, columns_a, columns_b, s->n);
+        return fth_fail(err, FTH_E_ARGUMENT,
+                        "matrix product %s of m %u, n %u, k %u: leading dimensions "
+                        "%u, %u, %u must be at least %u, %u, %u",
+                        form, s->m, s->n, s->k, s->lda, s->ldb, s->ldc, columns_a, columns_b, s->n);
     /* The providers count in int. */
     if (s->m > INT_MAX || s->lda > INT_MAX || s->ldb > INT_MAX || s->ldc > INT_MAX)
-        return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s: dimensions must be below 2^31", form);
+        return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s: dimensions must be below 2^31",
+                        form);
     return FTH_OK;
 }
 
@@ -82,9 +88,10 @@ fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider
                            const fth_tuning *tuning, fth_gemm **out, fth_error *err) {
     FTH_TRY(check_shape(shape, err));
     if (shape->precision == FTH_BF16 && !fth_cpu_get()->avx512_bf16)
-        return fth_fail(err, FTH_E_UNSUPPORTED, "precision bf16 needs a CPU with AVX512-BF16, which %s "
-                        "(instruction set in use: %s) does not offer; use fp32", fth_cpu_get()->name,
-                        fth_isa_name(fth_cpu_get()->isa));
+        return fth_fail(err, FTH_E_UNSUPPORTED,
+                        "precision bf16 needs a CPU with AVX512-BF16, which %s "
+                        "(instruction set in use: %s) does not offer; use fp32",
+                        fth_cpu_get()->name, fth_isa_name(fth_cpu_get()->isa));
     if (provider == FTH_GEMM_AUTO)
         provider = fth_tuning_choose(tuning, shape);
     if (provider == FTH_GEMM_AUTO)
@@ -117,7 +124,9 @@ void fth_gemm_destroy(fth_gemm *gemm) {
     fth_free(gemm);
 }
 
-fth_gemm_provider fth_gemm_chosen(const fth_gemm *gemm) { return gemm->provider; }
+fth_gemm_provider fth_gemm_chosen(const fth_gemm *gemm) {
+    return gemm->provider;
+}
 
 size_t fth_gemm_scratch(const fth_gemm *gemm, uint32_t rows) {
     if (rows == 0 || !gemm->backend->scratch)
@@ -126,7 +135,9 @@ size_t fth_gemm_scratch(const fth_gemm *gemm, uint32_t rows) {
 }
 
 static pthread_once_t openblas_once = PTHREAD_ONCE_INIT;
-static void openblas_single(void) { openblas_set_num_threads(1); }
+static void openblas_single(void) {
+    openblas_set_num_threads(1);
+}
 
 void fth_gemm_thread_init(void) {
     /* OpenBLAS keeps one number for the process, OpenMP (oneDNN) one for each thread. */

@@ -1,12 +1,12 @@
 /* Matrix products through one interface: oneDNN, OpenBLAS and libxsmm, called single-threaded from
  * our workers, chosen by shape from a table, never by timing.
  *
- * Threads: create from one thread; a created fth_gemm is read-only and may run on any number of threads
- * at once, each with its own scratch. fth_gemm_thread_init must be called once by every thread
- * that runs one (it tells the providers' own thread pools to stay out).
+ * Threads: create from one thread; a created fth_gemm is read-only and may run on any number of
+ * threads at once, each with its own scratch. fth_gemm_thread_init must be called once by every
+ * thread that runs one (it tells the providers' own thread pools to stay out).
  *
- * FATHOM_MAX_ISA limits oneDNN and libxsmm, too; OpenBLAS chooses its kernels while it is loaded and
- * is limited by its own variable OPENBLAS_CORETYPE (Haswell, Zen, SkylakeX, ...) only. */
+ * FATHOM_MAX_ISA limits oneDNN and libxsmm, too; OpenBLAS chooses its kernels while it is loaded
+ * and is limited by its own variable OPENBLAS_CORETYPE (Haswell, Zen, SkylakeX, ...) only. */
 #ifndef FTH_KERNELS_GEMM_H
 #define FTH_KERNELS_GEMM_H
 
@@ -17,9 +17,10 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* All row-major. NN: C[m,n] = A[m,k] B[k,n]      (forward X W; data gradient dY W^T by W's transposed copy)
- *                NT: C[m,n] = A[m,k] B[n,k]^T
- *                TN: C[m,n] = A[k,m]^T B[k,n]    (weight gradient X^T dY, k = examples) */
+/* All row-major.
+ *   NN: C[m,n] = A[m,k] B[k,n]      forward X W; data gradient dY W^T by W's transposed copy
+ *   NT: C[m,n] = A[m,k] B[n,k]^T
+ *   TN: C[m,n] = A[k,m]^T B[k,n]    weight gradient X^T dY, k = examples */
 typedef enum fth_gemm_form { FTH_GEMM_NN, FTH_GEMM_NT, FTH_GEMM_TN, FTH_GEMM_FORMS } fth_gemm_form;
 
 typedef enum fth_precision { FTH_FP32, FTH_BF16 } fth_precision;
@@ -39,7 +40,7 @@ struct fth_gemm_shape {
                                may be any other number in a call */
     uint32_t lda, ldb, ldc; /* floats */
     int accumulate;         /* C += instead of C = */
-    fth_precision precision; /* BF16: A and B rounded to bf16 (nearest even), products summed in fp32 */
+    fth_precision precision; /* BF16: A and B rounded to nearest even, products summed in fp32 */
 };
 
 typedef struct fth_gemm fth_gemm;
@@ -47,22 +48,23 @@ typedef struct fth_gemm fth_gemm;
 /* A tuning file's content: which provider for which shape (docs/tuning.md). NULL means the built-in
  * table. Read-only after load. */
 typedef struct fth_tuning fth_tuning;
-/* Refuses (FTH_E_DATA, with file, line or entry) what is damaged or no tuning file. A file of another
- * instruction set loads with a logged warning; entries whose provider cannot run here are left out. */
+/* Refuses (FTH_E_DATA, with file, line or entry) what is damaged or no tuning file. A file of
+ * another instruction set loads with a logged warning; entries whose provider cannot run here are
+ * left out. */
 fth_status fth_tuning_load(const char *path, fth_tuning **out, fth_error *err);
-void fth_tuning_destroy(fth_tuning *tuning); /* NULL-safe */
+void fth_tuning_destroy(fth_tuning *tuning);         /* NULL-safe */
 size_t fth_tuning_entries(const fth_tuning *tuning); /* entries in use; 0 for NULL */
 /* Hash of the choices, recorded in checkpoints: 0 for the built-in table. */
 uint64_t fth_tuning_digest(const fth_tuning *tuning);
-/* Times every provider on the given fp32 shapes (about 0.1 s each; BF16 ones have one provider and are
- * left out) and appends the file's text to *text. The caller writes it. */
+/* Times every provider on the given fp32 shapes (about 0.1 s each; BF16 ones have one provider and
+ * are left out) and appends the file's text to *text. The caller writes it. */
 fth_status fth_tuning_measure(const struct fth_gemm_shape *shapes, size_t n, struct fth_text *text,
                               fth_error *err);
 
-/* Refuses with FTH_E_ARGUMENT: a dimension of 0, n == 1 (a product of width 1 is no GEMM), a leading
- * dimension below its row's columns. Refuses with FTH_E_UNSUPPORTED and the reason: BF16 where the CPU
- * has no AVX512-BF16 or the provider no bf16, XSMM for NT (libxsmm cannot transpose its first operand).
- * Owned: fth_gemm_destroy. */
+/* Refuses with FTH_E_ARGUMENT: a dimension of 0, n == 1 (a product of width 1 is no GEMM), a
+ * leading dimension below its row's columns. Refuses with FTH_E_UNSUPPORTED and the reason: BF16
+ * where the CPU has no AVX512-BF16 or the provider no bf16, XSMM for NT (libxsmm cannot transpose
+ * its first operand). Owned: fth_gemm_destroy. */
 fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider provider,
                            const fth_tuning *tuning, fth_gemm **out, fth_error *err);
 void fth_gemm_destroy(fth_gemm *gemm); /* NULL-safe */
@@ -74,20 +76,22 @@ void fth_gemm_provider_version(fth_gemm_provider provider, char out[96]);
 /* True when the provider may call malloc inside a run of this shape on this CPU (fth_gemm_run). */
 int fth_gemm_allocates(fth_gemm_provider provider, const struct fth_gemm_shape *shape);
 
-/* Bytes of scratch that a run over at most `rows` examples needs (0 for fp32); give it 64-byte aligned. */
+/* Bytes of scratch that a run over at most `rows` examples needs (0 for fp32); give it 64-byte
+ * aligned. */
 size_t fth_gemm_scratch(const fth_gemm *gemm, uint32_t rows);
 
 void fth_gemm_thread_init(void);
 
-/* Runs the product; rows = number of examples (0 is allowed: TN without accumulate then writes zeros).
- * Columns n .. ldc of C are never written. Any alignment works; for pointers at multiples of 64 bytes
- * the result is a function of the operands, the shape and rows alone: not of the thread, not of where
- * the buffers lie.
+/* Runs the product; rows = number of examples (0 is allowed: TN without accumulate then writes
+ * zeros). Columns n .. ldc of C are never written. Any alignment works; for pointers at multiples
+ * of 64 bytes the result is a function of the operands, the shape and rows alone: not of the
+ * thread, not of where the buffers lie.
  *
- * Allocation and system calls: none with the providers that the built-in table chooses, and none that
- * fth_tuning_measure chooses. Where fth_gemm_allocates says so (oneDNN nearly everywhere, OpenBLAS in its
- * AVX-512 small NN kernels; seen by counting malloc) the provider takes one block from malloc a call.
- * OpenBLAS maps one working buffer per thread that is inside it at the same time, on first need. */
+ * Allocation and system calls: none with the providers that the built-in table chooses, and none
+ * that fth_tuning_measure chooses. Where fth_gemm_allocates says so (oneDNN nearly everywhere,
+ * OpenBLAS in its AVX-512 small NN kernels; seen by counting malloc) the provider takes one block
+ * from malloc a call. OpenBLAS maps one working buffer per thread that is inside it at the same
+ * time, on first need. */
 void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                   void *scratch);
 

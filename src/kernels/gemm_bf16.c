@@ -1,13 +1,13 @@
-/* bf16 products through libxsmm (AVX512-BF16): operands are rounded and packed into the caller's scratch,
- * multiplied by kernels generated at creation, summed in fp32.
+/* bf16 products through libxsmm (AVX512-BF16): operands are rounded and packed into the caller's
+ * scratch, multiplied by kernels generated at creation, summed in fp32.
  *
  * The hardware multiplies pairs of neighbours along k, so libxsmm wants our B as pairs:
  *
- *   B packed   [k/2][n][2]          A packed   [rows][k]     k rounded up to a multiple of 2, zeros behind
+ *   B packed   [k/2][n][2]     A packed   [rows][k]     k made even, a zero behind it
  *
  *   NN, NT   B is packed once a run, A in chunks of 64 examples.
- *   TN       both in chunks of 256 examples (A turned to [m][256]); a shorter last chunk is filled with
- *            zeros to a multiple of 32 and goes through kernels of 32.
+ *   TN       both in chunks of 256 examples (A turned to [m][256]); a shorter last chunk is filled
+ *            with zeros to a multiple of 32 and goes through kernels of 32.
  *
  * Threads: the state is read-only; scratch belongs to the caller. */
 #include <libxsmm.h>
@@ -27,9 +27,13 @@ struct state {
     libxsmm_bsmmfunction kernel[SIZES][2]; /* [size][C is added to] */
 };
 
-static uint32_t even(uint32_t k) { return k + (k & 1u); }
+static uint32_t even(uint32_t k) {
+    return k + (k & 1u);
+}
 
-static size_t align(size_t bytes) { return (bytes + FTH_CACHE_LINE - 1) / FTH_CACHE_LINE * FTH_CACHE_LINE; }
+static size_t align(size_t bytes) {
+    return (bytes + FTH_CACHE_LINE - 1) / FTH_CACHE_LINE * FTH_CACHE_LINE;
+}
 
 static size_t packed_b_bytes(const struct fth_gemm_shape *s) {
     size_t depth = s->form == FTH_GEMM_TN ? SUM_CHUNK : even(s->k);
@@ -53,13 +57,14 @@ fth_status fth_gemm_bf16_create(const struct fth_gemm_shape *s, void **out, fth_
             int lda = (int)s->n, ldb = (int)(tn ? SUM_CHUNK : even(s->k)), ldc = (int)s->ldc;
             float alpha = 1.0f, beta = add ? 1.0f : 0.0f;
             int flags = LIBXSMM_GEMM_FLAG_VNNI_A, prefetch = LIBXSMM_GEMM_PREFETCH_NONE;
-            state->kernel[size][add] = libxsmm_bsmmdispatch((int)s->n, rows, depth, &lda, &ldb, &ldc,
-                                                            &alpha, &beta, &flags, &prefetch);
+            state->kernel[size][add] = libxsmm_bsmmdispatch((int)s->n, rows, depth, &lda, &ldb,
+                                                            &ldc, &alpha, &beta, &flags, &prefetch);
             if (!state->kernel[size][add]) {
                 fth_free(state);
-                return fth_fail(err, FTH_E_UNSUPPORTED, "libxsmm generates no bf16 kernel for the "
-                                "product %s of m %u, n %u, k %u", fth_gemm_form_name(s->form), s->m,
-                                s->n, s->k);
+                return fth_fail(err, FTH_E_UNSUPPORTED,
+                                "libxsmm generates no bf16 kernel for the "
+                                "product %s of m %u, n %u, k %u",
+                                fth_gemm_form_name(s->form), s->m, s->n, s->k);
             }
         }
     *out = state;
@@ -67,8 +72,7 @@ fth_status fth_gemm_bf16_create(const struct fth_gemm_shape *s, void **out, fth_
 }
 
 static void run_rows(const struct fth_gemm_shape *s, const struct state *state, uint32_t rows,
-                     const float *a, const float *b, float *c, uint32_t *packed_b,
-                     void *packed_a) {
+                     const float *a, const float *b, float *c, uint32_t *packed_b, void *packed_a) {
     uint32_t k = even(s->k);
     if (s->form == FTH_GEMM_NN)
         fth_bf16_pack_pairs(s->k, k, s->n, b, s->ldb, packed_b);
@@ -79,16 +83,15 @@ static void run_rows(const struct fth_gemm_shape *s, const struct state *state, 
         fth_bf16_pack_plain(chunk, s->k, k, a + (size_t)i * s->lda, s->lda, packed_a, k);
         for (int size = 0; size < SIZES; size++)
             for (; chunk - done >= row_sizes[size]; done += row_sizes[size])
-                state->kernel[size][s->accumulate != 0](
-                    (const libxsmm_bfloat16 *)packed_b,
-                    (const libxsmm_bfloat16 *)packed_a + (size_t)done * k,
-                    c + (size_t)(i + done) * s->ldc);
+                state->kernel[size][s->accumulate != 0]((const libxsmm_bfloat16 *)packed_b,
+                                                        (const libxsmm_bfloat16 *)packed_a +
+                                                            (size_t)done * k,
+                                                        c + (size_t)(i + done) * s->ldc);
     }
 }
 
 static void run_sum(const struct fth_gemm_shape *s, const struct state *state, uint32_t rows,
-                    const float *a, const float *b, float *c, uint32_t *packed_b,
-                    void *packed_a) {
+                    const float *a, const float *b, float *c, uint32_t *packed_b, void *packed_a) {
     for (uint32_t p = 0; p < rows; p += SUM_CHUNK) {
         uint32_t chunk = rows - p < SUM_CHUNK ? rows - p : SUM_CHUNK;
         uint32_t padded = (chunk + SUM_REST - 1) / SUM_REST * SUM_REST;

@@ -1,6 +1,6 @@
-/* Rounding fp32 matrices to bf16 into the layouts of gemm_bf16.c. Plain loops: the file's flags let the
- * compiler vectorise them; they run only where the CPU has AVX512-BF16. Two bf16 neighbours along k are
- * handled as one 32-bit word, the first in its low half. Threads: pure functions. */
+/* Rounding fp32 matrices to bf16 into the layouts of gemm_bf16.c. Plain loops: the file's flags let
+ * the compiler vectorise them; they run only where the CPU has AVX512-BF16. Two bf16 neighbours
+ * along k are handled as one 32-bit word, the first in its low half. Threads: pure functions. */
 #include "kernels/gemm_private.h"
 
 #define SIDE 16u /* words of a block that is turned at a time */
@@ -56,8 +56,8 @@ void fth_bf16_pack_pairs(uint32_t k, uint32_t k_padded, uint32_t n, const float 
         pair_rows(p, k, n, x, ldx, out + (size_t)p / 2 * n);
 }
 
-void fth_bf16_pack_transposed(uint32_t rows, uint32_t k, uint32_t k_padded, const float *x, size_t ldx,
-                              uint32_t *out, size_t ldo) {
+void fth_bf16_pack_transposed(uint32_t rows, uint32_t k, uint32_t k_padded, const float *x,
+                              size_t ldx, uint32_t *out, size_t ldo) {
     uint32_t words[SIDE][SIDE];
     for (uint32_t q0 = 0; q0 < k_padded / 2; q0 += SIDE) {
         uint32_t qs = k_padded / 2 - q0 < SIDE ? k_padded / 2 - q0 : SIDE;

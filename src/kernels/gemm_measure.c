@@ -1,8 +1,8 @@
 /* Measuring: times every provider on the shapes of a model and writes the text of a tuning file.
  *
- * Only `fathom tune` comes here, never a run that trains: a choice by timing would change bits from run to
- * run. The providers are timed in turns, so that a disturbance of the machine meets all of them, and the
- * median counts. Threads: one. */
+ * Only `fathom tune` comes here, never a run that trains: a choice by timing would change bits from
+ * run to run. The providers are timed in turns, so that a disturbance of the machine meets all of
+ * them, and the median counts. Threads: one. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <time.h>
@@ -66,7 +66,8 @@ static void time_candidates(struct candidate *candidates, const struct fth_gemm_
         struct candidate *c = &candidates[p];
         if (!c->gemm)
             continue;
-        /* The first call generates code and maps buffers; then double until a round is long enough. */
+        /* The first call generates code and maps buffers; then double until a round is long enough.
+         */
         c->repeats = 1;
         time_once(c, s, x);
         while (time_once(c, s, x) < ROUND_SECONDS && c->repeats < 1u << 24)
@@ -84,7 +85,8 @@ static void time_candidates(struct candidate *candidates, const struct fth_gemm_
 }
 
 /* The fastest that allocates nothing in a step. */
-static fth_gemm_provider fastest(const struct candidate *candidates, const struct fth_gemm_shape *s) {
+static fth_gemm_provider fastest(const struct candidate *candidates,
+                                 const struct fth_gemm_shape *s) {
     fth_gemm_provider best = fth_gemm_table_choose(s, fth_cpu_get()->isa);
     double limit = candidates[best].median * MARGIN;
     for (int p = 0; p < FTH_GEMM_PROVIDERS; p++) {
@@ -107,7 +109,8 @@ static json_t *entry(const struct fth_gemm_shape *s, const struct candidate *can
                      fth_gemm_provider_name(fastest(candidates, s)), "gflops", gflops);
 }
 
-static fth_status measure_shape(const struct fth_gemm_shape *shape, json_t *entries, fth_error *err) {
+static fth_status measure_shape(const struct fth_gemm_shape *shape, json_t *entries,
+                                fth_error *err) {
     struct fth_gemm_shape s = *shape;
     s.accumulate = 0; /* sums over thousands of calls would overflow */
     struct candidate candidates[FTH_GEMM_PROVIDERS] = {0};
@@ -123,8 +126,10 @@ static fth_status measure_shape(const struct fth_gemm_shape *shape, json_t *entr
         x.b = filled(s.form == FTH_GEMM_NT ? s.n : s.k, s.ldb);
         x.c = filled(s.m, s.ldc);
         if (!x.a || !x.b || !x.c)
-            status = fth_fail(err, FTH_E_MEMORY, "measuring a product %s of m %u, n %u, k %u: out of "
-                              "memory", fth_gemm_form_name(s.form), s.m, s.n, s.k);
+            status = fth_fail(err, FTH_E_MEMORY,
+                              "measuring a product %s of m %u, n %u, k %u: out of "
+                              "memory",
+                              fth_gemm_form_name(s.form), s.m, s.n, s.k);
     }
     if (status == FTH_OK) {
         time_candidates(candidates, &s, &x);

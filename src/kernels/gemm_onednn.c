@@ -1,9 +1,10 @@
 /* oneDNN's sgemm.
  *
  * Threads: oneDNN asks OpenMP for the number of threads of the calling thread, which
- * fth_gemm_thread_init has set to 1. Allocation: counted over 3000 random shapes, oneDNN 2.6.3 takes one
- * block from malloc a call in every form, on AVX-512 and AVX2 (16 KB to 1 MB), but for TN on AVX2, where
- * only its copying driver does, for a large C (none of 6000 random shapes up to FTH_ONEDNN_QUIET_MN). */
+ * fth_gemm_thread_init has set to 1. Allocation: counted over 3000 random shapes, oneDNN 2.6.3
+ * takes one block from malloc a call in every form, on AVX-512 and AVX2 (16 KB to 1 MB), but for TN
+ * on AVX2, where only its copying driver does, for a large C (none of 6000 random shapes up to
+ * FTH_ONEDNN_QUIET_MN). */
 #include <dnnl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,7 +13,8 @@
 
 static pthread_once_t limit_once = PTHREAD_ONCE_INIT;
 
-/* Effective only before oneDNN's first product, hence from refusal(), which every creation calls. */
+/* Effective only before oneDNN's first product, hence from refusal(), which every creation calls.
+ */
 static void limit_isa(void) {
     static const dnnl_cpu_isa_t isa[FTH_ISA_COUNT] = {
         [FTH_ISA_SCALAR] = dnnl_cpu_isa_sse41,
@@ -44,8 +46,8 @@ static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows
     dnnl_dim_t m = s->form == FTH_GEMM_TN ? s->m : rows;
     dnnl_dim_t k = s->form == FTH_GEMM_TN ? rows : s->k;
     dnnl_status_t status =
-        dnnl_sgemm(s->form == FTH_GEMM_TN ? 'T' : 'N', s->form == FTH_GEMM_NT ? 'T' : 'N', m, s->n, k,
-                   1.0f, a, s->lda, b, s->ldb, s->accumulate ? 1.0f : 0.0f, c, s->ldc);
+        dnnl_sgemm(s->form == FTH_GEMM_TN ? 'T' : 'N', s->form == FTH_GEMM_NT ? 'T' : 'N', m, s->n,
+                   k, 1.0f, a, s->lda, b, s->ldb, s->accumulate ? 1.0f : 0.0f, c, s->ldc);
     /* Out of memory for its block: the product must still be whole. */
     if (status != dnnl_success)
         fth_gemm_backend_reference.run(s, NULL, rows, a, b, c, NULL);

@@ -1,9 +1,10 @@
 /* OpenBLAS's sgemm.
  *
- * Threads: one number for the process, set to 1 by fth_gemm_thread_init. Instruction set: chosen while
- * the library is loaded, limited by the environment variable OPENBLAS_CORETYPE only. Allocation: its
- * working buffers are mapped once for each thread that is inside at the same time; its kernels for small
- * NN products on AVX-512 cores take a block from malloc for some n (177 of 1000 random shapes). */
+ * Threads: one number for the process, set to 1 by fth_gemm_thread_init. Instruction set: chosen
+ * while the library is loaded, limited by the environment variable OPENBLAS_CORETYPE only.
+ * Allocation: its working buffers are mapped once for each thread that is inside at the same time;
+ * its kernels for small NN products on AVX-512 cores take a block from malloc for some n (177 of
+ * 1000 random shapes). */
 #include <cblas.h>
 #include <stdio.h>
 
@@ -21,7 +22,9 @@ static const char *refusal(fth_gemm_form form, fth_precision precision) {
     return precision == FTH_BF16 ? "bf16 is done by xsmm only" : NULL;
 }
 
-static int allocates(const struct fth_gemm_shape *s) { return s->form == FTH_GEMM_NN; }
+static int allocates(const struct fth_gemm_shape *s) {
+    return s->form == FTH_GEMM_NN;
+}
 
 static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
                 const float *b, float *c, void *scratch) {
@@ -29,8 +32,8 @@ static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows
     uint32_t k = s->form == FTH_GEMM_TN ? rows : s->k;
     cblas_sgemm(CblasRowMajor, s->form == FTH_GEMM_TN ? CblasTrans : CblasNoTrans,
                 s->form == FTH_GEMM_NT ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)s->n,
-                (blasint)k, 1.0f, a, (blasint)s->lda, b, (blasint)s->ldb, s->accumulate ? 1.0f : 0.0f,
-                c, (blasint)s->ldc);
+                (blasint)k, 1.0f, a, (blasint)s->lda, b, (blasint)s->ldb,
+                s->accumulate ? 1.0f : 0.0f, c, (blasint)s->ldc);
 }
 
 const struct fth_gemm_backend fth_gemm_backend_openblas = {

@@ -1,7 +1,8 @@
 /* What the providers of kernels/gemm share: one table of functions each. Only src/kernels/gemm*.c
  * include this.
  *
- * Threads: `create` and `destroy` from one thread; `run` from any, the state being read-only by then. */
+ * Threads: `create` and `destroy` from one thread; `run` from any, the state being read-only by
+ * then. */
 #ifndef FTH_KERNELS_GEMM_PRIVATE_H
 #define FTH_KERNELS_GEMM_PRIVATE_H
 
@@ -15,14 +16,14 @@ struct fth_gemm_backend {
     /* NULL when it can do this form and precision on this CPU, else the reason. */
     const char *(*refusal)(fth_gemm_form form, fth_precision precision);
     int (*allocates)(const struct fth_gemm_shape *shape);
-    /* *state is what run gets (NULL is fine); owned: destroy. Any of create, destroy and scratch may be
-     * NULL: nothing to make, nothing to free, no scratch. */
+    /* *state is what run gets (NULL is fine); owned: destroy. Any of create, destroy and scratch
+     * may be NULL: nothing to make, nothing to free, no scratch. */
     fth_status (*create)(const struct fth_gemm_shape *shape, void **state, fth_error *err);
     void (*destroy)(void *state);
     size_t (*scratch)(const struct fth_gemm_shape *shape, const void *state);
     /* rows > 0 */
-    void (*run)(const struct fth_gemm_shape *shape, const void *state, uint32_t rows, const float *a,
-                const float *b, float *c, void *scratch);
+    void (*run)(const struct fth_gemm_shape *shape, const void *state, uint32_t rows,
+                const float *a, const float *b, float *c, void *scratch);
 };
 
 extern const struct fth_gemm_backend fth_gemm_backend_reference;
@@ -65,9 +66,9 @@ static inline float fth_bf16_to_float(uint16_t x) {
     return out;
 }
 
-/* Packs of bf16 for fth_gemm_bf16_run (gemm_bf16_pack_avx512.c). k_padded is even, at least k; what lies
- * beyond k becomes zero. A word holds two neighbours along k, the first in its low half; ldo counts
- * elements of out.
+/* Packs of bf16 for fth_gemm_bf16_run (gemm_bf16_pack_avx512.c). k_padded is even, at least k; what
+ * lies beyond k becomes zero. A word holds two neighbours along k, the first in its low half; ldo
+ * counts elements of out.
  *
  * plain:            out[i][p] = x[i][p]                          i < rows, p < k_padded
  * transposed:       out[i][q] = (x[2q][i], x[2q + 1][i])         i < rows, q < k_padded / 2
@@ -75,8 +76,8 @@ static inline float fth_bf16_to_float(uint16_t x) {
  * pairs_transposed: out[q][j] = (x[j][2q], x[j][2q + 1])         k_padded == k or k + 1 */
 void fth_bf16_pack_plain(uint32_t rows, uint32_t k, uint32_t k_padded, const float *x, size_t ldx,
                          uint16_t *out, size_t ldo);
-void fth_bf16_pack_transposed(uint32_t rows, uint32_t k, uint32_t k_padded, const float *x, size_t ldx,
-                              uint32_t *out, size_t ldo);
+void fth_bf16_pack_transposed(uint32_t rows, uint32_t k, uint32_t k_padded, const float *x,
+                              size_t ldx, uint32_t *out, size_t ldo);
 void fth_bf16_pack_pairs(uint32_t k, uint32_t k_padded, uint32_t n, const float *x, size_t ldx,
                          uint32_t *out);
 void fth_bf16_pack_pairs_transposed(uint32_t k, uint32_t k_padded, uint32_t n, const float *x,

@@ -4,11 +4,17 @@
 
 #include "kernels/gemm_private.h"
 
-static void version(char out[96]) { snprintf(out, 96, "plain loops, sums in double"); }
+static void version(char out[96]) {
+    snprintf(out, 96, "plain loops, sums in double");
+}
 
-static const char *refusal(fth_gemm_form form, fth_precision precision) { return NULL; }
+static const char *refusal(fth_gemm_form form, fth_precision precision) {
+    return NULL;
+}
 
-static int allocates(const struct fth_gemm_shape *shape) { return 0; }
+static int allocates(const struct fth_gemm_shape *shape) {
+    return 0;
+}
 
 static float operand(const struct fth_gemm_shape *s, float x) {
     return s->precision == FTH_BF16 ? fth_bf16_to_float(fth_bf16_from_float(x)) : x;

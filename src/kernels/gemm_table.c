@@ -1,22 +1,28 @@
 /* The built-in table: which provider multiplies which shape.
  *
  * Fixed data, so that the bits of a product depend on the shape and the instruction set alone; the
- * first line that fits wins. Two things decided it: nothing may be allocated in a step, which leaves
- * oneDNN only where it does not call malloc (gemm_onednn.c), and these measurements:
+ * first line that fits wins. Two things decided it: nothing may be allocated in a step, which
+ * leaves oneDNN only where it does not call malloc (gemm_onednn.c), and these measurements:
  *
- * AVX-512: AMD Zen 4, one core, peak 118 GFLOP/s, rows padded to an odd number of cache lines, 64 examples
- * (NN) or 512 (TN); GFLOP/s of libxsmm / oneDNN 2.6.3 / OpenBLAS 0.3.21:
- *   NN k,n  13,512: 106/90/103   512,256: 116/114/99   256,64: 116/114/96   64,16: 114/72/108
- *           367,512: 116/113/98  429,1024: 115/112/99  1024,512: 115/113/98  80,40: 95/101/104
- *   TN m,n  128,256: 115/111/101  64,1024: 115/114/99  13,256: 116/109/71  64,16: 117/83/114
- *   NT k,n  512,256: -/104/93    367,512: -/107/92     64,16: -/59/80
+ * AVX-512: AMD Zen 4, one core, peak 117 GFLOP/s, rows padded to an odd number of cache lines,
+ * 64 examples (NN, NT) or 512 (TN); GFLOP/s of libxsmm / oneDNN 2.6.3 / OpenBLAS 0.3.21, medians of
+ * fth_tuning_measure, best of four runs:
+ *
+ *   NN k,n  13,512: 104/91/105   512,256: 114/109/95    256,64: 113/101/93   64,16: 114/70/107
+ *           367,512: 113/113/93  429,1024: 112/111/92  1024,512: 108/111/88  80,40: 94/86/103
+ *   TN m,n  128,256: 111/108/96  64,1024: 110/112/93   13,256: 113/107/68    64,16: 115/81/111
+ *   NT k,n  512,256: -/98/89     367,512: -/102/88     64,16: -/59/80
+ *
  * AVX2: the same CPU limited to AVX2 (OpenBLAS: its Zen kernels). Not repeated on a CPU that has no
  * AVX-512: `fathom tune` there may know better.
- *   NN k,n  13,512: 113/99/106   512,256: 114/114/99   256,64: 115/114/90   64,16: 89/97/59
- *           367,512: 114/113/99  429,1024: 111/112/100  1024,512: 112/113/98
- *   TN m,n  128,256: 113/110/104  64,1024: 110/108/100  13,256: 106/95/56  64,16: 92/108/78
- *           128,367: 97/109/101
- * scalar: libxsmm's SSE kernels obey the limit (40 GFLOP/s); OpenBLAS cannot be limited at run time.
+ *
+ *   NN k,n  13,512: 112/98/47    512,256: 113/111/96    256,64: 114/112/89   64,16: 88/92/60
+ *           367,512: 111/111/98  429,1024: 109/111/99  1024,512: 109/111/100 512,367: 93/112/91
+ *   TN m,n  128,256: 110/105/98  64,1024: 101/101/93    13,256: 101/88/53    64,16: 89/102/76
+ *           128,111: 70/100/87   128,367: 94/102/93
+ *   NT k,n  512,256: -/102/90    367,512: -/103/91      64,16: -/90/57
+ *
+ * scalar: libxsmm's SSE kernels obey the limit (40 GFLOP/s); OpenBLAS cannot be limited so late.
  * bf16: libxsmm is the only one. */
 #include "kernels/gemm_private.h"
 
@@ -37,8 +43,8 @@ static const struct line avx512[] = {
 
 static const struct line avx2[] = {
     {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_XSMM},
-    /* libxsmm is slow at small n and where n is no multiple of 8, at the rest as fast as oneDNN, which
-     * calls malloc when C is large. */
+    /* libxsmm is slow at small n and where n is no multiple of 8, at the rest as fast as oneDNN,
+     * which calls malloc when C is large. */
     {FTH_GEMM_TN, 31, 1, FTH_ONEDNN_QUIET_MN, FTH_GEMM_ONEDNN},
     {FTH_GEMM_TN, ANY, 8, ANY, FTH_GEMM_XSMM},
     {FTH_GEMM_TN, ANY, 1, FTH_ONEDNN_QUIET_MN, FTH_GEMM_ONEDNN},

@@ -58,7 +58,8 @@ static fth_status read_text(const char *path, const char *where, json_t *object,
                             const char **out, fth_error *err) {
     const char *text = json_string_value(json_object_get(object, key));
     if (!text)
-        return fth_fail(err, FTH_E_DATA, "%s: %s: \"%s\" is missing or no string", path, where, key);
+        return fth_fail(err, FTH_E_DATA, "%s: %s: \"%s\" is missing or no string", path, where,
+                        key);
     *out = text;
     return FTH_OK;
 }
@@ -95,22 +96,25 @@ static fth_status read_entry(const char *path, size_t index, json_t *object, str
     char quoted[64];
     if (e.form == FTH_GEMM_FORMS) {
         fth_text_quote(quoted, sizeof quoted, form, strlen(form));
-        return fth_fail(err, FTH_E_DATA, "%s: %s: form \"%s\"; it must be nn, nt or tn", path, where,
-                        quoted);
+        return fth_fail(err, FTH_E_DATA, "%s: %s: form \"%s\"; it must be nn, nt or tn", path,
+                        where, quoted);
     }
     for (uint32_t p = 0; p < FTH_GEMM_PROVIDERS; p++)
         if (strcmp(provider, fth_gemm_provider_name(p)) == 0)
             e.provider = p;
     if (e.provider == FTH_GEMM_PROVIDERS) {
         fth_text_quote(quoted, sizeof quoted, provider, strlen(provider));
-        return fth_fail(err, FTH_E_DATA, "%s: %s: provider \"%s\"; it must be reference, onednn, openblas "
-                        "or libxsmm", path, where, quoted);
+        return fth_fail(err, FTH_E_DATA,
+                        "%s: %s: provider \"%s\"; it must be reference, onednn, openblas "
+                        "or libxsmm",
+                        path, where, quoted);
     }
     *out = e;
     return FTH_OK;
 }
 
-static fth_status read_entries(const char *path, json_t *array, fth_tuning *tuning, fth_error *err) {
+static fth_status read_entries(const char *path, json_t *array, fth_tuning *tuning,
+                               fth_error *err) {
     size_t total = json_array_size(array);
     if (total > MAX_ENTRIES)
         return fth_fail(err, FTH_E_DATA, "%s: %zu entries; at most %d are read", path, total,
@@ -146,12 +150,16 @@ static fth_status read_root(const char *path, json_t *root, fth_tuning *tuning, 
     static const char *const keys[] = {"format", "version", "cpu", "isa", "entries"};
     const char *format = json_string_value(json_object_get(root, "format"));
     if (!format || strcmp(format, FTH_TUNING_FORMAT) != 0)
-        return fth_fail(err, FTH_E_DATA, "%s is no tuning file (it has no \"format\": \"%s\"); "
-                        "`fathom tune` writes one", path, FTH_TUNING_FORMAT);
+        return fth_fail(err, FTH_E_DATA,
+                        "%s is no tuning file (it has no \"format\": \"%s\"); "
+                        "`fathom tune` writes one",
+                        path, FTH_TUNING_FORMAT);
     json_t *version = json_object_get(root, "version");
     if (!json_is_integer(version) || json_integer_value(version) != FTH_TUNING_VERSION)
-        return fth_fail(err, FTH_E_DATA, "%s: tuning file of another version; this program reads "
-                        "version %d", path, FTH_TUNING_VERSION);
+        return fth_fail(err, FTH_E_DATA,
+                        "%s: tuning file of another version; this program reads "
+                        "version %d",
+                        path, FTH_TUNING_VERSION);
     FTH_TRY(check_keys(path, "tuning file", root, keys, 5, err));
     const char *cpu = "", *isa = "";
     FTH_TRY(read_text(path, "tuning file", root, "cpu", &cpu, err));
@@ -167,8 +175,10 @@ static fth_status read_root(const char *path, json_t *root, fth_tuning *tuning, 
     if (strcmp(isa, fth_isa_name(fth_cpu_get()->isa)) != 0) {
         char quoted[80];
         fth_text_quote(quoted, sizeof quoted, cpu, strlen(cpu));
-        fth_log(FTH_LOG_WARN, "%s was measured with %s on \"%s\"; here %s is in use, the choices may be "
-                "poor: run `fathom tune`", path, isa, quoted, fth_isa_name(fth_cpu_get()->isa));
+        fth_log(FTH_LOG_WARN,
+                "%s was measured with %s on \"%s\"; here %s is in use, the choices may be "
+                "poor: run `fathom tune`",
+                path, isa, quoted, fth_isa_name(fth_cpu_get()->isa));
     }
     return read_entries(path, entries, tuning, err);
 }
@@ -181,8 +191,8 @@ fth_status fth_tuning_load(const char *path, fth_tuning **out, fth_error *err) {
     json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &at);
     fclose(file);
     if (!root)
-        return fth_fail(err, FTH_E_DATA, "%s:%d:%d: not a tuning file: %s", path, at.line, at.column,
-                        at.text);
+        return fth_fail(err, FTH_E_DATA, "%s:%d:%d: not a tuning file: %s", path, at.line,
+                        at.column, at.text);
     fth_tuning *tuning = fth_alloc(1, sizeof *tuning);
     fth_status status = tuning ? read_root(path, root, tuning, err)
                                : fth_fail(err, FTH_E_MEMORY, "%s: out of memory", path);
@@ -202,7 +212,9 @@ void fth_tuning_destroy(fth_tuning *tuning) {
     fth_free(tuning);
 }
 
-size_t fth_tuning_entries(const fth_tuning *tuning) { return tuning ? tuning->count : 0; }
+size_t fth_tuning_entries(const fth_tuning *tuning) {
+    return tuning ? tuning->count : 0;
+}
 
 uint64_t fth_tuning_digest(const fth_tuning *tuning) {
     if (!tuning || tuning->count == 0)
@@ -215,7 +227,6 @@ fth_gemm_provider fth_tuning_choose(const fth_tuning *tuning, const struct fth_g
     if (!tuning || s->precision != FTH_FP32)
         return FTH_GEMM_AUTO;
     struct entry key = {(uint32_t)s->form, s->m, s->n, s->k, 0};
-    const struct entry *e =
-        bsearch(&key, tuning->entries, tuning->count, sizeof key, compare);
+    const struct entry *e = bsearch(&key, tuning->entries, tuning->count, sizeof key, compare);
     return e ? (fth_gemm_provider)e->provider : FTH_GEMM_AUTO;
 }

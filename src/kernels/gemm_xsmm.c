@@ -1,18 +1,19 @@
-/* libxsmm: kernels generated when the product is created, for fixed pieces of it; a run only calls them.
+/* libxsmm: kernels generated when the product is created, for fixed pieces of it; a run only calls
+ * them.
  *
- * libxsmm counts in columns first, so our row-major C[m,n] is its C^T: its A is our B, its N our rows.
+ * libxsmm is column-major, so our row-major C[m,n] is its C^T: its A is our B, its N our rows.
  *
- *   NN    C is cut into tiles of columns, K into pieces, so that a piece of B (depth x columns) stays in
- *         L1 while the examples go past it in chunks:
+ *   NN    C is cut into tiles of columns, K into pieces, so that a piece of B (depth x columns)
+ *         stays in L1 while the examples go past it in chunks:
  *             for tile of n:  for piece of k:  for chunk of examples:  C[chunk, tile] += A B
  *   TN    the examples are the sum: chunks of them, largest first, each added to all of C:
  *             for chunk of examples:  for tile of n:  C[:, tile] += A[chunk, :]^T B[chunk, tile]
  *
- * Any number of examples is a sum of chunk sizes (main, 64, 16, 4, 1). Every element of C is summed in
- * increasing k. Threads: kernels are code, the state is read-only.
+ * Any number of examples is a sum of chunk sizes (main, 64, 16, 4, 1). Every element of C is summed
+ * in increasing k. Threads: kernels are code, the state is read-only.
  *
- * The sizes are measured on Zen 4 (AVX-512, and limited to AVX2) over the shapes of gemm_table.c: AVX2
- * reaches 111-115 of 118 GFLOP/s with NN tiles of 64 x 64 (whole products: 71-112). */
+ * The sizes are measured on Zen 4 (AVX-512, and limited to AVX2) over the shapes of gemm_table.c:
+ * AVX2 reaches 111-115 of 118 GFLOP/s with NN tiles of 64 x 64 (whole products: 71-112). */
 #include <libxsmm.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -52,14 +53,18 @@ static void version(char out[96]) {
 static const char *refusal(fth_gemm_form form, fth_precision precision) {
     pthread_once(&init_once, init);
     if (form == FTH_GEMM_NT && precision == FTH_FP32)
-        return "libxsmm has no product with the second matrix transposed; use onednn or openblas, or a "
+        return "libxsmm has no product with the second matrix transposed; use onednn or openblas, "
+               "or a "
                "transposed copy and nn";
     return NULL;
 }
 
-static int allocates(const struct fth_gemm_shape *shape) { return 0; }
+static int allocates(const struct fth_gemm_shape *shape) {
+    return 0;
+}
 
-/* A rest shorter than `least` is added to the piece before it: kernels of a few columns are slow. */
+/* A rest shorter than `least` is added to the piece before it: kernels of a few columns are slow.
+ */
 static struct cut cut(uint32_t total, uint32_t size, uint32_t least) {
     if (total <= size)
         return (struct cut){total, 1, total};
@@ -108,9 +113,8 @@ static int make_kernels(const struct fth_gemm_shape *s, struct state *state) {
                     uint32_t columns = last_tile ? state->tile.last : state->tile.size;
                     uint32_t depth = last_depth ? state->depth.last : state->depth.size;
                     libxsmm_smmfunction kernel =
-                        s->form == FTH_GEMM_TN
-                            ? make(s, columns, s->m, state->sizes[size], add)
-                            : make(s, columns, state->sizes[size], depth, add);
+                        s->form == FTH_GEMM_TN ? make(s, columns, s->m, state->sizes[size], add)
+                                               : make(s, columns, state->sizes[size], depth, add);
                     if (!kernel)
                         return 0;
                     state->kernel[size][last_tile][last_depth][add] = kernel;
@@ -127,9 +131,10 @@ static fth_status create(const struct fth_gemm_shape *s, void **out, fth_error *
     choose_pieces(s, state);
     if (!make_kernels(s, state)) {
         fth_free(state);
-        return fth_fail(err, FTH_E_UNSUPPORTED, "libxsmm generates no kernel for the product %s of m %u, "
-                        "n %u, k %u (is executable memory forbidden here?)", fth_gemm_form_name(s->form),
-                        s->m, s->n, s->k);
+        return fth_fail(err, FTH_E_UNSUPPORTED,
+                        "libxsmm generates no kernel for the product %s of m %u, "
+                        "n %u, k %u (is executable memory forbidden here?)",
+                        fth_gemm_form_name(s->form), s->m, s->n, s->k);
     }
     *out = state;
     return FTH_OK;

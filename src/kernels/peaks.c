@@ -1,7 +1,8 @@
 /* Timing the loops of peaks_<isa>.c on a number of threads at once.
  *
- * A round lies between two barriers, so its time is that of the slowest thread, and rates are the work of
- * all divided by it. Threads: the functions may not run beside anything that is to be measured. */
+ * A round lies between two barriers, so its time is that of the slowest thread, and rates are the
+ * work of all divided by it. Threads: the functions may not run beside anything that is to be
+ * measured. */
 #include "kernels/peaks.h"
 
 #include <pthread.h>
@@ -114,14 +115,15 @@ static fth_status run_rounds(struct run *run, fth_error *err) {
     pthread_barrier_destroy(&run->barrier);
     fth_free(members);
     return all ? FTH_OK
-               : fth_fail(err, FTH_E_MEMORY, "measuring peaks: only %u of %u threads could be started",
-                          started, run->threads);
+               : fth_fail(err, FTH_E_MEMORY,
+                          "measuring peaks: only %u of %u threads could be started", started,
+                          run->threads);
 }
 
 static fth_status check_threads(uint32_t threads, fth_error *err) {
     if (threads == 0 || threads > FTH_PEAKS_THREADS)
-        return fth_fail(err, FTH_E_ARGUMENT, "measuring peaks: %u threads; 1 to %u are possible", threads,
-                        FTH_PEAKS_THREADS);
+        return fth_fail(err, FTH_E_ARGUMENT, "measuring peaks: %u threads; 1 to %u are possible",
+                        threads, FTH_PEAKS_THREADS);
     return FTH_OK;
 }
 
@@ -129,7 +131,8 @@ static fth_status check_threads(uint32_t threads, fth_error *err) {
 static fth_status region_alloc(float **out, fth_error *err) {
     float *region = fth_region_alloc(REGION_BYTES);
     if (!region)
-        return fth_fail(err, FTH_E_MEMORY, "measuring peaks: no %zu MiB to be had", REGION_BYTES >> 20);
+        return fth_fail(err, FTH_E_MEMORY, "measuring peaks: no %zu MiB to be had",
+                        REGION_BYTES >> 20);
     for (size_t i = 0; i < REGION_BYTES / sizeof *region; i += 1024)
         region[i] = 1.0f;
     *out = region;
@@ -137,7 +140,9 @@ static fth_status region_alloc(float **out, fth_error *err) {
 }
 
 /* A thread's part of `total` floats, a multiple of 64 of them. */
-static size_t part(const struct run *run, size_t total) { return total / run->threads / 64 * 64; }
+static size_t part(const struct run *run, size_t total) {
+    return total / run->threads / 64 * 64;
+}
 
 static void fma_round(struct run *run, uint32_t thread) {
     keep(run->loops->fma(run->turns, 0.5f));
@@ -198,9 +203,11 @@ static void gather_round(struct run *run, uint32_t thread) {
 fth_status fth_peak_gather(uint32_t threads, uint32_t dim, double *megarows, fth_error *err) {
     FTH_TRY(check_threads(threads, err));
     if (dim == 0 || dim > FTH_PEAKS_MAX_DIM)
-        return fth_fail(err, FTH_E_ARGUMENT, "measuring peaks: rows of %u floats; 1 to %u are possible",
-                        dim, FTH_PEAKS_MAX_DIM);
-    struct run run = {.loops = loops_of_cpu(), .threads = threads, .dim = dim, .round = gather_round};
+        return fth_fail(err, FTH_E_ARGUMENT,
+                        "measuring peaks: rows of %u floats; 1 to %u are possible", dim,
+                        FTH_PEAKS_MAX_DIM);
+    struct run run = {
+        .loops = loops_of_cpu(), .threads = threads, .dim = dim, .round = gather_round};
     fth_status status = FTH_OK;
     run.rows = fth_alloc(threads * LIST, sizeof *run.rows);
     if (!run.rows)

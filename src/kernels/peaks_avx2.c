@@ -1,5 +1,5 @@
-/* kernels/peaks' loops, AVX2: 32-byte vectors; 12 independent sums hide the latency of two units and leave
- * registers for the factor. */
+/* kernels/peaks' loops, AVX2: 32-byte vectors; 12 independent sums hide the latency of two units
+ * and leave registers for the factor. */
 #include <immintrin.h>
 
 #include "kernels/peaks_private.h"
@@ -28,7 +28,8 @@ FTH_PEAK_LOOP static float fma_loop(size_t turns, float factor) {
 }
 
 FTH_PEAK_LOOP static float read_loop(const float *x, size_t n) {
-    __m256 sum[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
+    __m256 sum[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(),
+                     _mm256_setzero_ps()};
     for (size_t i = 0; i < n; i += 32)
 #pragma GCC unroll 4
         for (int j = 0; j < 4; j++)

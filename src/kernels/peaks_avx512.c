@@ -1,4 +1,5 @@
-/* kernels/peaks' loops, AVX-512: 64-byte vectors; 16 independent sums hide the latency of two units. */
+/* kernels/peaks' loops, AVX-512: 64-byte vectors; 16 independent sums hide the latency of two
+ * units. */
 #include <immintrin.h>
 
 #include "kernels/peaks_private.h"
@@ -19,7 +20,8 @@ FTH_PEAK_LOOP static float fma_loop(size_t turns, float factor) {
 }
 
 FTH_PEAK_LOOP static float read_loop(const float *x, size_t n) {
-    __m512 sum[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
+    __m512 sum[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(),
+                     _mm512_setzero_ps()};
     for (size_t i = 0; i < n; i += 64)
 #pragma GCC unroll 4
         for (int j = 0; j < 4; j++)
@@ -39,5 +41,5 @@ FTH_PEAK_LOOP static void gather_loop(const float *table, uint32_t dim, const ui
     fth_peak_gather_rows(table, dim, rows, n, sum);
 }
 
-const struct fth_peak_loops fth_peak_loops_avx512 = {2.0 * 16 * SUMS, fma_loop, read_loop, copy_loop,
-                                                     gather_loop};
+const struct fth_peak_loops fth_peak_loops_avx512 = {2.0 * 16 * SUMS, fma_loop, read_loop,
+                                                     copy_loop, gather_loop};

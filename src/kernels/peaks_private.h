@@ -17,7 +17,8 @@ struct fth_peak_loops {
     /* n: floats, a multiple of 64; x, y aligned to 64 bytes. */
     float (*read)(const float *x, size_t n);
     void (*copy)(const float *x, float *y, size_t n);
-    /* sum[0..dim) += the rows of the table named by rows[0..n) and read FTH_PEAKS_PREFETCH beyond n. */
+    /* sum[0..dim) += the rows of the table named by rows[0..n) and read FTH_PEAKS_PREFETCH beyond
+     * n. */
     void (*gather)(const float *table, uint32_t dim, const uint32_t *rows, size_t n, float *sum);
 };
 

@@ -23,7 +23,9 @@
 static atomic_int counting;
 static atomic_long allocations, mappings;
 
-int count_alloc_works(void) { return COUNTED; }
+int count_alloc_works(void) {
+    return COUNTED;
+}
 
 void count_alloc_start(void) {
     atomic_store(&allocations, 0);

@@ -1,9 +1,9 @@
-/* Counts what a stretch of code asks of the allocator and of mmap, on all threads together: malloc, calloc,
- * realloc, aligned_alloc, posix_memalign and memalign, called from anywhere in the program or its
- * shared libraries; mmap called from outside libc.
+/* Counts what a stretch of code asks of the allocator and of mmap, on all threads together: malloc,
+ * calloc, realloc, aligned_alloc, posix_memalign and memalign, called from anywhere in the program
+ * or its shared libraries; mmap called from outside libc.
  *
- * Linked into every test program, where it only counts between start and stop. Under a sanitizer, which
- * needs these functions for itself, nothing is counted: ask count_alloc_works. */
+ * Linked into every test program, where it only counts between start and stop. Under a sanitizer,
+ * which needs these functions for itself, nothing is counted: ask count_alloc_works. */
 #ifndef FTH_TESTS_COUNT_ALLOC_H
 #define FTH_TESTS_COUNT_ALLOC_H
 

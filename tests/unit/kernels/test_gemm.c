@@ -1,5 +1,5 @@
-/* kernels/gemm: every form, provider and precision against sums in double written here, any number of
- * examples, untouched padding, the same bits anywhere, nothing allocated, refusals. */
+/* kernels/gemm: every form, provider and precision against sums in double written here, any number
+ * of examples, untouched padding, the same bits anywhere, nothing allocated, refusals. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -36,7 +36,8 @@ static float *block(size_t floats) {
     return x;
 }
 
-/* rows x columns of values in [-1, 1); whatever lies between columns and ld is NaN: reading it shows. */
+/* rows x columns of values in [-1, 1); whatever lies between columns and ld is NaN: reading it
+ * shows. */
 static float *matrix(uint32_t rows, uint32_t columns, uint32_t ld) {
     float *x = block((size_t)rows * ld + 16);
     for (uint32_t i = 0; i < rows; i++)
@@ -74,7 +75,8 @@ static struct problem problem(fth_gemm_form form, uint32_t usual, uint32_t rows,
                               uint32_t n, int accumulate, fth_precision precision) {
     struct problem p = {.rows = rows};
     struct fth_gemm_shape *s = &p.shape;
-    *s = (struct fth_gemm_shape){.form = form, .n = n, .accumulate = accumulate, .precision = precision};
+    *s = (struct fth_gemm_shape){
+        .form = form, .n = n, .accumulate = accumulate, .precision = precision};
     s->m = form == FTH_GEMM_TN ? fixed : usual;
     s->k = form == FTH_GEMM_TN ? usual : fixed;
     s->lda = fth_padded_columns(fixed) + 16 * draw(2);
@@ -103,8 +105,8 @@ static void check(const struct problem *p, const float *before, const float *c, 
         size_t i = at / s->ldc, j = at % s->ldc;
         if (i >= m || j >= s->n) {
             if (c[at] != SENTINEL)
-                fail_msg("%s form %d m %u n %u k %u: wrote padding at row %zu column %zu", name, s->form,
-                         m, s->n, k, i, j);
+                fail_msg("%s form %d m %u n %u k %u: wrote padding at row %zu column %zu", name,
+                         s->form, m, s->n, k, i, j);
             continue;
         }
         double sum = s->accumulate ? (double)before[at] : 0.0, size = fabs(sum);
@@ -116,8 +118,10 @@ static void check(const struct problem *p, const float *before, const float *c, 
             size += fabs(product);
         }
         if (!(fabs((double)c[at] - sum) <= (k + 4) * 6e-8 * size))
-            fail_msg("%s form %d m %u n %u k %u add %d precision %d: row %zu column %zu is %.9g, not %.9g",
-                     name, s->form, m, s->n, k, s->accumulate, s->precision, i, j, (double)c[at], sum);
+            fail_msg("%s form %d m %u n %u k %u add %d precision %d: row %zu column %zu is %.9g, "
+                     "not %.9g",
+                     name, s->form, m, s->n, k, s->accumulate, s->precision, i, j, (double)c[at],
+                     sum);
     }
 }
 
@@ -161,7 +165,9 @@ static void check_all(fth_precision precision, uint32_t step) {
         }
 }
 
-static void any_number_of_examples(void **state) { check_all(FTH_FP32, STEP); }
+static void any_number_of_examples(void **state) {
+    check_all(FTH_FP32, STEP);
+}
 
 static void large_shapes_cut_in_pieces(void **state) {
     static const struct {
@@ -245,8 +251,12 @@ static void check_same_bits(struct problem *p, fth_gemm_provider provider) {
         void *scratch = fth_alloc(fth_gemm_scratch(gemm, p->rows) + 64, 1);
         memcpy(x + shift, p->a, a * sizeof *x);
         memcpy(y + 2 * shift / 3 / 16 * 16, p->b, b * sizeof *y);
-        w[i] = (struct worker){.gemm = gemm, .p = p, .a = x + shift, .b = y + 2 * shift / 3 / 16 * 16,
-                               .c = z + shift / 2 / 16 * 16, .scratch = scratch};
+        w[i] = (struct worker){.gemm = gemm,
+                               .p = p,
+                               .a = x + shift,
+                               .b = y + 2 * shift / 3 / 16 * 16,
+                               .c = z + shift / 2 / 16 * 16,
+                               .scratch = scratch};
         owned[i][0] = x, owned[i][1] = y, owned[i][2] = z, owned[i][3] = scratch;
     }
     for (int i = 0; i < 2; i++)
@@ -266,8 +276,8 @@ static void same_bits_on_every_thread_and_address(void **state) {
         for (int form = 0; form < FTH_GEMM_FORMS; form++)
             for (int provider = 0; provider < FTH_GEMM_PROVIDERS; provider++)
                 for (int i = 0; i < 3 && can(provider, form, precision); i++) {
-                    struct problem p = problem(form, 64, 1 + draw(100), 1 + draw(200), 2 + draw(150),
-                                               (int)draw(2), precision);
+                    struct problem p = problem(form, 64, 1 + draw(100), 1 + draw(200),
+                                               2 + draw(150), (int)draw(2), precision);
                     check_same_bits(&p, provider);
                     problem_free(&p);
                 }
@@ -290,8 +300,9 @@ static long allocations_of(const struct problem *p, fth_gemm_provider provider) 
 }
 
 /* Layers of DLRM, Wide&Deep, DeepFM and DIN: inputs, outputs. */
-static const uint32_t layers[][2] = {{13, 512}, {512, 256}, {256, 64}, {64, 16}, {367, 512}, {429, 1024},
-                                     {1024, 512}, {400, 400}, {36, 80}, {72, 80}, {80, 40}, {111, 100}};
+static const uint32_t layers[][2] = {{13, 512},  {512, 256},  {256, 64},   {64, 16},
+                                     {367, 512}, {429, 1024}, {1024, 512}, {400, 400},
+                                     {36, 80},   {72, 80},    {80, 40},    {111, 100}};
 
 static void the_table_allocates_nothing_for_usual_models(void **state) {
     if (!count_alloc_works()) {
@@ -323,15 +334,17 @@ static void what_is_said_to_allocate_nothing_does_not(void **state) {
     long onednn = 0;
     for (int i = 0; i < 60; i++) {
         fth_gemm_form form = draw(FTH_GEMM_FORMS);
-        struct problem p = problem(form, 64, 1 + draw(100), 1 + draw(450), 2 + draw(450), 0, FTH_FP32);
+        struct problem p =
+            problem(form, 64, 1 + draw(100), 1 + draw(450), 2 + draw(450), 0, FTH_FP32);
         for (int provider = FTH_GEMM_AUTO; provider < FTH_GEMM_PROVIDERS; provider++) {
             if (provider == FTH_GEMM_REFERENCE || !can(provider, form, FTH_FP32) ||
                 (provider != FTH_GEMM_AUTO && fth_gemm_allocates(provider, &p.shape)))
                 continue;
             long counted = allocations_of(&p, provider);
             if (counted != 0)
-                fail_msg("%s form %d m %u n %u k %u: %ld allocations", fth_gemm_provider_name(provider),
-                         form, rows_m(&p), p.shape.n, rows_k(&p), counted);
+                fail_msg("%s form %d m %u n %u k %u: %ld allocations",
+                         fth_gemm_provider_name(provider), form, rows_m(&p), p.shape.n, rows_k(&p),
+                         counted);
         }
         if (form != FTH_GEMM_TN)
             onednn += allocations_of(&p, FTH_GEMM_ONEDNN);
@@ -407,7 +420,8 @@ static void names_and_versions(void **state) {
     assert_non_null(strstr(version, target));
 }
 
-/* The providers' limit is set once in a process: the lower instruction sets are tried in children. */
+/* The providers' limit is set once in a process: the lower instruction sets are tried in children.
+ */
 static void lower_instruction_sets(void **state) {
     for (int isa = FTH_ISA_SCALAR; isa < (int)fth_cpu_get()->isa; isa++) {
         fflush(NULL);
@@ -425,7 +439,9 @@ static void lower_instruction_sets(void **state) {
     }
 }
 
-static void some_numbers_of_examples(void **state) { check_all(FTH_FP32, 2 + STEP); }
+static void some_numbers_of_examples(void **state) {
+    check_all(FTH_FP32, 2 + STEP);
+}
 
 int main(int argc, char **argv) {
     fth_gemm_thread_init();

@@ -1,5 +1,5 @@
-/* Tuning files: measured text loads again and decides, damaged and foreign files are refused with the
- * reason, other instruction sets are warned about. */
+/* Tuning files: measured text loads again and decides, damaged and foreign files are refused with
+ * the reason, other instruction sets are warned about. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,9 @@ static int make_path(void **state) {
     return 0;
 }
 
-static int remove_path(void **state) { return unlink(path); }
+static int remove_path(void **state) {
+    return unlink(path);
+}
 
 static void write_file(const char *text) {
     FILE *file = fopen(path, "wb");
@@ -54,7 +56,8 @@ static fth_gemm_provider choice(const struct fth_gemm_shape *s, const fth_tuning
 static void write_entry(const char *isa, const char *provider) {
     char text[512];
     snprintf(text, sizeof text,
-             "{\"format\": \"fathom-tuning\", \"version\": 1, \"cpu\": \"x\", \"isa\": \"%s\", \"entries\": "
+             "{\"format\": \"fathom-tuning\", \"version\": 1, \"cpu\": \"x\", \"isa\": \"%s\", "
+             "\"entries\": "
              "[{\"form\": \"nn\", \"m\": 64, \"n\": 32, \"k\": 16, \"provider\": \"%s\"}]}",
              isa, provider);
     write_file(text);
@@ -136,7 +139,8 @@ static void an_entry_that_cannot_run_is_left_out(void **state) {
     fth_error err = {0};
     char text[512];
     snprintf(text, sizeof text,
-             "{\"format\": \"fathom-tuning\", \"version\": 1, \"cpu\": \"x\", \"isa\": \"%s\", \"entries\": "
+             "{\"format\": \"fathom-tuning\", \"version\": 1, \"cpu\": \"x\", \"isa\": \"%s\", "
+             "\"entries\": "
              "[{\"form\": \"nt\", \"m\": 64, \"n\": 32, \"k\": 16, \"provider\": \"libxsmm\"}]}",
              fth_isa_name(fth_cpu_get()->isa));
     write_file(text);
@@ -160,23 +164,33 @@ static void damaged_and_foreign_files_are_refused(void **state) {
         {"{\"format\": \"fathom-tuning\", \"version\": \"1\"}", "version 1"},
         {HEAD "\"entrys\": []}", "nearest: entries"},
         {HEAD "\"entries\": {}}", "no array"},
-        {"{\"format\": \"fathom-tuning\", \"version\": 1, \"cpu\": \"x\", \"isa\": \"neon\", \"entries\": []}",
+        {"{\"format\": \"fathom-tuning\", \"version\": 1, \"cpu\": \"x\", \"isa\": \"neon\", "
+         "\"entries\": []}",
          "scalar, avx2 or avx512"},
-        {"{\"format\": \"fathom-tuning\", \"version\": 1, \"isa\": \"avx2\", \"entries\": []}", "\"cpu\""},
+        {"{\"format\": \"fathom-tuning\", \"version\": 1, \"isa\": \"avx2\", \"entries\": []}",
+         "\"cpu\""},
         {HEAD "\"entries\": [7]}", "entries[0] is no object"},
         {ENTRY("\"form\": \"nn\""), "\"provider\""},
-        {ENTRY("\"form\": \"tt\", \"provider\": \"onednn\", \"m\": 1, \"n\": 2, \"k\": 3"), "nn, nt or tn"},
+        {ENTRY("\"form\": \"tt\", \"provider\": \"onednn\", \"m\": 1, \"n\": 2, \"k\": 3"),
+         "nn, nt or tn"},
         {ENTRY("\"form\": \"nn\", \"provider\": \"mkl\", \"m\": 1, \"n\": 2, \"k\": 3"), "\"mkl\""},
-        {ENTRY("\"form\": \"nn\", \"provider\": \"auto\", \"m\": 1, \"n\": 2, \"k\": 3"), "\"auto\""},
-        {ENTRY("\"form\": \"nn\", \"provider\": \"onednn\", \"m\": 0, \"n\": 2, \"k\": 3"), "\"m\""},
-        {ENTRY("\"form\": \"nn\", \"provider\": \"onednn\", \"m\": 1, \"n\": 2.5, \"k\": 3"), "\"n\""},
-        {ENTRY("\"form\": \"nn\", \"provider\": \"onednn\", \"m\": 1, \"n\": 2, \"k\": 4294967296"), "\"k\""},
-        {ENTRY("\"form\": \"nn\", \"provider\": \"onednn\", \"m\": 1, \"n\": 2, \"k\": 3, \"x\": 1"),
+        {ENTRY("\"form\": \"nn\", \"provider\": \"auto\", \"m\": 1, \"n\": 2, \"k\": 3"),
+         "\"auto\""},
+        {ENTRY("\"form\": \"nn\", \"provider\": \"onednn\", \"m\": 0, \"n\": 2, \"k\": 3"),
+         "\"m\""},
+        {ENTRY("\"form\": \"nn\", \"provider\": \"onednn\", \"m\": 1, \"n\": 2.5, \"k\": 3"),
+         "\"n\""},
+        {ENTRY("\"form\": \"nn\", \"provider\": \"onednn\", \"m\": 1, \"n\": 2, \"k\": 4294967296"),
+         "\"k\""},
+        {ENTRY(
+             "\"form\": \"nn\", \"provider\": \"onednn\", \"m\": 1, \"n\": 2, \"k\": 3, \"x\": 1"),
          "unknown key \"x\""},
-        {ENTRY("\"form\": \"nn\", \"provider\": \"onednn\", \"m\": 1, \"m\": 1, \"n\": 2, \"k\": 3"),
+        {ENTRY(
+             "\"form\": \"nn\", \"provider\": \"onednn\", \"m\": 1, \"m\": 1, \"n\": 2, \"k\": 3"),
          "duplicate"},
-        {HEAD "\"entries\": [{\"form\": \"nn\", \"provider\": \"onednn\", \"m\": 1, \"n\": 2, \"k\": 3},"
-              "{\"form\": \"nn\", \"provider\": \"openblas\", \"m\": 1, \"n\": 2, \"k\": 3}]}",
+        {HEAD
+         "\"entries\": [{\"form\": \"nn\", \"provider\": \"onednn\", \"m\": 1, \"n\": 2, \"k\": 3},"
+         "{\"form\": \"nn\", \"provider\": \"openblas\", \"m\": 1, \"n\": 2, \"k\": 3}]}",
          "two entries for nn of m 1, n 2, k 3"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,4 +1,5 @@
-/* kernels/peaks: every figure is positive and finite, one and two threads; bad arguments are refused. */
+/* kernels/peaks: every figure is positive and finite, one and two threads; bad arguments are
+ * refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
