@@ -19,7 +19,7 @@
 #include "embedding/embedding.h"
 #include "embedding/shard.h"
 
-#define FTH_UPDATE_TASKS 256 /* at most */
+#define FTH_UPDATE_TASKS 64 /* the plan's number; a small batch fills fewer, the rest do nothing */
 #define FTH_NO_UNIQUE UINT32_MAX
 
 struct fth_embedding_lookup {

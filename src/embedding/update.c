@@ -237,7 +237,8 @@ static void update_range(struct work *work, const struct fth_pack *pack, uint32_
 }
 
 uint32_t fth_embedding_update_tasks(void *ctx) {
-    return ((const struct fth_embedding *)ctx)->n_tasks;
+    (void)ctx;
+    return FTH_UPDATE_TASKS;
 }
 
 /* Whether a block's way of finding gradients (one a lookup, whole rows) does not do. */
@@ -252,6 +253,8 @@ static int needs_pieces(const struct work *work) {
 void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, uint32_t n,
                           float grad_scale, uint32_t task, void *scratch) {
     const struct fth_embedding *embedding = ctx;
+    if (task >= embedding->n_tasks)
+        return;
     struct work work = work_begin(embedding, gradients, n, scratch);
     struct fth_opt_args args = embedding->args;
     args.grad_scale *= grad_scale;
@@ -273,6 +276,8 @@ void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, u
 double fth_embedding_gradient_squares(void *ctx, const struct fth_row_gradient *gradients,
                                       uint32_t n, uint32_t task, void *scratch) {
     const struct fth_embedding *embedding = ctx;
+    if (task >= embedding->n_tasks)
+        return 0;
     struct work work = work_begin(embedding, gradients, n, scratch);
     double squares = 0;
     uint32_t from = (uint32_t)((uint64_t)embedding->n_parts * task / embedding->n_tasks);
