@@ -8,6 +8,7 @@
 #include "fathom/metric.h"
 #include "fathom/session.h"
 #include "fathom/status.h"
+#include "fathom/tools.h"
 
 #ifdef __cplusplus
 extern "C" {

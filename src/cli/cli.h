@@ -4,6 +4,7 @@
 #define FTH_CLI_CLI_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "fathom/fathom.h"
 
@@ -43,6 +44,25 @@ void cli_override(struct cli_overrides *overrides, const char *format, ...)
 void cli_overrides_free(struct cli_overrides *overrides);
 /* Turns the names of --without into one override. */
 void cli_override_without(struct cli_overrides *overrides, char *const *names, size_t n);
+
+struct argp_state;
+/* A whole number from low to high, else a usage error that names the option. */
+int64_t cli_number(const struct argp_state *state, const char *option, const char *text, int64_t low,
+                   int64_t high);
+double cli_real(const struct argp_state *state, const char *option, const char *text, double low,
+                double high);
+
+/* A file that a command writes; NULL or "-" is standard output. An existing file is replaced only by a whole
+ * new one. */
+struct cli_output {
+    const char *command, *path; /* path NULL: standard output */
+    char *beside;               /* what is written until it is whole; NULL: path itself (devices, pipes) */
+    FILE *file;
+};
+/* 0: it cannot be written, as has been told. */
+int cli_output_open(struct cli_output *out, const char *command, const char *path);
+int cli_output_close(struct cli_output *out); /* exit code, the failure having been told */
+void cli_output_discard(struct cli_output *out);
 
 /* "12.3 k", "4.5 M" with unit; for people. */
 void cli_count(char out[32], double value);

@@ -45,7 +45,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 int cli_eval(int argc, char **argv) {
     static const struct argp argp = {options, parse, "CHECKPOINT [FILE...]", doc, NULL, NULL, NULL};
     struct arguments a = {0};
-    argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &a))
         return CLI_USAGE;
     fth_error err = {0};

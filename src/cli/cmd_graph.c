@@ -49,7 +49,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 int cli_graph(int argc, char **argv) {
     static const struct argp argp = {options, parse, "CONFIG", doc, NULL, NULL, NULL};
     struct arguments a = {0};
-    argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &a))
         return CLI_USAGE;
     cli_override_without(&a.overrides, a.without, a.n_without);

@@ -64,7 +64,6 @@ static int predict(const struct arguments *a, fth_session *session) {
 int cli_predict(int argc, char **argv) {
     static const struct argp argp = {options, parse, "CHECKPOINT [FILE]", doc, NULL, NULL, NULL};
     struct arguments a = {0};
-    argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &a))
         return CLI_USAGE;
     fth_error err = {0};

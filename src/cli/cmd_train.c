@@ -185,7 +185,6 @@ static int train(struct arguments *a, fth_session *session) {
 int cli_train(int argc, char **argv) {
     static const struct argp argp = {options, parse, "CONFIG\n--resume DIR", doc, NULL, NULL, NULL};
     struct arguments a = {0};
-    argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &a))
         return CLI_USAGE;
     cli_override_without(&a.overrides, a.without, a.n_without);

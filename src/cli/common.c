@@ -1,10 +1,13 @@
 /* What several commands share: errors, overrides, numbers for people, signals. */
+#include <argp.h>
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -75,6 +78,78 @@ void cli_overrides_free(struct cli_overrides *overrides) {
         free(overrides->items[i]);
     free(overrides->items);
     *overrides = (struct cli_overrides){0};
+}
+
+int64_t cli_number(const struct argp_state *state, const char *option, const char *text, int64_t low,
+                   int64_t high) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || value < low || value > high)
+        argp_error(state, "%s %s: expected a whole number from %lld to %lld", option, text,
+                   (long long)low, (long long)high);
+    return value;
+}
+
+double cli_real(const struct argp_state *state, const char *option, const char *text, double low,
+                double high) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= low && value <= high))
+        argp_error(state, "%s %s: expected a number from %g to %g", option, text, low, high);
+    return value;
+}
+
+static int output_failed(const struct cli_output *out) {
+    fprintf(stderr, "fathom %s: cannot write %s: %s\n", out->command, out->path, strerror(errno));
+    return 0;
+}
+
+int cli_output_open(struct cli_output *out, const char *command, const char *path) {
+    *out = (struct cli_output){.command = command, .file = stdout};
+    if (!path || strcmp(path, "-") == 0)
+        return 1;
+    struct stat there;
+    out->path = path;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)) {
+        out->file = fopen(path, "w");
+        return out->file ? 1 : output_failed(out);
+    }
+    if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) {
+        errno = EISDIR;
+        return output_failed(out);
+    }
+    if (asprintf(&out->beside, "%s.part", path) < 0)
+        out->beside = must(NULL);
+    out->file = fopen(out->beside, "w");
+    if (out->file)
+        return 1;
+    free(out->beside);
+    return output_failed(out);
+}
+
+int cli_output_close(struct cli_output *out) {
+    if (!out->path)
+        return CLI_OK; /* standard output is checked at the end of the program */
+    int whole = !ferror(out->file);
+    whole = fclose(out->file) == 0 && whole;
+    if (whole && out->beside)
+        whole = rename(out->beside, out->path) == 0;
+    if (!whole)
+        output_failed(out);
+    if (!whole && out->beside)
+        unlink(out->beside);
+    free(out->beside);
+    return whole ? CLI_OK : CLI_FAILURE;
+}
+
+void cli_output_discard(struct cli_output *out) {
+    if (!out->path)
+        return;
+    fclose(out->file);
+    if (out->beside)
+        unlink(out->beside);
+    free(out->beside);
 }
 
 static void scaled(char out[32], double value, double base, const char *const *units) {

@@ -1,6 +1,11 @@
 /* fathom: finds the command and runs it. */
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -29,7 +34,7 @@ static int unknown_command(const char *name) {
     fprintf(stderr, "fathom: there is no command '%s'", name);
     if (near)
         fprintf(stderr, "; did you mean '%s'?", near);
-    fprintf(stderr, "\nfathom --help lists the commands\n");
+    fprintf(stderr, "\n'fathom --help' lists the commands\n");
     return CLI_USAGE;
 }
 
@@ -39,15 +44,28 @@ static void log_line(void *ctx, int level, const char *line) {
         fprintf(stderr, "fathom: warning: %s\n", line);
 }
 
-/* Data that could not be written is a failure, not a silent loss. */
-static int close_output(int code) {
+/* Runs however the program ends (argp ends it after --help): data that could not be written is a failure,
+ * not a silent loss. */
+static void close_output(void) {
     if (fflush(stdout) == 0 && !ferror(stdout))
-        return code;
-    fprintf(stderr, "fathom: cannot write to standard output\n");
-    return code == CLI_OK ? CLI_FAILURE : code;
+        return;
+    fprintf(stderr, "fathom: cannot write to standard output: %s\n", strerror(errno));
+    _exit(CLI_FAILURE);
+}
+
+/* A file opened later must not take the place of a closed standard stream: what is printed would land in it.
+ * Opened so that writing to a closed standard output fails and is told. */
+static void fill_standard_streams(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
+            open("/dev/null", fd == 2 ? O_WRONLY : O_RDONLY) != fd)
+            _exit(CLI_FAILURE);
 }
 
 int main(int argc, char **argv) {
+    fill_standard_streams();
+    atexit(close_output);
+    argp_err_exit_status = CLI_USAGE;
     fth_log_to(log_line, NULL);
     if (argc < 2) {
         print_help(stderr);
@@ -56,18 +74,18 @@ int main(int argc, char **argv) {
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_help(stdout);
-        return close_output(CLI_OK);
+        return CLI_OK;
     }
     if (strcmp(name, "--version") == 0) {
         printf("fathom %s\n", fth_version());
-        return close_output(CLI_OK);
+        return CLI_OK;
     }
     for (size_t i = 0; i < n_commands; i++)
         if (strcmp(name, commands[i].name) == 0) {
             char title[64];
             snprintf(title, sizeof title, "fathom %s", name);
             argv[1] = title;
-            return close_output(commands[i].run(argc - 1, argv + 1));
+            return commands[i].run(argc - 1, argv + 1);
         }
     return unknown_command(name);
 }

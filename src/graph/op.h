@@ -10,6 +10,7 @@ struct fth_kernels;  /* kernels/kernels.h: only ops/ looks inside */
 struct fth_opt_args; /* kernels/kernels.h */
 struct fth_optimizer; /* optim/optim.h */
 struct fth_tuning;
+struct fth_gemm_shape; /* kernels/gemm.h */
 
 typedef enum fth_resource { FTH_COMPUTE, FTH_MEMORY, FTH_COMMUNICATION } fth_resource;
 
@@ -58,6 +59,9 @@ struct fth_prepare {
     int precision;                   /* fth_precision of kernels/gemm.h */
     const struct fth_tuning *tuning;
     const struct fth_optimizer *optimizer; /* the dense one */
+    /* Told of every matrix product that is made; NULL: nobody asks. */
+    void (*on_product)(void *ctx, const struct fth_gemm_shape *shape);
+    void *on_product_ctx;
     uint32_t row_update_tasks;       /* embedding rows (graph/rows.h): tasks of an update, its scratch */
     size_t row_update_scratch;
     size_t scratch_bytes;            /* out: per worker */

@@ -58,7 +58,7 @@ static fth_status gemm_prepare(struct fth_prepare *prepare, uint32_t n, uint32_t
                                   .ldc = prepare->out[0].ld,
                                   .precision = (fth_precision)prepare->precision};
     fth_gemm *made;
-    FTH_TRY(fth_gemm_create(&gemm, FTH_GEMM_AUTO, prepare->tuning, &made, err));
+    FTH_TRY(fth_ops_product(prepare, &gemm, &made, err));
     prepare->prepared = made;
     prepare->scratch_bytes = fth_gemm_scratch(made, gemm.m);
     return FTH_OK;

@@ -216,3 +216,10 @@ void fth_ops_transpose(uint32_t rows, uint32_t columns, const float *a, uint32_t
                 t[(size_t)c * ldt + i] = a[(size_t)i * lda + c];
     }
 }
+
+fth_status fth_ops_product(const struct fth_prepare *prepare, const struct fth_gemm_shape *shape,
+                           fth_gemm **out, fth_error *err) {
+    if (prepare->on_product)
+        prepare->on_product(prepare->on_product_ctx, shape);
+    return fth_gemm_create(shape, FTH_GEMM_AUTO, prepare->tuning, out, err);
+}

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "graph/graph.h"
 #include "graph/op.h"
+#include "kernels/gemm.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
@@ -94,6 +95,10 @@ fth_status fth_ops_check_row_entries(const fth_graph *graph, const struct fth_no
 size_t fth_ops_row_entries_bytes(const struct fth_row_update_attributes *a);
 const struct fth_row_gradient *fth_ops_row_entries(const struct fth_run *run,
                                                    const struct fth_row_update_attributes *a);
+
+/* The matrix product of this shape by the plan's tuning, reported to who asks for shapes. */
+fth_status fth_ops_product(const struct fth_prepare *prepare, const struct fth_gemm_shape *shape,
+                           fth_gemm **out, fth_error *err);
 
 static inline size_t fth_ops_align(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 

@@ -20,8 +20,7 @@ fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struc
                                        .ldb = dy->ld,
                                        .ldc = ldc,
                                        .precision = (fth_precision)prepare->precision};
-        fth_status status = fth_gemm_create(&shape, FTH_GEMM_AUTO, prepare->tuning,
-                                            &made.gemms[i / 2][i % 2], err);
+        fth_status status = fth_ops_product(prepare, &shape, &made.gemms[i / 2][i % 2], err);
         if (status != FTH_OK) {
             fth_weight_blocks_free(&made);
             return status;

@@ -152,6 +152,8 @@ static fth_status prepare_node(struct fth_plan *plan, struct fth_planned_node *p
         .precision = plan->options.precision,
         .tuning = plan->options.tuning,
         .optimizer = plan->options.optimizer,
+        .on_product = plan->options.on_product,
+        .on_product_ctx = plan->options.on_product_ctx,
         .row_update_tasks = plan->options.row_update_tasks,
         .row_update_scratch = plan->options.row_update_scratch,
         .tasks = 1,

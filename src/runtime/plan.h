@@ -32,6 +32,9 @@ struct fth_plan_options {
     int precision;              /* fth_precision */
     const struct fth_tuning *tuning;       /* NULL: built in; borrowed for the plan's life */
     const struct fth_optimizer *optimizer; /* dense */
+    /* Told during create of every matrix product's shape (`fathom tune`); NULL: nobody asks. */
+    void (*on_product)(void *ctx, const struct fth_gemm_shape *shape);
+    void *on_product_ctx;
     uint32_t workers;
     uint32_t row_update_tasks;  /* of the embedding rows (graph/rows.h); 0 without rows */
     size_t row_update_scratch;

@@ -141,26 +141,31 @@ fth_status fth_session_build(struct fth_session *session, fth_error *err) {
     return build_pool(session, err);
 }
 
+void fth_session_plan_options(const struct fth_session *session, int training,
+                              struct fth_plan_options *out) {
+    const struct fth_config *config = session->config;
+    const struct fth_schema *schema = fth_feature_schema(session->program);
+    const struct fth_rows *rows = session->embedding ? fth_embedding_rows(session->embedding) : NULL;
+    *out = (struct fth_plan_options){
+        .max_batch = (uint32_t)config->train.batch_size,
+        .tile = (uint32_t)config->tile,
+        .group_max = schema->group_max,
+        .n_groups = schema->n_groups,
+        .training = training,
+        .precision = config->precision,
+        .tuning = session->tuning,
+        .optimizer = session->dense_optimizer,
+        .workers = fth_pool_size(session->pool),
+        .row_update_tasks = rows ? rows->update_tasks(rows->ctx) : 0,
+        .row_update_scratch = rows ? rows->update_scratch(rows->ctx) : 0,
+    };
+}
+
 fth_status fth_session_plan(struct fth_session *session, int training, fth_plan **out, fth_error *err) {
     fth_plan **plan = training ? &session->train_plan : &session->eval_plan;
     if (!*plan) {
-        const struct fth_config *config = session->config;
-        const struct fth_schema *schema = fth_feature_schema(session->program);
-        const struct fth_rows *rows =
-            session->embedding ? fth_embedding_rows(session->embedding) : NULL;
-        struct fth_plan_options options = {
-            .max_batch = (uint32_t)config->train.batch_size,
-            .tile = (uint32_t)config->tile,
-            .group_max = schema->group_max,
-            .n_groups = schema->n_groups,
-            .training = training,
-            .precision = config->precision,
-            .tuning = session->tuning,
-            .optimizer = session->dense_optimizer,
-            .workers = fth_pool_size(session->pool),
-            .row_update_tasks = rows ? rows->update_tasks(rows->ctx) : 0,
-            .row_update_scratch = rows ? rows->update_scratch(rows->ctx) : 0,
-        };
+        struct fth_plan_options options;
+        fth_session_plan_options(session, training, &options);
         FTH_TRY(fth_plan_create(session->graph, session->parameters, &options, plan, err));
     }
     *out = *plan;

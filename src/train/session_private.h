@@ -62,6 +62,8 @@ struct fth_session {
 
 /* build.c: program -> graph -> parameters, embedding, pool. */
 fth_status fth_session_build(struct fth_session *session, fth_error *err);
+void fth_session_plan_options(const struct fth_session *session, int training,
+                              struct fth_plan_options *out);
 /* Makes the plan if it is not there. */
 fth_status fth_session_plan(struct fth_session *session, int training, fth_plan **out, fth_error *err);
 /* Whether an optimisation is switched on (config `without`). */

@@ -1,0 +1,39 @@
+/* The tools around training: what this machine is, the fastest matrix products for a model, what is in a
+ * file, how fast steps are. Results are text for people (and JSON); nothing is printed.
+ *
+ * Threads: each function is one call from one thread; they may run at the same time, but for timings. */
+#ifndef FATHOM_TOOLS_H
+#define FATHOM_TOOLS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fathom/config.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Version, CPU, instruction set in use, memory, kernels, matrix product providers, libraries. Owned: free(). */
+FTH_API fth_status fth_info(char **out, fth_error *err);
+
+/* Times every provider on the matrix products of the configuration's model (NULL: on a grid of usual widths),
+ * about 0.1 s each, and gives the text of a tuning file that `tuning:` names. `begun` (may be NULL) is told
+ * beforehand how many there are. Owned: free(). */
+FTH_API fth_status fth_tune(const fth_config *config, void (*begun)(void *ctx, size_t products), void *ctx,
+                            char **out, fth_error *err);
+
+/* A checkpoint (a step-* folder or a checkpoint.dir, whose newest is taken): tensors, tables, rows, dimensions,
+ * bytes, norms, the `top` most frequent rows of each table. Every checksum is verified. Owned: free(). */
+FTH_API fth_status fth_inspect_checkpoint(const char *path, uint32_t top, char **out, fth_error *err);
+/* Its digest: 16 hexadecimal digits over everything that training depends on. */
+FTH_API fth_status fth_inspect_digest(const char *path, char out[17], fth_error *err);
+/* Data files, read as the configuration's `data` says: columns, missing values, distinct values (estimated),
+ * ranges, malformed lines with the first messages. Owned: free(). */
+FTH_API fth_status fth_inspect_data(const fth_config *config, const char *const *files, size_t n,
+                                    char **out, fth_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
