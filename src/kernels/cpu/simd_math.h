@@ -1,10 +1,9 @@
 /* What both vector widths share: loads and stores that are whole or partial by a constant, and the
  * functions that libm has for single floats. Included after simd_avx2.h or simd_avx512.h.
  *
- * The polynomials are minimax fits of our own. Relative error against exact values, in
- * units of 2^-24 (half a unit in the last place), as the tests hold it: exp, sigmoid, tanh, log1p and the
- * normal distribution function stay under 2e-6 of libm wherever the result is a normal number.
- * NaN gives NaN; infinities give the limits. */
+ * The polynomials are minimax fits of our own, of relative error under 1e-8, so that what is left is the
+ * rounding of a few operations. The tests hold all of them within 2e-6 of libm, relative, wherever the result
+ * is a normal number. NaN gives NaN; infinities give the limits. */
 #ifndef FTH_KERNELS_CPU_SIMD_MATH_H
 #define FTH_KERNELS_CPU_SIMD_MATH_H
 

@@ -17,7 +17,9 @@ static void run_bias_act(const struct fth_kernels *k, struct call *c) {
 
 static void run_act_grad(const struct fth_kernels *k, struct call *c) {
     size_t lds, lddy, lddx;
-    float *saved = call_in(c, c->m, c->n, act == FTH_ACT_GELU ? -6 : 0, act == FTH_ACT_GELU ? 6 : 1, &lds);
+    float *saved = call_in(c, c->m, c->n, act == FTH_ACT_GELU ? -6 : -1, act == FTH_ACT_GELU ? 6 : 1, &lds);
+    if (act == FTH_ACT_RELU) /* what ReLU saves: half of it zeros */
+        fth_kernels_for(FTH_ISA_SCALAR)->bias_act(c->m, c->n, saved, lds, NULL, act, saved, lds);
     float *dy = call_in(c, c->m, c->n, -2, 2, &lddy), *dx = call_out(c, c->m, c->n, &lddx);
     k->act_grad(act, c->m, c->n, saved, lds, dy, lddy, dx, lddx);
     dy = call_inout(c, c->m, c->n, -2, 2, &lddy);
@@ -112,11 +114,16 @@ static void run_arithmetic(const struct fth_kernels *k, struct call *c) {
     float *a = call_in(c, m, n, -2, 2, &lda), *b = call_in(c, m, n, -2, 2, &ldb);
     float *d = call_in(c, m, n, -2, 2, &ldc), *out = call_out(c, m, n, &ldo);
     k->copy(m, n, a, lda, out, ldo);
-    k->add(m, n, a, lda, b, ldb, call_out(c, m, n, &ldo), ldo);
-    k->sub(m, n, a, lda, b, ldb, call_out(c, m, n, &ldo), ldo);
-    k->mul(m, n, a, lda, b, ldb, call_out(c, m, n, &ldo), ldo);
-    k->mul_add(m, n, a, lda, b, ldb, d, ldc, call_out(c, m, n, &ldo), ldo);
-    k->scale(m, n, a, lda, 0.7f, call_out(c, m, n, &ldo), ldo);
+    out = call_out(c, m, n, &ldo);
+    k->add(m, n, a, lda, b, ldb, out, ldo);
+    out = call_out(c, m, n, &ldo);
+    k->sub(m, n, a, lda, b, ldb, out, ldo);
+    out = call_out(c, m, n, &ldo);
+    k->mul(m, n, a, lda, b, ldb, out, ldo);
+    out = call_out(c, m, n, &ldo);
+    k->mul_add(m, n, a, lda, b, ldb, d, ldc, out, ldo);
+    out = call_out(c, m, n, &ldo);
+    k->scale(m, n, a, lda, 0.7f, out, ldo);
     float *in_place = call_inout(c, m, n, -2, 2, &ldo);
     k->add(m, n, in_place, ldo, b, ldb, in_place, ldo);
     k->sub(m, n, b, ldb, in_place, ldo, in_place, ldo);
@@ -132,7 +139,8 @@ static void run_columns(const struct fth_kernels *k, struct call *c) {
     float *p = call_in(c, 1, n, -2, 2, NULL), *q = call_in(c, 1, n, -2, 2, NULL);
     float *r = call_in(c, 1, n, -2, 2, NULL), *out = call_out(c, m, n, &ldo);
     k->affine_cols(m, n, x, ldx, p, q, out, ldo);
-    k->affine2_cols(m, n, x, ldx, y, ldy, p, q, r, call_out(c, m, n, &ldo), ldo);
+    out = call_out(c, m, n, &ldo);
+    k->affine2_cols(m, n, x, ldx, y, ldy, p, q, r, out, ldo);
     float *z = call_inout(c, m, n, -2, 2, &ldo);
     k->affine_cols(m, n, z, ldo, q, p, z, ldo);
 }

@@ -24,7 +24,8 @@ static void run_rows(const struct fth_kernels *k, struct call *c) {
     float *a = call_in(c, m, n, -1, 1, &lda), *b = call_in(c, m, n, -1, 1, &ldb);
     float *w = call_in(c, 1, n, -1, 1, NULL), *out = call_out(c, m, 1, &ldo);
     k->row_dot(m, n, a, lda, w, 0.5f, out, ldo);
-    k->row_dot_rows(m, n, a, lda, b, ldb, call_out(c, m, 1, &ldo), ldo);
+    out = call_out(c, m, 1, &ldo);
+    k->row_dot_rows(m, n, a, lda, b, ldb, out, ldo);
     *call_out(c, 1, 1, NULL) = (float)k->sum_squares(n, w);
 }
 
@@ -34,8 +35,10 @@ static void run_scaled(const struct fth_kernels *k, struct call *c) {
     float *s = call_in(c, m, 1, -1, 1, &lds), *w = call_in(c, 1, n, -1, 1, NULL);
     float *out = call_out(c, m, n, &ldo);
     k->outer(m, n, s, lds, w, out, ldo);
-    k->scale_rows(m, n, s, lds, a, lda, b, ldb, call_out(c, m, n, &ldo), ldo);
-    k->scale_rows(m, n, s, lds, a, lda, NULL, 0, call_out(c, m, n, &ldo), ldo);
+    out = call_out(c, m, n, &ldo);
+    k->scale_rows(m, n, s, lds, a, lda, b, ldb, out, ldo);
+    out = call_out(c, m, n, &ldo);
+    k->scale_rows(m, n, s, lds, a, lda, NULL, 0, out, ldo);
     float *in_place = call_inout(c, m, n, -1, 1, &ldo);
     k->scale_rows(m, n, s, lds, a, lda, in_place, ldo, in_place, ldo);
 }

@@ -25,13 +25,14 @@ static void run_sum(const struct fth_kernels *k, struct call *c) {
     float *x = call_in(c, rows, n, -1, 1, &ldx), *w = call_in(c, rows, 1, -1, 1, &ldw);
     float *dout = call_in(c, m, n, -1, 1, &lddo), *out = call_out(c, m, n, &ldo);
     k->segment_sum(m, offsets, n, x, ldx, w, ldw, out, ldo);
-    k->segment_sum(m, offsets, n, x, ldx, NULL, 0, call_out(c, m, n, &ldo), ldo);
+    out = call_out(c, m, n, &ldo);
+    k->segment_sum(m, offsets, n, x, ldx, NULL, 0, out, ldo);
     float *dx = call_out(c, rows, n, &lddx), *dw = call_out(c, rows, 1, &lddw);
     k->segment_sum_grad(m, offsets, n, x, ldx, w, ldw, dout, lddo, dx, lddx, dw, lddw);
-    k->segment_sum_grad(m, offsets, n, x, ldx, NULL, 0, dout, lddo, call_out(c, rows, n, &lddx), lddx,
-                        NULL, 0);
-    k->segment_sum_grad(m, offsets, n, x, ldx, w, ldw, dout, lddo, NULL, 0,
-                        call_out(c, rows, 1, &lddw), lddw);
+    dx = call_out(c, rows, n, &lddx);
+    k->segment_sum_grad(m, offsets, n, x, ldx, NULL, 0, dout, lddo, dx, lddx, NULL, 0);
+    dw = call_out(c, rows, 1, &lddw);
+    k->segment_sum_grad(m, offsets, n, x, ldx, w, ldw, dout, lddo, NULL, 0, dw, lddw);
 }
 
 static void segments_agree(void **state) {
