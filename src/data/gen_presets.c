@@ -1,0 +1,134 @@
+/* Named settings of the generator: gen_presets.def lists them, each is a function here. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fathom/gen.h"
+
+static void set_common(fth_gen_options *o, fth_gen_format format) {
+    memset(o, 0, sizeof *o);
+    o->format = format;
+    o->seed = 1;
+    o->examples = 1000000;
+    o->threads = 1;
+    o->base_rate = 0.25;
+    o->signal = 1.4;
+    o->shares = (fth_gen_shares){.linear = 0.5, .numeric = 0.15, .interaction = 0.15, .nonlinear = 0.2};
+    o->head = 100;
+    o->rank = 4;
+}
+
+static void add_number(fth_gen_options *o, double mean, double deviation, int decimals, int shift,
+                       double missing) {
+    fth_gen_number *number = &o->numbers[o->n_numbers++];
+    *number = (fth_gen_number){.mean = mean, .deviation = deviation, .decimals = decimals,
+                               .shift = shift, .missing = missing};
+    snprintf(number->name, sizeof number->name, "I%u", o->n_numbers);
+}
+
+static void add_column(fth_gen_options *o, uint64_t cardinality, double zipf, double missing,
+                       int interacts) {
+    fth_gen_column *column = &o->columns[o->n_columns++];
+    *column = (fth_gen_column){.cardinality = cardinality, .zipf = zipf, .missing = missing,
+                               .interacts = interacts};
+    snprintf(column->name, sizeof column->name, "C%u", o->n_columns);
+}
+
+/* The columns of the Criteo Kaggle display advertising set: cardinalities, and roughly its skew, missing
+ * rates and spread of integers. */
+static void set_criteo(fth_gen_options *o, uint64_t cap) {
+    static const struct {
+        double mean, deviation, missing;
+        int shift;
+    } numbers[13] = {{0.6, 1.1, 0.45, 1}, {2.5, 2.0, 0, 3},    {1.8, 1.3, 0.21, 0}, {1.6, 0.9, 0.21, 0},
+                     {8.0, 1.8, 0.02, 1}, {3.6, 1.6, 0.22, 1}, {1.5, 1.4, 0.04, 1}, {2.1, 1.0, 0, 1},
+                     {3.8, 1.5, 0.04, 1}, {0.3, 0.5, 0.45, 1}, {0.9, 0.8, 0.04, 1}, {0.2, 0.7, 0.76, 1},
+                     {1.6, 1.0, 0.21, 0}};
+    static const struct {
+        uint64_t cardinality;
+        double missing;
+        int interacts;
+    } columns[26] = {{1460, 0, 1},        {583, 0, 0},     {10131227, 0.03, 0}, {2202608, 0.03, 0},
+                     {305, 0, 1},         {24, 0.12, 0},   {12517, 0, 0},       {633, 0, 1},
+                     {3, 0, 0},           {93145, 0, 0},   {5683, 0, 0},        {8351593, 0.03, 0},
+                     {3194, 0, 0},        {27, 0, 1},      {14992, 0, 0},       {5461306, 0.03, 0},
+                     {10, 0, 1},          {5652, 0, 0},    {2173, 0.44, 0},     {4, 0.44, 0},
+                     {7046547, 0.03, 0},  {18, 0.76, 0},   {15, 0, 0},          {286181, 0.03, 0},
+                     {105, 0.44, 1},      {142572, 0.44, 0}};
+    set_common(o, FTH_GEN_CRITEO);
+    for (int j = 0; j < 13; j++)
+        add_number(o, numbers[j].mean, numbers[j].deviation, 0, numbers[j].shift, numbers[j].missing);
+    for (int f = 0; f < 26; f++)
+        add_column(o, columns[f].cardinality < cap ? columns[f].cardinality : cap, 1.1,
+                   columns[f].missing, columns[f].interacts);
+}
+
+static void set_criteo_small(fth_gen_options *o) { set_criteo(o, 20000); }
+
+static void set_criteo_kaggle(fth_gen_options *o) {
+    set_criteo(o, UINT64_MAX);
+    o->examples = 45840617;
+}
+
+static void add_mixed_columns(fth_gen_options *o) {
+    static const uint64_t cardinality[8] = {2, 10, 50, 200, 1000, 5000, 20000, 100000};
+    for (int f = 0; f < 8; f++)
+        add_column(o, cardinality[f], 1.1, f % 3 == 2 ? 0.05 : 0, f >= 1 && f <= 4);
+}
+
+static void set_csv(fth_gen_options *o) {
+    set_common(o, FTH_GEN_CSV);
+    for (int j = 0; j < 4; j++)
+        add_number(o, 2, 1 + 0.25 * j, 0, 1, j % 2 ? 0.1 : 0);
+    for (int j = 0; j < 4; j++)
+        add_number(o, 0.5 * j, 1 + j, 3, 0, j % 2 ? 0.1 : 0);
+    add_mixed_columns(o);
+}
+
+static void set_sequence(fth_gen_options *o) {
+    set_common(o, FTH_GEN_CSV);
+    add_column(o, 100000, 0.6, 0, 0);
+    strcpy(o->columns[0].name, "user");
+    o->sequence = (fth_gen_sequence){.items = 50000, .categories = 200, .zipf = 1.0, .mean_length = 20,
+                                     .max_length = 100};
+    o->shares = (fth_gen_shares){.linear = 0.3, .sequence = 0.7};
+}
+
+static void set_libsvm(fth_gen_options *o) {
+    set_common(o, FTH_GEN_LIBSVM);
+    for (int j = 0; j < 4; j++)
+        add_number(o, 0, 1, 3, 0, j % 2 ? 0.1 : 0);
+    add_mixed_columns(o);
+}
+
+static void set_libffm(fth_gen_options *o) {
+    set_libsvm(o);
+    o->format = FTH_GEN_LIBFFM;
+}
+
+static const struct {
+    const char *name, *description;
+    void (*set)(fth_gen_options *);
+} presets[] = {
+#define FTH_GEN_PRESET(function, name, description) {name, description, set_##function},
+#include "data/gen_presets.def"
+#undef FTH_GEN_PRESET
+};
+
+#define N_PRESETS (sizeof presets / sizeof *presets)
+
+int fth_gen_preset(const char *name, fth_gen_options *out) {
+    for (size_t i = 0; i < N_PRESETS; i++)
+        if (strcmp(presets[i].name, name) == 0) {
+            presets[i].set(out);
+            return 1;
+        }
+    return 0;
+}
+
+const char *fth_gen_preset_name(size_t index, const char **description) {
+    if (index >= N_PRESETS)
+        return NULL;
+    if (description != NULL)
+        *description = presets[index].description;
+    return presets[index].name;
+}
