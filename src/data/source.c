@@ -68,6 +68,15 @@ fth_status fth_source_fill_input(struct fth_source *source, fth_error *err) {
     return FTH_OK;
 }
 
+static fth_status start_decoding(struct fth_source *source, fth_error *err) {
+    unsigned char *input = malloc(FTH_SOURCE_INPUT_BYTES);
+    if (!input)
+        return fth_fail(err, FTH_E_MEMORY, "%s: no memory to read it", source->name);
+    memcpy(input, source->first, source->input_n);
+    source->input = input;
+    return fth_source_start_decoder(source, err);
+}
+
 /* The first bytes decide what the stream is; they stay in input[]. */
 static fth_status detect(struct fth_source *source, fth_error *err) {
     size_t n = 0;
@@ -85,13 +94,13 @@ static fth_status detect(struct fth_source *source, fth_error *err) {
     else if (n == 4 && ((b[0] == 0x28 && b[1] == 0xb5 && b[2] == 0x2f && b[3] == 0xfd) ||
                         ((b[0] & 0xf0) == 0x50 && b[1] == 0x2a && b[2] == 0x4d && b[3] == 0x18)))
         source->kind = FTH_SOURCE_ZSTD;
-    return source->kind == FTH_SOURCE_PLAIN ? FTH_OK : fth_source_start_decoder(source, err);
+    return source->kind == FTH_SOURCE_PLAIN ? FTH_OK : start_decoding(source, err);
 }
 
 static fth_status source_start(struct fth_source *source, const char *name, fth_error *err) {
     source->name = strdup(name);
-    source->input = malloc(FTH_SOURCE_INPUT_BYTES);
-    if (!source->name || !source->input)
+    source->input = source->first;
+    if (!source->name)
         return fth_fail(err, FTH_E_MEMORY, "%s: no memory to read it", name);
     return FTH_OK;
 }
@@ -164,7 +173,8 @@ void fth_source_close(fth_source *source) {
     fth_source_end_decoder(source);
     if (source->close)
         source->io->close(source->io->ctx, source->file);
-    free(source->input);
+    if (source->input != source->first)
+        free(source->input);
     free(source->peeked);
     free(source->name);
     free(source);

@@ -23,8 +23,9 @@ struct fth_source {
     uint64_t size;       /* of the file or memory; 0 for pipes */
     uint64_t raw_offset; /* in the file, of the next byte to read from it */
 
-    /* Input not yet consumed: input[at .. n). */
+    /* Input not yet consumed: input[at .. n). Of a plain file only its first bytes pass through. */
     unsigned char *input;
+    unsigned char first[4];
     size_t input_at, input_n;
     int input_end; /* nothing left behind input_n */
 

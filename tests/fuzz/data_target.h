@@ -119,7 +119,7 @@ static int data_target(int format, const uint8_t *data, size_t size) {
         .columns = {names, data[0] >> 1 & 1 ? 0 : 1 + (data[0] >> 5) % 3},
         .label = "a",
     };
-    struct data_result large = data_read(&config, data + 2, size - 2, 1 << 20);
+    struct data_result large = data_read(&config, data + 2, size - 2, size);
     struct data_result small = data_read(&config, data + 2, size - 2, (size_t)data[1] + 1);
     DATA_CHECK(large.status == small.status);
     if (large.status != FTH_OK)

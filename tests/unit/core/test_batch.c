@@ -102,6 +102,66 @@ static void growing_keeps_what_is_there(void **state) {
     fth_batch_destroy(batch);
 }
 
+static void many_at_once(void **state) {
+    struct fth_batch *from, *to;
+    uint32_t index[90];
+    assert_int_equal(fth_batch_create(&schema, 1, &from, NULL), FTH_OK);
+    assert_int_equal(fth_batch_create(&schema, 1, &to, NULL), FTH_OK);
+    fill(from, 40);
+    for (uint32_t k = 0; k < 90; k++)
+        index[k] = k * 17 % 40;
+    assert_int_equal(fth_batch_append_many(to, from, index, 0, NULL), FTH_OK);
+    assert_int_equal(to->n, 0);
+    assert_int_equal(fth_batch_append_many(to, from, index, 33, NULL), FTH_OK);
+    assert_int_equal(fth_batch_append_many(to, from, index + 33, 57, NULL), FTH_OK);
+    assert_int_equal(to->n, 90);
+    for (uint32_t k = 0; k < 90; k++)
+        check(to, k, index[k]);
+    assert_int_equal(to->groups[0].total, to->groups[0].offsets[90]);
+    index[1] = 40;
+    assert_int_equal(fth_batch_append_many(to, from, index, 2, NULL), FTH_E_ARGUMENT);
+    assert_int_equal(to->n, 90);
+    fth_batch_destroy(from);
+    fth_batch_destroy(to);
+}
+
+static void blocks_grow(void **state) {
+    struct fth_block *block;
+    assert_int_equal(fth_block_create(&block, NULL), FTH_OK);
+    assert_int_equal(fth_block_reserve_text(block, 3, NULL), FTH_OK);
+    memcpy(block->text, "abc", 4);
+    block->text_length = 3;
+    assert_int_equal(fth_block_reserve_text(block, 100000, NULL), FTH_OK);
+    assert_string_equal(block->text, "abc");
+    assert_int_equal(fth_block_reserve_text(block, UINT32_MAX, NULL), FTH_E_LIMIT);
+    assert_int_equal(fth_block_reserve_lines(block, 1, NULL), FTH_OK);
+    block->line_start[0] = 1;
+    block->line_end[0] = 2;
+    block->line_number[0] = 3;
+    block->example_number[0] = 4;
+    block->entry_start[0] = 5;
+    block->entry_start[1] = 6;
+    block->labels[0].length = 7;
+    assert_int_equal(fth_block_reserve_lines(block, 1000, NULL), FTH_OK);
+    assert_int_equal(block->line_start[0], 1);
+    assert_int_equal(block->line_end[0], 2);
+    assert_int_equal(block->line_number[0], 3);
+    assert_int_equal(block->example_number[0], 4);
+    assert_int_equal(block->entry_start[0], 5);
+    assert_int_equal(block->entry_start[1], 6);
+    assert_int_equal(block->labels[0].length, 7);
+    block->entry_start[1000] = 8;
+    assert_int_equal(fth_block_reserve_cells(block, 2, NULL), FTH_OK);
+    block->cells[1].length = 9;
+    assert_int_equal(fth_block_reserve_cells(block, 3, NULL), FTH_OK);
+    assert_int_equal(block->cells[1].length, 9);
+    assert_int_equal(fth_block_reserve_entries(block, 1, NULL), FTH_OK);
+    block->entries[0].index = 10;
+    assert_int_equal(fth_block_reserve_entries(block, 5, NULL), FTH_OK);
+    assert_int_equal(block->entries[0].index, 10);
+    fth_block_destroy(block);
+}
+
 static void totals_that_overflow_are_refused(void **state) {
     struct fth_batch *from, *to;
     fth_error err = {0};
@@ -149,7 +209,9 @@ int main(void) {
         cmocka_unit_test(growing_keeps_what_is_there),
         cmocka_unit_test(totals_that_overflow_are_refused),
         cmocka_unit_test(clear_keeps_the_feature_state),
+        cmocka_unit_test(many_at_once),
         cmocka_unit_test(blocks_are_empty),
+        cmocka_unit_test(blocks_grow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
