@@ -1,5 +1,6 @@
-/* Activations, PReLU, Dice and dropout for any vector width: elementwise_avx2.c and elementwise_avx512.c
- * include it. See kernels.def for what each computes, elementwise_scalar.c for the plain form. */
+/* Activations, PReLU, Dice and dropout for any vector width: elementwise_avx2.c and
+ * elementwise_avx512.c include it. See kernels.def for what each computes, elementwise_scalar.c for
+ * the plain form. */
 #ifndef FTH_KERNELS_CPU_ACTIVATION_SIMD_H
 #define FTH_KERNELS_CPU_ACTIVATION_SIMD_H
 
@@ -17,8 +18,8 @@ static FTH_INLINE vf act_apply(fth_act act, vf x) {
     }
 }
 
-static FTH_INLINE void bias_act_lanes(int part, vt t, fth_act act, const float *x, const float *bias,
-                                      float *y) {
+static FTH_INLINE void bias_act_lanes(int part, vt t, fth_act act, const float *x,
+                                      const float *bias, float *y) {
     vf v = v_get(x, part, t);
     if (bias)
         v = v_add(v, v_get(bias, part, t));
@@ -50,8 +51,8 @@ void FTH_K(bias_act)(size_t m, size_t n, const float *x, size_t ldx, const float
     }
 }
 
-static FTH_INLINE void act_grad_lanes(int part, vt t, fth_act act, const float *saved, const float *dy,
-                                      float *dx) {
+static FTH_INLINE void act_grad_lanes(int part, vt t, fth_act act, const float *saved,
+                                      const float *dy, float *dx) {
     vf s = v_get(saved, part, t), d = v_get(dy, part, t), one = v_set(1.0f), bell, cdf;
     switch (act) {
     case FTH_ACT_RELU: d = v_select(v_le(s, v_zero()), v_zero(), d); break;
@@ -66,8 +67,9 @@ static FTH_INLINE void act_grad_lanes(int part, vt t, fth_act act, const float *
     v_put(dx, part, t, d);
 }
 
-static FTH_INLINE void act_grad_rows(fth_act act, size_t m, size_t n, const float *saved, size_t lds,
-                                     const float *dy, size_t lddy, float *dx, size_t lddx) {
+static FTH_INLINE void act_grad_rows(fth_act act, size_t m, size_t n, const float *saved,
+                                     size_t lds, const float *dy, size_t lddy, float *dx,
+                                     size_t lddx) {
     join_rows(lds == n && lddy == n && lddx == n, &m, &n);
     vt t = v_tail(n % VW);
     for (size_t i = 0; i < m; i++, saved += lds, dy += lddy, dx += lddx) {
@@ -79,11 +81,13 @@ static FTH_INLINE void act_grad_rows(fth_act act, size_t m, size_t n, const floa
     }
 }
 
-void FTH_K(act_grad)(fth_act act, size_t m, size_t n, const float *saved, size_t lds, const float *dy,
-                     size_t lddy, float *dx, size_t lddx) {
+void FTH_K(act_grad)(fth_act act, size_t m, size_t n, const float *saved, size_t lds,
+                     const float *dy, size_t lddy, float *dx, size_t lddx) {
     switch (act) {
     case FTH_ACT_RELU: act_grad_rows(FTH_ACT_RELU, m, n, saved, lds, dy, lddy, dx, lddx); break;
-    case FTH_ACT_SIGMOID: act_grad_rows(FTH_ACT_SIGMOID, m, n, saved, lds, dy, lddy, dx, lddx); break;
+    case FTH_ACT_SIGMOID:
+        act_grad_rows(FTH_ACT_SIGMOID, m, n, saved, lds, dy, lddy, dx, lddx);
+        break;
     case FTH_ACT_TANH: act_grad_rows(FTH_ACT_TANH, m, n, saved, lds, dy, lddy, dx, lddx); break;
     case FTH_ACT_GELU: act_grad_rows(FTH_ACT_GELU, m, n, saved, lds, dy, lddy, dx, lddx); break;
     default: FTH_K(copy)(m, n, dy, lddy, dx, lddx); break;
@@ -109,8 +113,8 @@ void FTH_K(prelu)(size_t m, size_t n, const float *x, size_t ldx, const float *a
 
 /* One vector of columns down all rows, so that alpha's gradient stays in a register. */
 static FTH_INLINE void prelu_grad_columns(int part, vt t, size_t m, const float *x, size_t ldx,
-                                          const float *alpha, const float *dy, size_t lddy, float *dx,
-                                          size_t lddx, float *dalpha) {
+                                          const float *alpha, const float *dy, size_t lddy,
+                                          float *dx, size_t lddx, float *dalpha) {
     vf slope = v_get(alpha, part, t), sum = v_zero(), zero = v_zero();
     for (size_t i = 0; i < m; i++) {
         vf v = v_get(x + i * ldx, part, t), d = v_get(dy + i * lddy, part, t);
@@ -131,8 +135,8 @@ void FTH_K(prelu_grad)(size_t m, size_t n, const float *x, size_t ldx, const flo
         prelu_grad_columns(1, t, m, x + j, ldx, alpha + j, dy + j, lddy, dx + j, lddx, dalpha + j);
 }
 
-static FTH_INLINE void dice_lanes(int part, vt t, const float *x, const float *xn, const float *alpha,
-                                  float *y) {
+static FTH_INLINE void dice_lanes(int part, vt t, const float *x, const float *xn,
+                                  const float *alpha, float *y) {
     vf p = v_sigmoid(v_get(xn, part, t));
     vf gate = v_add(p, v_mul(v_sub(v_set(1.0f), p), v_get(alpha, part, t)));
     v_put(y, part, t, v_mul(gate, v_get(x, part, t)));
@@ -165,9 +169,9 @@ static FTH_INLINE void dice_grad_columns(int part, vt t, size_t m, const float *
     v_put(dalpha, part, t, sum);
 }
 
-void FTH_K(dice_gate_grad)(size_t m, size_t n, const float *x, size_t ldx, const float *xn, size_t ldxn,
-                           const float *alpha, const float *dy, size_t lddy, float *dx, size_t lddx,
-                           float *dxn, size_t lddxn, float *dalpha) {
+void FTH_K(dice_gate_grad)(size_t m, size_t n, const float *x, size_t ldx, const float *xn,
+                           size_t ldxn, const float *alpha, const float *dy, size_t lddy, float *dx,
+                           size_t lddx, float *dxn, size_t lddxn, float *dalpha) {
     vt t = v_tail(n % VW);
     size_t j = 0;
     for (; j + VW <= n; j += VW)
@@ -194,7 +198,8 @@ void FTH_K(dropout)(size_t m, size_t n, const float *x, size_t ldx, uint64_t see
                 /* The lanes' counters differ in the lowest 4 bits only. */
                 uint64_t b = fth_dropout_counter(node, row0 + i, lane);
                 vi words[4] = {vi_set((uint32_t)step), vi_set((uint32_t)(step >> 32)),
-                               vi_add(vi_set((uint32_t)b), vi_lanes()), vi_set((uint32_t)(b >> 32))};
+                               vi_add(vi_set((uint32_t)b), vi_lanes()),
+                               vi_set((uint32_t)(b >> 32))};
                 vi_philox(words, key);
                 for (size_t w = 0, j = lane; w < 4 && j < n; w++, j += 16)
                     if (j + VW <= n)

@@ -5,16 +5,16 @@
 
 #include "kernels/kernels.h"
 
-#define FTH_KERNEL(name, returns, args)                                                            \
-    returns fth_k_##name##_scalar args;                                                            \
-    returns fth_k_##name##_avx2 args;                                                              \
+#define FTH_KERNEL(name, returns, args) \
+    returns fth_k_##name##_scalar args; \
+    returns fth_k_##name##_avx2 args; \
     returns fth_k_##name##_avx512 args;
 #include "kernels/kernels.def"
 #undef FTH_KERNEL
 
-/* The column part of a dropout unit's draw. Philox gives four words a draw; columns are taken in blocks
- * of 64, and word w of draw l (0..15) of a block decides column 16 w + l of it, so that 16 (or
- * twice 8) draws made side by side fill whole vectors without a transpose. The draw of unit
+/* The column part of a dropout unit's draw. Philox gives four words a draw; columns are taken in
+ * blocks of 64, and word w of draw l (0..15) of a block decides column 16 w + l of it, so that 16
+ * (or twice 8) draws made side by side fill whole vectors without a transpose. The draw of unit
  * (row, column) is word fth_dropout_word(column) of
  *   fth_random_draw(seed, FTH_RANDOM_DROPOUT, step, fth_dropout_counter(node, row, column)),
  * counter = node (16 bits) | row (32 bits) | 16 * (column / 64) + column % 16 (16 bits): numbers

@@ -1,5 +1,5 @@
-/* Elementwise arithmetic for any vector width: elementwise_avx2.c and elementwise_avx512.c include it. No
- * fused multiply-adds: the results are the scalar ones to the bit. See kernels.def. */
+/* Elementwise arithmetic for any vector width: elementwise_avx2.c and elementwise_avx512.c include
+ * it. No fused multiply-adds: the results are the scalar ones to the bit. See kernels.def. */
 #ifndef FTH_KERNELS_CPU_ELEMENTWISE_SIMD_H
 #define FTH_KERNELS_CPU_ELEMENTWISE_SIMD_H
 
@@ -16,7 +16,10 @@ enum map_kind { MAP_ADD, MAP_SUB, MAP_MUL };
 static FTH_INLINE void map_lanes(int part, vt t, enum map_kind kind, const float *a, const float *b,
                                  float *out) {
     vf u = v_get(a, part, t), v = v_get(b, part, t);
-    v_put(out, part, t, kind == MAP_ADD ? v_add(u, v) : kind == MAP_SUB ? v_sub(u, v) : v_mul(u, v));
+    v_put(out, part, t,
+          kind == MAP_ADD   ? v_add(u, v)
+          : kind == MAP_SUB ? v_sub(u, v)
+                            : v_mul(u, v));
 }
 
 /* `kind` is a constant at every call. */
@@ -33,18 +36,18 @@ static FTH_INLINE void map_rows(enum map_kind kind, size_t m, size_t n, const fl
     }
 }
 
-void FTH_K(add)(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb, float *out,
-                size_t ldo) {
+void FTH_K(add)(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb,
+                float *out, size_t ldo) {
     map_rows(MAP_ADD, m, n, a, lda, b, ldb, out, ldo);
 }
 
-void FTH_K(sub)(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb, float *out,
-                size_t ldo) {
+void FTH_K(sub)(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb,
+                float *out, size_t ldo) {
     map_rows(MAP_SUB, m, n, a, lda, b, ldb, out, ldo);
 }
 
-void FTH_K(mul)(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb, float *out,
-                size_t ldo) {
+void FTH_K(mul)(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb,
+                float *out, size_t ldo) {
     map_rows(MAP_MUL, m, n, a, lda, b, ldb, out, ldo);
 }
 
@@ -76,8 +79,7 @@ void FTH_K(scale)(size_t m, size_t n, const float *x, size_t ldx, float factor, 
 
 static FTH_INLINE void mul_add_lanes(int part, vt t, const float *a, const float *b, const float *c,
                                      float *out) {
-    v_put(out, part, t,
-          v_add(v_mul(v_get(a, part, t), v_get(b, part, t)), v_get(c, part, t)));
+    v_put(out, part, t, v_add(v_mul(v_get(a, part, t), v_get(b, part, t)), v_get(c, part, t)));
 }
 
 void FTH_K(mul_add)(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb,

@@ -1,20 +1,20 @@
-/* FM's second order and DLRM's pairwise dots for any vector width: interact_avx2.c and interact_avx512.c
- * include it. See kernels.def.
+/* FM's second order and DLRM's pairwise dots for any vector width: interact_avx2.c and
+ * interact_avx512.c include it. See kernels.def.
  *
- * Pairwise dots are the product V V^T of one example's f x d vectors, lower triangle. V is transposed to
- * the stack once, so that a vector holds one coordinate of neighbouring b's and a row of the result
- * (a; b = 0 .. a-1, contiguous in the output) comes out of plain multiply-adds, with no sum across
- * lanes. Blocks are 4 a's by 16 b's, their sums in registers. */
+ * Pairwise dots are the product V V^T of one example's f x d vectors, lower triangle. V is
+ * transposed to the stack once, so that a vector holds one coordinate of neighbouring b's and a row
+ * of the result (a; b = 0 .. a-1, contiguous in the output) comes out of plain multiply-adds, with
+ * no sum across lanes. Blocks are 4 a's by 16 b's, their sums in registers. */
 #ifndef FTH_KERNELS_CPU_INTERACT_SIMD_H
 #define FTH_KERNELS_CPU_INTERACT_SIMD_H
 
 #include <string.h>
 
 enum {
-    PAIR_ROWS = 4,               /* a's of a block */
-    PAIR_VECTORS = 16 / VW,      /* a block's 16 b's or 16 coordinates, in vectors */
-    PAIR_FIELDS = 64,            /* more vectors than this take the long way */
-    PAIR_DEPTH = 64,             /* coordinates transposed at a time */
+    PAIR_ROWS = 4,          /* a's of a block */
+    PAIR_VECTORS = 16 / VW, /* a block's 16 b's or 16 coordinates, in vectors */
+    PAIR_FIELDS = 64,       /* more vectors than this take the long way */
+    PAIR_DEPTH = 64,        /* coordinates transposed at a time */
 };
 
 /* FM over `vectors` (a constant, at most 4) vectors of coordinates: adds (sum v)^2 - sum v^2. */
@@ -59,8 +59,8 @@ void FTH_K(fm)(size_t m, size_t f, size_t d, const float *x, size_t ldx, float *
         }
 }
 
-static FTH_INLINE void fm_grad_block(int part, vt t, int vectors, size_t f, size_t d, const float *x,
-                                     vf g, float *dx) {
+static FTH_INLINE void fm_grad_block(int part, vt t, int vectors, size_t f, size_t d,
+                                     const float *x, vf g, float *dx) {
     vf sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
     for (size_t a = 0; a < f; a++)
         for (int c = 0; c < vectors; c++)
@@ -117,7 +117,8 @@ static FTH_INLINE void transpose_8x8(const __m256 in[8], float *out, size_t ldo)
 
 /* out[c][a] = x[a][c] for a < f, c < depth; a's up to the next multiple of 16 become 0. `out` has
  * PAIR_FIELDS columns and room for depth rounded up to 8. */
-static FTH_INLINE void transpose_fields(size_t f, size_t d, size_t depth, const float *x, float *out) {
+static FTH_INLINE void transpose_fields(size_t f, size_t d, size_t depth, const float *x,
+                                        float *out) {
     static const int32_t lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
     for (size_t a = 0; a < f; a += 8)
         for (size_t c = 0; c < depth; c += 8) {
@@ -137,10 +138,10 @@ static FTH_INLINE void transpose_fields(size_t f, size_t d, size_t depth, const 
             _mm256_storeu_ps(out + c * PAIR_FIELDS + (f + 7) / 8 * 8, _mm256_setzero_ps());
 }
 
-/* Rows a .. a+3 (those below f), columns b .. b+15 (those below the row's number) of V V^T over `depth`
- * coordinates from x on; `more`: added to what `out` has from the coordinates before. */
-static FTH_INLINE void pair_block(size_t f, size_t d, size_t depth, const float *x, const float *columns,
-                                  size_t a, size_t b, int more, float *out) {
+/* Rows a .. a+3 (those below f), columns b .. b+15 (those below the row's number) of V V^T over
+ * `depth` coordinates from x on; `more`: added to what `out` has from the coordinates before. */
+static FTH_INLINE void pair_block(size_t f, size_t d, size_t depth, const float *x,
+                                  const float *columns, size_t a, size_t b, int more, float *out) {
     vf sum[PAIR_ROWS][PAIR_VECTORS];
     const float *row[PAIR_ROWS];
     for (size_t r = 0; r < PAIR_ROWS; r++) {
@@ -171,9 +172,9 @@ static FTH_INLINE void pair_block(size_t f, size_t d, size_t depth, const float 
         }
 }
 
-/* Whole vectors are stored, past the end of a row into the next ones (partial stores are slow on some
- * CPUs): right, because what they spoil, at most the first 15 columns of a later row, is written after
- * them, rows going up and blocks of columns down. */
+/* Whole vectors are stored, past the end of a row into the next ones (partial stores are slow on
+ * some CPUs): right, because what they spoil, at most the first 15 columns of a later row, is
+ * written after them, rows going up and blocks of columns down. */
 static FTH_INLINE void pairs_one(size_t f, size_t d, const float *x, float *columns, float *out) {
     for (size_t c = 0; c < d; c += PAIR_DEPTH) {
         size_t depth = d - c < PAIR_DEPTH ? d - c : PAIR_DEPTH;
@@ -262,7 +263,8 @@ static FTH_INLINE void pair_grad_block(int part, vt t, size_t vectors, size_t f,
             v_put(dx + (a + r) * d + v * VW, part, t, sum[r][v]);
 }
 
-static FTH_INLINE void pairs_grad_one(size_t f, size_t d, const float *x, const float *dout, float *dx) {
+static FTH_INLINE void pairs_grad_one(size_t f, size_t d, const float *x, const float *dout,
+                                      float *dx) {
     for (size_t a = 0; a < f; a += PAIR_ROWS) {
         size_t c = 0;
         for (; c + 16 <= d; c += 16)

@@ -1,9 +1,11 @@
-/* Binary cross-entropy for any vector width: loss_avx2.c and loss_avx512.c include it. See kernels.def. */
+/* Binary cross-entropy for any vector width: loss_avx2.c and loss_avx512.c include it. See
+ * kernels.def. */
 #ifndef FTH_KERNELS_CPU_LOSS_SIMD_H
 #define FTH_KERNELS_CPU_LOSS_SIMD_H
 
-static FTH_INLINE void bce_lanes(int part, vt t, const float *z, const float *y, const float *weights,
-                                 float smoothing, float scale, float *loss, float *dz) {
+static FTH_INLINE void bce_lanes(int part, vt t, const float *z, const float *y,
+                                 const float *weights, float smoothing, float scale, float *loss,
+                                 float *dz) {
     vf v = v_get(z, part, t), w = weights ? v_get(weights, part, t) : v_set(1.0f);
     vf target = v_add(v_mul(v_get(y, part, t), v_set(1.0f - smoothing)), v_set(smoothing * 0.5f));
     vf e = v_exp(v_neg(v_abs(v)));

@@ -1,6 +1,6 @@
-/* Optimizer steps for any vector width: optimize_avx2.c and optimize_avx512.c include it. True square roots
- * and divisions, no fused multiply-adds, the scalar form's order: the results are the scalar ones to
- * the bit (rowwise Adagrad's mean apart). See kernels.def. */
+/* Optimizer steps for any vector width: optimize_avx2.c and optimize_avx512.c include it. True
+ * square roots and divisions, no fused multiply-adds, the scalar form's order: the results are the
+ * scalar ones to the bit (rowwise Adagrad's mean apart). See kernels.def. */
 #ifndef FTH_KERNELS_CPU_OPTIMIZE_SIMD_H
 #define FTH_KERNELS_CPU_OPTIMIZE_SIMD_H
 
@@ -10,7 +10,8 @@ static FTH_INLINE vf gradient(int part, vt t, const float *g, vf w, const struct
     return v_add(v_mul(v_get(g, part, t), v_set(a->grad_scale)), v_mul(v_set(a->l2), w));
 }
 
-static FTH_INLINE void sgd_lanes(int part, vt t, float *w, const float *g, const struct fth_opt_args *a) {
+static FTH_INLINE void sgd_lanes(int part, vt t, float *w, const float *g,
+                                 const struct fth_opt_args *a) {
     vf x = v_get(w, part, t);
     v_put(w, part, t, v_sub(x, v_mul(v_set(a->lr), gradient(part, t, g, x, a))));
 }
@@ -53,7 +54,8 @@ static FTH_INLINE void adagrad_lanes(int part, vt t, float *w, float *s, const f
     v_put(w, part, t, v_sub(x, v_div(v_mul(v_set(a->lr), d), divisor)));
 }
 
-void FTH_K(opt_adagrad)(size_t n, float *w, float *s, const float *g, const struct fth_opt_args *args) {
+void FTH_K(opt_adagrad)(size_t n, float *w, float *s, const float *g,
+                        const struct fth_opt_args *args) {
     const struct fth_opt_args a = *args;
     vt t = v_tail(n % VW);
     size_t i = 0;
@@ -96,8 +98,8 @@ void FTH_K(opt_rowwise_adagrad)(size_t n, float *w, float *s, const float *g,
 }
 
 /* Adam's two averages, updated. */
-static FTH_INLINE void averages(int part, vt t, vf d, float *m, float *v, const struct fth_opt_args *a,
-                                vf *first, vf *second) {
+static FTH_INLINE void averages(int part, vt t, vf d, float *m, float *v,
+                                const struct fth_opt_args *a, vf *first, vf *second) {
     *first = v_add(v_mul(v_set(a->beta1), v_get(m, part, t)), v_mul(v_set(1.0f - a->beta1), d));
     *second = v_add(v_mul(v_set(a->beta2), v_get(v, part, t)),
                     v_mul(v_set(1.0f - a->beta2), v_mul(d, d)));
@@ -155,8 +157,8 @@ void FTH_K(opt_ftrl)(size_t n, float *w, float *z, float *nn, const float *g,
         ftrl_lanes(1, t, w + i, z + i, nn + i, g + i, &a);
 }
 
-static FTH_INLINE void lamb_lanes(int part, vt t, const float *w, float *m, float *v, const float *g,
-                                  const struct fth_opt_args *a, float *r) {
+static FTH_INLINE void lamb_lanes(int part, vt t, const float *w, float *m, float *v,
+                                  const float *g, const struct fth_opt_args *a, float *r) {
     vf x = v_get(w, part, t), first, second;
     averages(part, t, gradient(part, t, g, x, a), m, v, a, &first, &second);
     vf divisor = v_add(v_sqrt(v_div(second, v_set(a->correction2))), v_set(a->eps));

@@ -1,7 +1,7 @@
-/* Sums and products by row and column for any vector width: reduce_avx2.c and reduce_avx512.c include it.
- * A column's sum runs down the rows in one register; a row's runs in four vectors whose lanes are
- * added at the end, the same way for every row, so that a row's result does not depend on its
- * neighbours. See kernels.def. */
+/* Sums and products by row and column for any vector width: reduce_avx2.c and reduce_avx512.c
+ * include it. A column's sum runs down the rows in one register; a row's runs in four vectors whose
+ * lanes are added at the end, the same way for every row, so that a row's result does not depend on
+ * its neighbours. See kernels.def. */
 #ifndef FTH_KERNELS_CPU_REDUCE_SIMD_H
 #define FTH_KERNELS_CPU_REDUCE_SIMD_H
 
@@ -33,8 +33,8 @@ static FTH_INLINE void column_block(enum column_kind kind, int part, vt t, int v
         v_put(out + c * VW, part, t, sum[c]);
 }
 
-static FTH_INLINE void column_sums(enum column_kind kind, size_t m, size_t n, const float *x, size_t ldx,
-                                   const float *y, size_t ldy, float *out) {
+static FTH_INLINE void column_sums(enum column_kind kind, size_t m, size_t n, const float *x,
+                                   size_t ldx, const float *y, size_t ldy, float *out) {
     vt t = v_tail(n % VW);
     size_t j = 0, step = kind == COLUMN_DOT || kind == COLUMN_SQUARES; /* does y have columns? */
     for (; j + 4 * VW <= n; j += 4 * VW)
@@ -54,8 +54,8 @@ void FTH_K(col_dot)(size_t m, size_t n, const float *a, size_t lda, const float 
     column_sums(COLUMN_DOT, m, n, a, lda, b, ldb, out);
 }
 
-void FTH_K(col_weighted_sum)(size_t m, size_t n, const float *s, size_t lds, const float *x, size_t ldx,
-                             float *out) {
+void FTH_K(col_weighted_sum)(size_t m, size_t n, const float *s, size_t lds, const float *x,
+                             size_t ldx, float *out) {
     column_sums(COLUMN_WEIGHTED, m, n, x, ldx, s, lds, out);
 }
 
@@ -168,7 +168,8 @@ static FTH_INLINE void layer_norm_lanes(int part, vt t, const float *x, vf mean,
 }
 
 void FTH_K(layer_norm)(size_t m, size_t n, const float *x, size_t ldx, const float *gamma,
-                       const float *beta, float eps, float *y, size_t ldy, float *mean, float *rstd) {
+                       const float *beta, float eps, float *y, size_t ldy, float *mean,
+                       float *rstd) {
     vt t = v_tail(n % VW);
     for (size_t i = 0; i < m; i++, x += ldx, y += ldy) {
         mean[i] = n ? row_sum(n, t, x) / (float)n : 0.0f;

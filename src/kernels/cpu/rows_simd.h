@@ -1,7 +1,8 @@
 /* Embedding rows for any vector width: rows_avx2.c and rows_avx512.c include it. See kernels.def.
  *
- * Rows lie at random places, so what counts is how many cache misses are under way at once: each row is
- * asked for ROWS_AHEAD rows before it is read (4 ahead is worse than none, 16 to 32 are best). */
+ * Rows lie at random places, so what counts is how many cache misses are under way at once: each
+ * row is asked for ROWS_AHEAD rows before it is read (4 ahead is worse than none, 16 to 32 are
+ * best). */
 #ifndef FTH_KERNELS_CPU_ROWS_SIMD_H
 #define FTH_KERNELS_CPU_ROWS_SIMD_H
 
@@ -50,10 +51,10 @@ static FTH_INLINE vf v_larger(vf a, vf b) { return v_select(v_nan(a), a, v_max(a
 
 /* One segment over `vectors` (a constant, at most 4) vectors of columns: positions begin .. end of
  * rows and values; rows up to `last` may be prefetched (by the first columns' pass only). */
-static FTH_INLINE void pool_block(int part, vt t, int vectors, int largest, size_t begin, size_t end,
-                                  size_t last, const uint32_t *rows, const float *values,
-                                  const float *base, size_t stride, size_t prefetch, float divisor,
-                                  float *out) {
+static FTH_INLINE void pool_block(int part, vt t, int vectors, int largest, size_t begin,
+                                  size_t end, size_t last, const uint32_t *rows,
+                                  const float *values, const float *base, size_t stride,
+                                  size_t prefetch, float divisor, float *out) {
     vf pooled[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
     for (size_t p = begin; p < end; p++) {
         if (prefetch && p + ROWS_AHEAD < last)
@@ -93,9 +94,9 @@ static FTH_INLINE void pool_segment(int largest, size_t begin, size_t end, size_
                    c ? 0 : d, divisor, out + c);
 }
 
-void FTH_K(gather_pool)(size_t m, const uint32_t *offsets, const uint32_t *rows, const float *values,
-                        const float *base, size_t stride, size_t d, fth_pooling pooling, float *out,
-                        size_t ldo) {
+void FTH_K(gather_pool)(size_t m, const uint32_t *offsets, const uint32_t *rows,
+                        const float *values, const float *base, size_t stride, size_t d,
+                        fth_pooling pooling, float *out, size_t ldo) {
     size_t last = m ? offsets[m] - offsets[0] : 0;
     for (size_t i = 0; i < m; i++, out += ldo) {
         size_t begin = offsets[i] - offsets[0], end = offsets[i + 1] - offsets[0];
@@ -109,8 +110,9 @@ void FTH_K(gather_pool)(size_t m, const uint32_t *offsets, const uint32_t *rows,
     }
 }
 
-static FTH_INLINE void sum_rows_block(int part, vt t, int vectors, size_t n, const float *const *src,
-                                      size_t at, const float *scale, float *out) {
+static FTH_INLINE void sum_rows_block(int part, vt t, int vectors, size_t n,
+                                      const float *const *src, size_t at, const float *scale,
+                                      float *out) {
     vf sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
     for (size_t i = 0; i < n; i++) {
         if (at == 0 && i + ROWS_AHEAD < n)

@@ -19,12 +19,12 @@ static FTH_INLINE uint64_t member_64(const char *text, __m256i a, __m256i b, __m
                           _mm256_cmpeq_epi8(low, c));
     high = _mm256_or_si256(_mm256_or_si256(_mm256_cmpeq_epi8(high, a), _mm256_cmpeq_epi8(high, b)),
                            _mm256_cmpeq_epi8(high, c));
-    return (uint32_t)_mm256_movemask_epi8(low) |
-           (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << 32;
+    return (uint32_t)_mm256_movemask_epi8(low) | (uint64_t)(uint32_t)_mm256_movemask_epi8(high)
+                                                     << 32;
 }
 
-/* Writes the places of the ones of `mask`, counted from `base`, eight at a time: past the last one it
- * scribbles over at most seven more, which costs less than deciding each. */
+/* Writes the places of the ones of `mask`, counted from `base`, eight at a time: past the last one
+ * it scribbles over at most seven more, which costs less than deciding each. */
 static FTH_INLINE size_t write_ones(uint64_t mask, uint32_t base, uint32_t *offsets) {
     size_t count = (size_t)_mm_popcnt_u64(mask);
     for (size_t k = 0; k < count; k += 8)
@@ -36,7 +36,8 @@ static FTH_INLINE size_t write_ones(uint64_t mask, uint32_t base, uint32_t *offs
 }
 
 size_t fth_k_scan_avx2(const char *text, size_t n, const char set[3], uint32_t *offsets) {
-    __m256i a = _mm256_set1_epi8(set[0]), b = _mm256_set1_epi8(set[1]), c = _mm256_set1_epi8(set[2]);
+    __m256i a = _mm256_set1_epi8(set[0]), b = _mm256_set1_epi8(set[1]),
+            c = _mm256_set1_epi8(set[2]);
     size_t count = 0, i = 0;
     for (; i + 64 <= n; i += 64)
         count += write_ones(member_64(text + i, a, b, c), (uint32_t)i, offsets + count);

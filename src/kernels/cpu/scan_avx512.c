@@ -1,5 +1,5 @@
-/* Separators in text by AVX-512: 64 bytes a step become a 64-bit mask, each 16 bits of which squeeze a
- * vector of offsets. See kernels.def. */
+/* Separators in text by AVX-512: 64 bytes a step become a 64-bit mask, each 16 bits of which
+ * squeeze a vector of offsets. See kernels.def. */
 #include <string.h>
 
 #include "kernels/cpu/simd_avx512.h"
@@ -25,7 +25,8 @@ static FTH_INLINE uint64_t member_64(const char *text, __m512i a, __m512i b, __m
 }
 
 size_t FTH_K(scan)(const char *text, size_t n, const char set[3], uint32_t *offsets) {
-    __m512i a = _mm512_set1_epi8(set[0]), b = _mm512_set1_epi8(set[1]), c = _mm512_set1_epi8(set[2]);
+    __m512i a = _mm512_set1_epi8(set[0]), b = _mm512_set1_epi8(set[1]),
+            c = _mm512_set1_epi8(set[2]);
     size_t count = 0, i = 0;
     for (; i + 64 <= n; i += 64)
         count += write_ones(member_64(text + i, a, b, c), (uint32_t)i, offsets + count);
@@ -42,7 +43,8 @@ size_t FTH_K(count_byte)(const char *text, size_t n, char c) {
     __m512i wanted = _mm512_set1_epi8(c);
     size_t count = 0, i = 0;
     for (; i + 64 <= n; i += 64)
-        count += (size_t)_mm_popcnt_u64(_mm512_cmpeq_epi8_mask(_mm512_loadu_si512(text + i), wanted));
+        count +=
+            (size_t)_mm_popcnt_u64(_mm512_cmpeq_epi8_mask(_mm512_loadu_si512(text + i), wanted));
     for (; i < n; i++)
         count += text[i] == c;
     return count;

@@ -1,8 +1,9 @@
-/* Vectors of 16 floats by AVX-512 (F, BW, DQ, VL): the names that the *_simd.h templates are written in.
- * simd_avx2.h gives the same names for 8 floats.
+/* Vectors of 16 floats by AVX-512 (F, BW, DQ, VL): the names that the *_simd.h templates are
+ * written in. simd_avx2.h gives the same names for 8 floats.
  *
  * vf floats, vi 32-bit integers, vm a comparison's lanes, vt the first lanes of a vector (a tail).
- * Partial loads give 0 in the other lanes; partial loads and stores touch no byte outside the tail. */
+ * Partial loads give 0 in the other lanes; partial loads and stores touch no byte outside the tail.
+ */
 #ifndef FTH_KERNELS_CPU_SIMD_AVX512_H
 #define FTH_KERNELS_CPU_SIMD_AVX512_H
 
@@ -80,8 +81,8 @@ static FTH_INLINE vi vi_even_odd(vi even, vi odd) {
 
 /* The sum of a vector's lanes, always in the same order. */
 static FTH_INLINE float v_sum(vf v) {
-    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v), _mm256_castpd_ps(_mm512_extractf64x4_pd(
-                                                               _mm512_castps_pd(v), 1)));
+    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v),
+                                _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
     __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
     quarter = _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
     return _mm_cvtss_f32(_mm_add_ss(quarter, _mm_shuffle_ps(quarter, quarter, 1)));

@@ -1,9 +1,9 @@
 /* What both vector widths share: loads and stores that are whole or partial by a constant, and the
  * functions that libm has for single floats. Included after simd_avx2.h or simd_avx512.h.
  *
- * The polynomials are minimax fits of our own, of relative error under 1e-8, so that what is left is the
- * rounding of a few operations. The tests hold all of them within 2e-6 of libm, relative, wherever the result
- * is a normal number. NaN gives NaN; infinities give the limits. */
+ * The polynomials are minimax fits of our own, of relative error under 1e-8, so that what is left
+ * is the rounding of a few operations. The tests hold all of them within 2e-6 of libm, relative,
+ * wherever the result is a normal number. NaN gives NaN; infinities give the limits. */
 #ifndef FTH_KERNELS_CPU_SIMD_MATH_H
 #define FTH_KERNELS_CPU_SIMD_MATH_H
 
@@ -18,19 +18,15 @@ static FTH_INLINE void v_put(float *p, int part, vt t, vf v) {
         v_store(p, v);
 }
 
-static FTH_INLINE vf v_abs(vf x) {
-    return vi_as_floats(vi_and(v_as_ints(x), vi_set(0x7fffffff)));
-}
-static FTH_INLINE vf v_neg(vf x) {
-    return vi_as_floats(vi_xor(v_as_ints(x), vi_set(0x80000000)));
-}
+static FTH_INLINE vf v_abs(vf x) { return vi_as_floats(vi_and(v_as_ints(x), vi_set(0x7fffffff))); }
+static FTH_INLINE vf v_neg(vf x) { return vi_as_floats(vi_xor(v_as_ints(x), vi_set(0x80000000))); }
 /* |size| with the sign of `sign` */
 static FTH_INLINE vf v_with_sign(vf size, vf sign) {
     return vi_as_floats(vi_or(v_as_ints(size), vi_and(v_as_ints(sign), vi_set(0x80000000))));
 }
 
-/* x = n ln 2 + r, exp(x) = 2^n (1 + r + r^2 p(r)). The scale is applied in two halves, so that results
- * down to the smallest subnormal and up to the largest number come out right. */
+/* x = n ln 2 + r, exp(x) = 2^n (1 + r + r^2 p(r)). The scale is applied in two halves, so that
+ * results down to the smallest subnormal and up to the largest number come out right. */
 static FTH_INLINE vf v_exp(vf x) {
     x = v_max(v_set(-104.5f), v_min(v_set(89.0f), x)); /* NaN passes: it is the second operand */
     vf n = v_round(v_mul(x, v_set(1.4426950408889634f)));

@@ -1,9 +1,9 @@
 /* What the kernel tests share: calls of one kernel by two tables on the same inputs, and comparing.
  *
- * A matrix is a block of its own of exactly the floats a kernel may touch, so that AddressSanitizer sees
- * a step outside; what lies between its rows is filled with a NaN of a certain pattern, so that reading
- * it shows in results and writing it is seen. With FTH_TEST_SIMDE the table under test is the emulated
- * AVX-512 one (tests/simde). */
+ * A matrix is a block of its own of exactly the floats a kernel may touch, so that AddressSanitizer
+ * sees a step outside; what lies between its rows is filled with a NaN of a certain pattern, so
+ * that reading it shows in results and writing it is seen. With FTH_TEST_SIMDE the table under test
+ * is the emulated AVX-512 one (tests/simde). */
 #ifndef FTH_TEST_KERNEL_TEST_H
 #define FTH_TEST_KERNEL_TEST_H
 
@@ -69,7 +69,8 @@ static inline void matrix_fill(struct call *c, struct matrix *x, float low, floa
 }
 
 /* Numbers in [low, high), to read. */
-static inline float *call_in(struct call *c, size_t m, size_t n, float low, float high, size_t *ld) {
+static inline float *call_in(struct call *c, size_t m, size_t n, float low, float high,
+                             size_t *ld) {
     struct matrix *x = call_matrix(c, m, n, ld);
     matrix_fill(c, x, low, high);
     return x->at;
@@ -83,7 +84,8 @@ static inline float *call_out(struct call *c, size_t m, size_t n, size_t *ld) {
 }
 
 /* Numbers to read and change; compared. */
-static inline float *call_inout(struct call *c, size_t m, size_t n, float low, float high, size_t *ld) {
+static inline float *call_inout(struct call *c, size_t m, size_t n, float low, float high,
+                                size_t *ld) {
     struct matrix *x = call_matrix(c, m, n, ld);
     x->compared = 1;
     matrix_fill(c, x, low, high);
@@ -123,12 +125,12 @@ static inline void calls_compare(const struct call *got, const struct call *want
         for (size_t i = 0; i < a->m; i++) {
             for (size_t j = 0; j < a->n; j++)
                 if (!numbers_agree(a->at[i * a->ld + j], b->at[i * b->ld + j], tolerance, floor))
-                    fail_msg("%s, m %zu, n %zu, matrix %zu at (%zu, %zu): %.9g, want %.9g", what, got->m,
-                             got->n, k, i, j, a->at[i * a->ld + j], b->at[i * b->ld + j]);
+                    fail_msg("%s, m %zu, n %zu, matrix %zu at (%zu, %zu): %.9g, want %.9g", what,
+                             got->m, got->n, k, i, j, a->at[i * a->ld + j], b->at[i * b->ld + j]);
             for (size_t j = a->n; i + 1 < a->m && j < a->ld; j++)
                 if (float_bits(a->at[i * a->ld + j]) != SENTINEL)
-                    fail_msg("%s, m %zu, n %zu, matrix %zu: padding (%zu, %zu) written", what, got->m,
-                             got->n, k, i, j);
+                    fail_msg("%s, m %zu, n %zu, matrix %zu: padding (%zu, %zu) written", what,
+                             got->m, got->n, k, i, j);
         }
     }
 }

@@ -17,7 +17,8 @@ static void run_bias_act(const struct fth_kernels *k, struct call *c) {
 
 static void run_act_grad(const struct fth_kernels *k, struct call *c) {
     size_t lds, lddy, lddx;
-    float *saved = call_in(c, c->m, c->n, act == FTH_ACT_GELU ? -6 : -1, act == FTH_ACT_GELU ? 6 : 1, &lds);
+    float *saved =
+        call_in(c, c->m, c->n, act == FTH_ACT_GELU ? -6 : -1, act == FTH_ACT_GELU ? 6 : 1, &lds);
     if (act == FTH_ACT_RELU) /* what ReLU saves: half of it zeros */
         fth_kernels_for(FTH_ISA_SCALAR)->bias_act(c->m, c->n, saved, lds, NULL, act, saved, lds);
     float *dy = call_in(c, c->m, c->n, -2, 2, &lddy), *dx = call_out(c, c->m, c->n, &lddx);
@@ -58,8 +59,8 @@ static void activations_agree_over_the_whole_range(void **state) {
                 scalar->bias_act(1, N, x, N, NULL, (fth_act)f, want, N);
                 for (size_t i = 0; i < N; i++)
                     if (!numbers_agree(got[i], want[i], 2e-6f, 2e-38f))
-                        fail_msg("%s, activation %d of %.9g: %.9g, want %.9g", names[k], f, x[i], got[i],
-                                 want[i]);
+                        fail_msg("%s, activation %d of %.9g: %.9g, want %.9g", names[k], f, x[i],
+                                 got[i], want[i]);
             }
     free(x);
 }
@@ -74,10 +75,12 @@ static void special_numbers_pass(void **state) {
         tables[k]->bias_act(1, 7, x, 7, NULL, FTH_ACT_RELU, y, 7);
         assert_true(isnan(y[0]) && y[1] == INFINITY && y[2] == 0 && y[3] == 200 && y[4] == 0);
         tables[k]->bias_act(1, 7, x, 7, NULL, FTH_ACT_SIGMOID, y, 7);
-        assert_true(isnan(y[0]) && y[1] == 1 && y[2] == 0 && y[3] == 1 && y[4] < 1e-37f && y[4] >= 0);
+        assert_true(isnan(y[0]) && y[1] == 1 && y[2] == 0 && y[3] == 1 && y[4] < 1e-37f &&
+                    y[4] >= 0);
         assert_true(y[5] == 1 && y[6] == 0);
         tables[k]->bias_act(1, 7, x, 7, NULL, FTH_ACT_TANH, y, 7);
-        assert_true(isnan(y[0]) && y[1] == 1 && y[2] == -1 && y[3] == 1 && y[4] == -1 && y[6] == -1);
+        assert_true(isnan(y[0]) && y[1] == 1 && y[2] == -1 && y[3] == 1 && y[4] == -1 &&
+                    y[6] == -1);
         tables[k]->bias_act(1, 7, x, 7, NULL, FTH_ACT_GELU, y, 7);
         assert_true(isnan(y[0]) && y[1] == INFINITY && y[3] == 200 && y[4] == 0 && y[5] == 1e30f);
     }
@@ -196,7 +199,8 @@ static void gates_agree(void **state) {
     check_shapes(run_dice, 2e-6f, 1);
 }
 
-/* Sum over i, j of dy y, in double, as a function of one input: what gradients are differences of. */
+/* Sum over i, j of dy y, in double, as a function of one input: what gradients are differences of.
+ */
 static double dice_total(const double *x, const double *xn, const double *alpha, const double *dy) {
     double total = 0;
     for (int i = 0; i < 3; i++)
@@ -215,7 +219,8 @@ static double prelu_total(const double *x, const double *unused, const double *a
     return total;
 }
 
-static double difference(double (*total)(const double *, const double *, const double *, const double *),
+static double difference(double (*total)(const double *, const double *, const double *,
+                                         const double *),
                          double *x, double *xn, double *alpha, double *dy, double *which) {
     double kept = *which, h = 1e-5;
     *which = kept + h;
@@ -228,7 +233,8 @@ static double difference(double (*total)(const double *, const double *, const d
 
 static void scalar_gates_follow_their_formulas(void **state) {
     const struct fth_kernels *k = fth_kernels_for(FTH_ISA_SCALAR);
-    float x[6] = {0.5f, -1, 2, -0.25f, -3, 1}, xn[6] = {1, -2, 0.5f, 0.1f, -1, 3}, alpha[2] = {0.2f, -0.4f};
+    float x[6] = {0.5f, -1, 2, -0.25f, -3, 1}, xn[6] = {1, -2, 0.5f, 0.1f, -1, 3},
+          alpha[2] = {0.2f, -0.4f};
     float dy[6] = {1, 2, -1, 0.5f, 3, -2}, y[6], dx[6], dxn[6], dalpha[2];
     double X[6], XN[6], A[2] = {0.2f, -0.4f}, DY[6], total = 0;
     for (int i = 0; i < 6; i++)
@@ -259,8 +265,8 @@ static float keep;
 static void run_dropout(const struct fth_kernels *k, struct call *c) {
     size_t ldx, ldy;
     float *x = call_in(c, c->m, c->n, -2, 2, &ldx), *y = call_out(c, c->m, c->n, &ldy);
-    k->dropout(c->m, c->n, x, ldx, 0x123456789abcdefull + c->n, 0xffffffff0ull + c->m, 70001, 0xfffffffe,
-               keep, y, ldy);
+    k->dropout(c->m, c->n, x, ldx, 0x123456789abcdefull + c->n, 0xffffffff0ull + c->m, 70001,
+               0xfffffffe, keep, y, ldy);
 }
 
 static void dropout_agrees_to_the_bit(void **state) {

@@ -20,7 +20,8 @@ static void run_pairs(const struct fth_kernels *k, struct call *c) {
 }
 
 static const size_t fields[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 18, 27, 40, 64, 65};
-static const size_t widths[] = {1, 2, 3, 4, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 40, 63, 64, 65, 100, 136};
+static const size_t widths[] = {1,  2,  3,  4,  7,  8,  9,  12, 15,  16,
+                                17, 24, 31, 32, 40, 63, 64, 65, 100, 136};
 
 static void check_interaction(kernel_case run, float floor) {
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
@@ -31,13 +32,9 @@ static void check_interaction(kernel_case run, float floor) {
         }
 }
 
-static void fm_agrees(void **state) {
-    check_interaction(run_fm, 8);
-}
+static void fm_agrees(void **state) { check_interaction(run_fm, 8); }
 
-static void dot_interaction_agrees(void **state) {
-    check_interaction(run_pairs, 0.5f);
-}
+static void dot_interaction_agrees(void **state) { check_interaction(run_pairs, 0.5f); }
 
 static double fm_exact(const double *v, int f, int d, double *unused) {
     double total = 0;
@@ -59,8 +56,8 @@ static double pairs_exact(const double *v, int f, int d, double *dout) {
     return total;
 }
 
-static double difference(double (*total)(const double *, int, int, double *), double *v, int f, int d,
-                         double *dout, int which) {
+static double difference(double (*total)(const double *, int, int, double *), double *v, int f,
+                         int d, double *dout, int which) {
     double kept = v[which], h = 1e-4;
     v[which] = kept + h;
     double up = total(v, f, d, dout);

@@ -31,7 +31,8 @@ static void bce_is_stable(void **state) {
     size_t count = tables_under_test(tables, names);
     tables[count++] = fth_kernels_for(FTH_ISA_SCALAR);
     for (size_t k = 0; k < count; k++) {
-        float z[6] = {200, -200, 1e30f, -1e30f, NAN, -30}, y[6] = {1, 0, 0, 1, 1, 0}, loss[6], dz[6];
+        float z[6] = {200, -200, 1e30f, -1e30f, NAN, -30}, y[6] = {1, 0, 0, 1, 1, 0}, loss[6],
+              dz[6];
         tables[k]->bce(6, z, 1, y, NULL, 0, 1, loss, dz, 1);
         assert_true(loss[0] >= 0 && loss[0] < 1e-30f && loss[1] >= 0 && loss[1] < 1e-30f);
         assert_true(loss[2] == 1e30f && loss[3] == 1e30f && isnan(loss[4]));
@@ -54,8 +55,9 @@ static void scalar_bce_follows_its_formula(void **state) {
             k->bce(1, &z, 1, &y, &w, 0.2f, 0.5f, &loss, &dz, 1);
             assert_near(loss, 1.5 * bce_exact(z, y, 0.2f), 2e-6);
             double h = 1e-5;
-            assert_near(dz, 1.5 * 0.5 * (bce_exact(z + h, y, 0.2f) - bce_exact(z - h, y, 0.2f)) / (2 * h),
-                        1e-5);
+            assert_near(
+                dz, 1.5 * 0.5 * (bce_exact(z + h, y, 0.2f) - bce_exact(z - h, y, 0.2f)) / (2 * h),
+                1e-5);
         }
 }
 

@@ -1,10 +1,19 @@
 /* kernels/cpu/optimize: every instruction set against scalar, scalar against its formulas. */
 #include "kernel_test.h"
 
-static struct fth_opt_args args = {
-    .lr = 0.05f, .grad_scale = 0.7f, .l1 = 0.1f, .l2 = 0.03f, .weight_decay = 0.02f, .momentum = 0.9f,
-    .eps = 1e-6f, .beta1 = 0.9f, .beta2 = 0.99f, .correction1 = 0.271f, .correction2 = 0.0297f,
-    .lr_power = -0.5f, .beta = 1};
+static struct fth_opt_args args = {.lr = 0.05f,
+                                   .grad_scale = 0.7f,
+                                   .l1 = 0.1f,
+                                   .l2 = 0.03f,
+                                   .weight_decay = 0.02f,
+                                   .momentum = 0.9f,
+                                   .eps = 1e-6f,
+                                   .beta1 = 0.9f,
+                                   .beta2 = 0.99f,
+                                   .correction1 = 0.271f,
+                                   .correction2 = 0.0297f,
+                                   .lr_power = -0.5f,
+                                   .beta = 1};
 
 static void run_first(const struct fth_kernels *k, struct call *c) {
     size_t n = c->n;
@@ -60,21 +69,27 @@ static void scalar_optimizers_follow_their_formulas(void **state) {
         assert_near(w, W - a->lr * D / (sqrt(S + D * D) + a->eps), 1e-6);
         w = 0.4f, s = 0.3f;
         k->opt_adam(1, &w, &s, &v, &g, a);
-        double M1 = a->beta1 * S + (1 - (double)a->beta1) * D, V1 = a->beta2 * V + (1 - (double)a->beta2) * D * D;
+        double M1 = a->beta1 * S + (1 - (double)a->beta1) * D,
+               V1 = a->beta2 * V + (1 - (double)a->beta2) * D * D;
         assert_near(s, M1, 1e-6);
         assert_near(v, V1, 1e-6);
-        assert_near(w, W - a->lr * a->weight_decay * W -
-                           a->lr * (M1 / a->correction1) / (sqrt(V1 / a->correction2) + a->eps), 1e-6);
+        assert_near(w,
+                    W - a->lr * a->weight_decay * W -
+                        a->lr * (M1 / a->correction1) / (sqrt(V1 / a->correction2) + a->eps),
+                    1e-6);
         w = 0.4f, s = 0.3f, v = 0.2f;
         k->opt_lamb_direction(1, &w, &s, &v, &g, a, &r);
-        assert_near(r, M1 / a->correction1 / (sqrt(V1 / a->correction2) + a->eps) + a->weight_decay * W, 2e-6);
+        assert_near(
+            r, M1 / a->correction1 / (sqrt(V1 / a->correction2) + a->eps) + a->weight_decay * W,
+            2e-6);
         w = 0.4f;
         k->axpy(1, 3, &g, &w);
         assert_near(w, W + 3 * (double)g, 1e-6);
     }
 }
 
-/* McMahan et al. 2013, algorithm 1, written down from the paper: sigma, z, n, then w from z and n. */
+/* McMahan et al. 2013, algorithm 1, written down from the paper: sigma, z, n, then w from z and n.
+ */
 static void scalar_ftrl_follows_the_paper(void **state) {
     const struct fth_kernels *k = fth_kernels_for(FTH_ISA_SCALAR);
     float w = 0, z = 0, n = 0;
@@ -86,7 +101,9 @@ static void scalar_ftrl_follows_the_paper(void **state) {
         double sigma = (sqrt(N + G * G) - sqrt(N)) / args.lr;
         Z += G - sigma * W;
         N += G * G;
-        W = fabs(Z) <= args.l1 ? 0 : -(Z - (Z > 0 ? args.l1 : -args.l1)) / ((args.beta + sqrt(N)) / args.lr + args.l2);
+        W = fabs(Z) <= args.l1
+                ? 0
+                : -(Z - (Z > 0 ? args.l1 : -args.l1)) / ((args.beta + sqrt(N)) / args.lr + args.l2);
         k->opt_ftrl(1, &w, &z, &n, &g, &args);
         assert_near(w, W, 1e-5);
         assert_near(z, Z, 1e-5);

@@ -47,7 +47,8 @@ static void run_layer_norm(const struct fth_kernels *k, struct call *c) {
     size_t m = c->m, n = c->n, ldx, ldy, lddy, lddx;
     float *x = call_in(c, m, n, -3, 5, &ldx), *dy = call_in(c, m, n, -1, 1, &lddy);
     float *gamma = call_in(c, 1, n, 0.5f, 2, NULL), *beta = call_in(c, 1, n, -1, 1, NULL);
-    float *y = call_out(c, m, n, &ldy), *mean = call_out(c, 1, m, NULL), *rstd = call_out(c, 1, m, NULL);
+    float *y = call_out(c, m, n, &ldy), *mean = call_out(c, 1, m, NULL),
+          *rstd = call_out(c, 1, m, NULL);
     k->layer_norm(m, n, x, ldx, gamma, beta, 0.01f, y, ldy, mean, rstd);
     float *dx = call_out(c, m, n, &lddx), *dgamma = call_out(c, 1, n, NULL);
     k->layer_norm_grad(m, n, x, ldx, gamma, mean, rstd, dy, lddy, dx, lddx, dgamma,
@@ -65,13 +66,9 @@ static void rows_agree(void **state) {
     check_shape(run_rows, 3, 1000, 2e-6f, 30);
 }
 
-static void scaled_rows_agree_to_the_bit(void **state) {
-    check_shapes(run_scaled, 0, 0);
-}
+static void scaled_rows_agree_to_the_bit(void **state) { check_shapes(run_scaled, 0, 0); }
 
-static void layer_norm_agrees(void **state) {
-    check_shapes(run_layer_norm, 1e-5f, 2);
-}
+static void layer_norm_agrees(void **state) { check_shapes(run_layer_norm, 1e-5f, 2); }
 
 /* A row's result is its own: the same bits alone and among others. */
 static void rows_do_not_see_their_neighbours(void **state) {

@@ -24,7 +24,8 @@ static void run_pool(const struct fth_kernels *k, struct call *c) {
     draw_rows(c, rows);
     for (size_t i = 0; i < c->m; i++)
         offsets[i + 1] = offsets[i] + (call_bits(c) >> 8) % 13;
-    float *table = call_in(c, TABLE_ROWS, c->n, -1, 1, &stride), *values = call_in(c, 1, LONGEST, -2, 2, NULL);
+    float *table = call_in(c, TABLE_ROWS, c->n, -1, 1, &stride),
+          *values = call_in(c, 1, LONGEST, -2, 2, NULL);
     float *out = call_out(c, c->m, c->n, &ldo);
     k->gather_pool(c->m, offsets, rows, values, table, stride, c->n, pooling, out, ldo);
     out = call_out(c, c->m, c->n, &ldo);
@@ -38,7 +39,8 @@ static void run_sum_rows(const struct fth_kernels *k, struct call *c) {
     if (n == 0)
         return;
     draw_rows(c, rows);
-    float *table = call_in(c, TABLE_ROWS, c->n, -1, 1, &stride), *scale = call_in(c, 1, n, -2, 2, NULL);
+    float *table = call_in(c, TABLE_ROWS, c->n, -1, 1, &stride),
+          *scale = call_in(c, 1, n, -2, 2, NULL);
     for (size_t i = 0; i < n; i++)
         src[i] = table + rows[i] * stride;
     k->sum_rows(n, src, scale, c->n, call_out(c, 1, c->n, NULL));
