@@ -33,6 +33,21 @@ FTH_API fth_status fth_inspect_digest(const char *path, char out[17], fth_error 
 FTH_API fth_status fth_inspect_data(const fth_config *config, const char *const *files, size_t n,
                                     char **out, fth_error *err);
 
+typedef struct fth_bench_options {
+    uint32_t batches; /* held in memory; at least 1 */
+    double seconds;   /* of measuring, for each variant; above 0 */
+    int ablate;       /* also with every optimisation left out alone */
+    int generated;    /* generated batches even where data.train has files */
+    void (*begun)(void *ctx, const char *what); /* the next stage begins; may be NULL */
+    void *ctx;
+} fth_bench_options;
+
+/* Steps of a new model on batches held in memory, of data.train or, where no file matches it, generated ones:
+ * examples a second, time, rates and shares of this machine's peaks (measured, 1 to 2 s) by part of the step
+ * and by node. Owned: free() both; json may be NULL. */
+FTH_API fth_status fth_bench(const fth_config *config, const fth_bench_options *options, char **text,
+                             char **json, fth_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -69,6 +69,10 @@ fth_status fth_session_plan(struct fth_session *session, int training, fth_plan 
 /* Whether an optimisation is switched on (config `without`). */
 int fth_session_with(const struct fth_config *config, const char *name);
 
+/* step.c: one training step on a batch; counts it, but not where the data stands. */
+fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const struct fth_batch *batch,
+                            double *loss, fth_error *err);
+
 /* read.c: columns of the data (from its header when `from_data`, else those that the configuration names),
  * the training set, learning from its head, programs for other files. */
 fth_status fth_session_columns(struct fth_session *session, int from_data, fth_error *err);

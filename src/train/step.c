@@ -1,0 +1,44 @@
+/* One training step: rows are found, the plan runs, the loss is looked at. */
+#include <math.h>
+
+#include "train/session_private.h"
+
+fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const struct fth_batch *batch,
+                            double *loss, fth_error *err) {
+    const struct fth_config *config = session->config;
+    uint64_t number = session->step + 1, start = fth_session_now();
+    struct fth_opt_args opt, opt_no_decay, sparse;
+    fth_optimizer_args(session->dense_optimizer, &config->dense_optimizer, &config->schedule, number, 1,
+                       &opt);
+    fth_optimizer_args(session->dense_optimizer, &config->dense_optimizer, &config->schedule, number, 0,
+                       &opt_no_decay);
+    struct fth_step run = {.batch = batch,
+                           .opt = &opt,
+                           .opt_no_decay = &opt_no_decay,
+                           .seed = config->seed,
+                           .step = number};
+    if (session->embedding) {
+        const struct fth_optimizer *optimizer = fth_optimizer_find(config->sparse_optimizer.name);
+        fth_optimizer_args(optimizer, &config->sparse_optimizer, &config->schedule, number, 1, &sparse);
+        FTH_TRY(fth_embedding_prepare(session->embedding, session->pool, batch, 1, number, err));
+        fth_embedding_set_args(session->embedding, &sparse);
+        run.rows = fth_embedding_rows(session->embedding);
+        uint64_t keys = 0, unique = 0;
+        fth_embedding_last_batch(session->embedding, &keys, &unique);
+        session->keys += keys;
+        session->unique_rows += unique;
+    }
+    uint64_t looked_up = fth_session_now();
+    session->times.lookup += looked_up - start;
+    fth_plan_run(plan, session->pool, &run);
+    session->times.step += fth_session_now() - looked_up;
+    *loss = *fth_plan_value(plan, session->graph->loss, NULL);
+    if (!isfinite(*loss))
+        return fth_fail(err, FTH_E_NUMERIC,
+                        "step %llu: the loss is not finite; a smaller learning rate "
+                        "(optimizer.dense.lr, optimizer.sparse.lr), train.clip_norm, or log1p, clip or "
+                        "standardise on large numeric columns would help",
+                        (unsigned long long)number);
+    session->step = number;
+    return FTH_OK;
+}
