@@ -117,7 +117,7 @@ enum fth_init { FTH_INIT_UNIFORM, FTH_INIT_NORMAL, FTH_INIT_ZERO };
 struct fth_embedding_config {
     int64_t dim;
     int init;            /* enum fth_init */
-    double init_scale;   /* uniform: [-scale, scale); normal: deviation. 0: 1/sqrt(dim) */
+    double init_scale;   /* uniform: [-scale, scale); normal: deviation */
     int64_t memory_limit; /* bytes for all packs; reaching it stops with FTH_E_LIMIT */
     int huge_pages;
 };

@@ -3,7 +3,6 @@
  * memory is taken only to double an index or a list. */
 #include "embedding/shard.h"
 
-#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -177,8 +176,7 @@ static fth_status take_chunk(struct fth_pack *pack, struct fth_shard *shard, fth
 static void set_first_values(const struct fth_pack *pack, const struct fth_table *table,
                              uint64_t key, float *row) {
     const struct fth_embedding_config *config = &pack->config;
-    float scale =
-        (float)(config->init_scale > 0 ? config->init_scale : 1 / sqrt((double)pack->dim));
+    float scale = (float)config->init_scale;
     uint64_t seed = pack->seed ^ table->hash;
     if (table->zero_init || config->init == FTH_INIT_ZERO)
         memset(row, 0, pack->dim * sizeof *row);
