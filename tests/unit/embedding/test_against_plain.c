@@ -40,7 +40,7 @@ static struct plain_row *plain_add(struct plain *plain, const struct fth_lookup 
     assert_true(plain->n < ROWS);
     struct plain_row *row = &plain->rows[plain->n++];
     *row = (struct plain_row){.table = lookup->table, .key = key};
-    float scale = 1 / sqrtf((float)lookup->dim);
+    float scale = (float)world_config.init_scale;
     if (!lookup->zero_init)
         fth_random_uniform(WORLD_SEED ^ fth_hash_bytes(lookup->table, strlen(lookup->table), 0),
                            FTH_RANDOM_ROW_INIT, key, lookup->dim, -scale, scale, row->values);

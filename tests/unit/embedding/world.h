@@ -68,7 +68,7 @@ static const struct fth_lookup world_lookups[LOOKUPS] = {
 #define WORLD_SEED 77
 
 static const struct fth_embedding_config world_config = {
-    .init = FTH_INIT_UNIFORM, .memory_limit = (int64_t)64 << 20, .huge_pages = 0};
+    .init = FTH_INIT_UNIFORM, .init_scale = 0.3, .memory_limit = (int64_t)64 << 20, .huge_pages = 0};
 static inline struct fth_optimizer_config world_optimizer(const char *name) {
     return (struct fth_optimizer_config){.name = name,
                                          .lr = 0.1,
