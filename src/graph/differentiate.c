@@ -1,8 +1,9 @@
-/* Autodiff: walks the forward nodes from last to first, asks each op's gradient rule for backward nodes, and
- * adds up where several gradients of one value meet.
+/* Autodiff: walks the forward nodes from last to first, asks each op's gradient rule for backward
+ * nodes, and adds up where several gradients of one value meet.
  *
- * A value's gradient is complete when its producer is reached, since all users stand behind it. Gradients of
- * views are collected at their root and put into place there. One thread, before planning. */
+ * A value's gradient is complete when its producer is reached, since all users stand behind it.
+ * Gradients of views are collected at their root and put into place there. One thread, before
+ * planning. */
 #include <stddef.h>
 
 #include "graph/graph.h"
@@ -25,15 +26,15 @@ static fth_status part_add(struct sums *sums, fth_id value, fth_id gradient, fth
     const struct fth_value *v = fth_graph_value(sums->graph, value);
     const struct fth_value *g = fth_graph_value(sums->graph, gradient);
     if (!g)
-        return fth_fail(err, FTH_E_ARGUMENT, "gradient %d of value %d does not exist", (int)gradient,
-                        (int)value);
+        return fth_fail(err, FTH_E_ARGUMENT, "gradient %d of value %d does not exist",
+                        (int)gradient, (int)value);
     int fits = v->role == FTH_ROLE_PARAMETER
                    ? (g->extent == FTH_WHOLE && g->rows == v->rows && g->columns == v->columns) ||
                          (g->extent == FTH_TILES && g->columns == v->rows * v->columns)
                    : g->extent == v->extent && g->group == v->group && g->columns == v->columns;
     if (!fits)
-        return fth_fail(err, FTH_E_ARGUMENT, "gradient %d has not the shape of value %d", (int)gradient,
-                        (int)value);
+        return fth_fail(err, FTH_E_ARGUMENT, "gradient %d has not the shape of value %d",
+                        (int)gradient, (int)value);
     struct part *part = fth_arena_alloc(sums->graph->arena, 1, sizeof *part);
     if (!part)
         return fth_fail(err, FTH_E_MEMORY, "autodiff: out of memory");
@@ -47,8 +48,8 @@ static fth_status part_add(struct sums *sums, fth_id value, fth_id gradient, fth
 }
 
 /* The gradients of a value's views, each in its columns, as one value. */
-static fth_status views_join(struct sums *sums, fth_id value, uint32_t n, const char *name, fth_id *out,
-                             fth_error *err) {
+static fth_status views_join(struct sums *sums, fth_id value, uint32_t n, const char *name,
+                             fth_id *out, fth_error *err) {
     fth_arena *arena = sums->graph->arena;
     struct fth_add_columns_attributes *attributes;
     size_t bytes = sizeof *attributes + n * sizeof attributes->offsets[0];
@@ -64,7 +65,8 @@ static fth_status views_join(struct sums *sums, fth_id value, uint32_t n, const 
         inputs[--i] = p->gradient;
         attributes->offsets[i] = p->column;
     }
-    return fth_graph_node(sums->graph, &fth_op_add_columns, name, inputs, n, attributes, bytes, out, err);
+    return fth_graph_node(sums->graph, &fth_op_add_columns, name, inputs, n, attributes, bytes, out,
+                          err);
 }
 
 static fth_status pair_add(struct sums *sums, fth_id value, const char *name, fth_id a, fth_id b,
@@ -73,8 +75,8 @@ static fth_status pair_add(struct sums *sums, fth_id value, const char *name, ft
     struct fth_add_whole_attributes shape = {v->rows, v->columns};
     fth_id both[2] = {a, b};
     if (v->role == FTH_ROLE_PARAMETER)
-        return fth_graph_node(sums->graph, &fth_op_add_whole, name, both, 2, &shape, sizeof shape, out,
-                              err);
+        return fth_graph_node(sums->graph, &fth_op_add_whole, name, both, 2, &shape, sizeof shape,
+                              out, err);
     return fth_graph_node(sums->graph, &fth_op_add, name, both, 2, NULL, 0, out, err);
 }
 
@@ -110,7 +112,8 @@ static fth_status value_finish(struct sums *sums, fth_id value, const char *name
     return FTH_OK;
 }
 
-static fth_status node_differentiate(struct sums *sums, const struct fth_node *node, fth_error *err) {
+static fth_status node_differentiate(struct sums *sums, const struct fth_node *node,
+                                     fth_error *err) {
     fth_graph *graph = sums->graph;
     int reached = node->op->begins_backward;
     for (uint32_t i = 0; i < node->n_outputs; i++) {

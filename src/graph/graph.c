@@ -1,7 +1,8 @@
 /* Building a graph: values, views, lookups and nodes, all in the graph's arena.
  *
- * Place: models and autodiff call this before the first batch; one thread. Arrays grow by doubling in the
- * arena, so a pointer to a value is good only until the next value is made; nodes stay where they are. */
+ * Place: models and autodiff call this before the first batch; one thread. Arrays grow by doubling
+ * in the arena, so a pointer to a value is good only until the next value is made; nodes stay where
+ * they are. */
 #include "graph/graph.h"
 
 #include <string.h>
@@ -130,8 +131,8 @@ fth_status fth_graph_parameter(fth_graph *graph, fth_role role, const char *name
     return value_add(graph, &value, out, err);
 }
 
-fth_status fth_graph_view(fth_graph *graph, fth_id value, uint32_t column, uint32_t columns, fth_id *out,
-                          fth_error *err) {
+fth_status fth_graph_view(fth_graph *graph, fth_id value, uint32_t column, uint32_t columns,
+                          fth_id *out, fth_error *err) {
     const struct fth_value *parent = fth_graph_value(graph, value);
     if (!parent)
         return fth_fail(err, FTH_E_ARGUMENT, "view: there is no value %d", (int)value);
@@ -163,10 +164,11 @@ fth_status fth_graph_lookup(fth_graph *graph, const struct fth_lookup *lookup, u
     for (uint32_t i = 0; i < graph->n_lookups; i++) {
         const struct fth_lookup *other = &graph->lookups[i];
         if (!strcmp(other->table, lookup->table) && other->dim != lookup->dim)
-            return fth_fail(err, FTH_E_CONFIG,
-                            "table %s: dimension %u for field %u but %u for field %u; fields that share "
-                            "a table need one dimension",
-                            lookup->table, lookup->dim, lookup->field, other->dim, other->field);
+            return fth_fail(
+                err, FTH_E_CONFIG,
+                "table %s: dimension %u for field %u but %u for field %u; fields that share "
+                "a table need one dimension",
+                lookup->table, lookup->dim, lookup->field, other->dim, other->field);
     }
     struct fth_lookup *lookups = grown(graph->arena, graph->lookups, graph->n_lookups,
                                        &graph->lookups_capacity, sizeof *lookups);
@@ -180,8 +182,9 @@ fth_status fth_graph_lookup(fth_graph *graph, const struct fth_lookup *lookup, u
     return FTH_OK;
 }
 
-fth_status fth_graph_output(fth_graph *graph, struct fth_node *node, uint32_t index, fth_extent extent,
-                            int32_t group, uint32_t rows, uint32_t columns, fth_error *err) {
+fth_status fth_graph_output(fth_graph *graph, struct fth_node *node, uint32_t index,
+                            fth_extent extent, int32_t group, uint32_t rows, uint32_t columns,
+                            fth_error *err) {
     if (index >= node->n_outputs || !columns)
         return fth_fail(err, FTH_E_ARGUMENT, "output %u of %u with %u columns cannot be", index,
                         node->n_outputs, columns);
@@ -235,12 +238,13 @@ fth_status fth_graph_node(fth_graph *graph, const struct fth_op *op, const char 
                         name ? name : op->name, op->name, n_inputs, op->min_inputs, op->max_inputs);
     for (uint32_t i = 0; i < n_inputs; i++)
         if (inputs[i] != FTH_NONE && !fth_graph_value(graph, inputs[i]))
-            return fth_fail(err, FTH_E_ARGUMENT, "%s (%s): input %u is value %d, which there is not",
+            return fth_fail(err, FTH_E_ARGUMENT,
+                            "%s (%s): input %u is value %d, which there is not",
                             name ? name : op->name, op->name, i, (int)inputs[i]);
     struct fth_node *node = NULL;
     FTH_TRY(node_make(graph, op, name, inputs, n_inputs, attributes, attribute_bytes, &node, err));
-    struct fth_node **nodes = grown(graph->arena, graph->nodes, graph->n_nodes, &graph->nodes_capacity,
-                                    sizeof *nodes);
+    struct fth_node **nodes =
+        grown(graph->arena, graph->nodes, graph->n_nodes, &graph->nodes_capacity, sizeof *nodes);
     if (!nodes)
         return fth_fail(err, FTH_E_MEMORY, "%s: out of memory", node->name);
     graph->nodes = nodes;

@@ -111,9 +111,8 @@ void fth_graph_print_dot(const fth_graph *graph, struct fth_text *out) {
             if (node->inputs[j] == FTH_NONE)
                 continue;
             const struct fth_value *v = &graph->values[node->inputs[j]];
-            const struct fth_value *root = v->view_of != FTH_NONE && v->producer == FTH_NONE
-                                               ? &graph->values[v->view_of]
-                                               : v;
+            const struct fth_value *root =
+                v->view_of != FTH_NONE && v->producer == FTH_NONE ? &graph->values[v->view_of] : v;
             if (root->producer == FTH_NONE)
                 fth_text_printf(out, "  v%d -> n%d", (int)root->id, (int)node->id);
             else

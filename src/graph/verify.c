@@ -1,4 +1,5 @@
-/* The verifier: what graph.h promises of every graph, checked after building and after each pass. */
+/* The verifier: what graph.h promises of every graph, checked after building and after each pass.
+ */
 #include <string.h>
 
 #include "graph/graph.h"
@@ -25,19 +26,21 @@ static fth_status values_check(const fth_graph *graph, fth_error *err) {
                 return fth_fail(err, FTH_E_ARGUMENT, "value %u: a parameter without a name", i);
             for (uint32_t j = 0; j < i; j++)
                 if (is_named(&graph->values[j]) && !strcmp(graph->values[j].name, v->name))
-                    return fth_fail(err, FTH_E_ARGUMENT, "values %u and %u: both parameters named %s", j,
-                                    i, v->name);
+                    return fth_fail(err, FTH_E_ARGUMENT,
+                                    "values %u and %u: both parameters named %s", j, i, v->name);
         }
         if (v->view_of == FTH_NONE)
             continue;
         if (v->view_of < 0 || (uint32_t)v->view_of >= graph->n_values)
-            return fth_fail(err, FTH_E_ARGUMENT, "value %u: a view of value %d, which there is not", i,
-                            (int)v->view_of);
+            return fth_fail(err, FTH_E_ARGUMENT, "value %u: a view of value %d, which there is not",
+                            i, (int)v->view_of);
         const struct fth_value *p = &graph->values[v->view_of];
         if (p->view_of != FTH_NONE)
-            return fth_fail(err, FTH_E_ARGUMENT, "value %u: a view of the view %d", i, (int)v->view_of);
+            return fth_fail(err, FTH_E_ARGUMENT, "value %u: a view of the view %d", i,
+                            (int)v->view_of);
         if (p->extent != v->extent || p->group != v->group || p->rows != v->rows)
-            return fth_fail(err, FTH_E_ARGUMENT, "value %u: its rows are not those of its parent %d", i,
+            return fth_fail(err, FTH_E_ARGUMENT,
+                            "value %u: its rows are not those of its parent %d", i,
                             (int)v->view_of);
         if (v->view_column > p->columns || v->columns > p->columns - v->view_column)
             return fth_fail(err, FTH_E_ARGUMENT,
@@ -47,8 +50,8 @@ static fth_status values_check(const fth_graph *graph, fth_error *err) {
     return FTH_OK;
 }
 
-/* A plain view is there when its parent is. A value that only views of it are written to (columns that
- * producers fill in place) is there when they all are. */
+/* A plain view is there when its parent is. A value that only views of it are written to (columns
+ * that producers fill in place) is there when they all are. */
 static int is_defined(const struct check *check, fth_id id) {
     const fth_graph *graph = check->graph;
     const struct fth_value *v = &graph->values[id];
@@ -81,13 +84,14 @@ static fth_status shapes_check(fth_graph *graph, const struct fth_node *node, ft
     for (uint32_t i = 0; i < node->n_outputs && status == FTH_OK; i++) {
         const struct fth_value *is = &graph->values[node->outputs[i]];
         const struct fth_value *should = &graph->values[again.outputs[i]];
-        if (is->extent != should->extent || is->group != should->group || is->rows != should->rows ||
-            is->columns != should->columns)
-            status = fth_fail(err, FTH_E_ARGUMENT,
-                              "output %u has %u columns (extent %d, rows %u), its shape rule gives %u "
-                              "(extent %d, rows %u)",
-                              i, is->columns, (int)is->extent, is->rows, should->columns,
-                              (int)should->extent, should->rows);
+        if (is->extent != should->extent || is->group != should->group ||
+            is->rows != should->rows || is->columns != should->columns)
+            status =
+                fth_fail(err, FTH_E_ARGUMENT,
+                         "output %u has %u columns (extent %d, rows %u), its shape rule gives %u "
+                         "(extent %d, rows %u)",
+                         i, is->columns, (int)is->extent, is->rows, should->columns,
+                         (int)should->extent, should->rows);
     }
     graph->n_values = n_values; /* the rule's values were only for comparing */
     return status;
@@ -137,7 +141,8 @@ fth_status fth_graph_verify(fth_graph *graph, fth_error *err) {
                 return fth_fail(err, FTH_E_ARGUMENT, "nodes %s and %s: both have id %d",
                                 graph->nodes[j]->name, node->name, (int)node->id);
         if (node_check(&check, node, err) != FTH_OK)
-            return fth_error_frame(err, "node %d %s (%s)", (int)node->id, node->name, node->op->name);
+            return fth_error_frame(err, "node %d %s (%s)", (int)node->id, node->name,
+                                   node->op->name);
     }
     const struct fth_value *logit = fth_graph_value(graph, graph->logit);
     if (logit && (logit->extent != FTH_EXAMPLES || logit->columns != 1))

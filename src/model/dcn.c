@@ -1,5 +1,5 @@
-/* Deep & Cross (Wang et al., ADKDD 2017): crossings by a vector each, beside ordinary layers, both over all
- * embeddings and the floats; one linear output over both. */
+/* Deep & Cross (Wang et al., ADKDD 2017): crossings by a vector each, beside ordinary layers, both
+ * over all embeddings and the floats; one linear output over both. */
 #include "model/parts.h"
 
 static fth_status build(fth_graph *graph, const struct fth_model_config *config,

@@ -1,4 +1,5 @@
-/* DCN-V2 (Wang et al., WWW 2021), the parallel form: crossings by a whole matrix each, beside ordinary layers. */
+/* DCN-V2 (Wang et al., WWW 2021), the parallel form: crossings by a whole matrix each, beside
+ * ordinary layers. */
 #include "model/parts.h"
 
 static fth_status build(fth_graph *graph, const struct fth_model_config *config,

@@ -1,5 +1,5 @@
-/* DeepFM (Guo et al., IJCAI 2017): linear terms, second-order interactions and a deep part over the same
- * embeddings; the deep part also reads the floats. */
+/* DeepFM (Guo et al., IJCAI 2017): linear terms, second-order interactions and a deep part over the
+ * same embeddings; the deep part also reads the floats. */
 #include "model/parts.h"
 
 static fth_status build(fth_graph *graph, const struct fth_model_config *config,

@@ -1,9 +1,11 @@
-/* Deep Interest Network (Zhou et al., KDD 2018): the positions of a history are weighed by an attention unit that
- * compares each with the target, and summed; layers over other fields, target, pooled histories and floats.
+/* Deep Interest Network (Zhou et al., KDD 2018): the positions of a history are weighed by an
+ * attention unit that compares each with the target, and summed; layers over other fields, target,
+ * pooled histories and floats.
  *
- * A history is a ragged group of sequences (items and their categories). Each sequence is compared with the
- * plain field of the same table; the sequences of a group side by side are the keys, their targets in the same
- * order the query. A sequence without a target is pooled by its mean like any other ragged field. */
+ * A history is a ragged group of sequences (items and their categories). Each sequence is compared
+ * with the plain field of the same table; the sequences of a group side by side are the keys, their
+ * targets in the same order the query. A sequence without a target is pooled by its mean like any
+ * other ragged field. */
 #include <string.h>
 
 #include "model/parts.h"
@@ -38,24 +40,27 @@ static fth_status match(struct din *din, fth_error *err) {
             if (!is_target(din, j, f->table))
                 continue;
             if (din->target_of[i] >= 0)
-                return fth_fail(err, FTH_E_CONFIG,
-                                "model.target: sequence %s could be compared with %s or %s, which share "
-                                "table %s; name one of them",
-                                f->name, din->inputs->fields[din->target_of[i]].name,
-                                din->inputs->fields[j].name, f->table);
+                return fth_fail(
+                    err, FTH_E_CONFIG,
+                    "model.target: sequence %s could be compared with %s or %s, which share "
+                    "table %s; name one of them",
+                    f->name, din->inputs->fields[din->target_of[i]].name,
+                    din->inputs->fields[j].name, f->table);
             din->target_of[i] = (int32_t)j;
             matched++;
         }
     }
     if (!sequences)
-        return fth_fail(err, FTH_E_CONFIG,
-                        "features.categorical: din needs a history; give a feature `sequence: true`");
+        return fth_fail(
+            err, FTH_E_CONFIG,
+            "features.categorical: din needs a history; give a feature `sequence: true`");
     if (!matched)
-        return fth_fail(err, FTH_E_CONFIG,
-                        "features.categorical: din compares a history with a target, but no single-valued "
-                        "feature%s%s shares a table with a sequence; set the sequence's `table`",
-                        din->config->target && *din->config->target ? " named by model.target " : "",
-                        din->config->target ? din->config->target : "");
+        return fth_fail(
+            err, FTH_E_CONFIG,
+            "features.categorical: din compares a history with a target, but no single-valued "
+            "feature%s%s shares a table with a sequence; set the sequence's `table`",
+            din->config->target && *din->config->target ? " named by model.target " : "",
+            din->config->target ? din->config->target : "");
     return FTH_OK;
 }
 
@@ -83,7 +88,8 @@ static fth_status attend(struct din *din, uint32_t first, fth_error *err) {
         FTH_TRY(fth_layer_embedding(din->graph, "history", &lookup, 1, &keys[n], err));
         FTH_TRY(target_embed(din, (uint32_t)din->target_of[i], &queries[n++], err));
     }
-    const char *name = fth_arena_printf(din->graph->arena, "attention.%s", inputs->fields[first].name);
+    const char *name =
+        fth_arena_printf(din->graph->arena, "attention.%s", inputs->fields[first].name);
     if (!name)
         return fth_fail(err, FTH_E_MEMORY, "attention: out of memory");
     FTH_TRY(fth_layer_concat(din->graph, "history", keys, n, &key, err));
@@ -130,7 +136,8 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     for (uint32_t i = 0; i < din.n_pooled; i++)
         values[n++] = din.pooled[i];
     FTH_TRY(fth_parts_with_dense(graph, "deep.in", inputs, values, n, &x, err));
-    return fth_parts_deep(graph, "deep", "model.hidden", config, &config->hidden, x, &graph->logit, err);
+    return fth_parts_deep(graph, "deep", "model.hidden", config, &config->hidden, x, &graph->logit,
+                          err);
 }
 
 const struct fth_model fth_model_din = {

@@ -1,5 +1,6 @@
-/* DLRM (Naumov et al. 2019): bottom layers over the floats, dot products of their result and all embeddings in
- * pairs, top layers over the bottom's result and the dots. Without floats: dots of the embeddings alone. */
+/* DLRM (Naumov et al. 2019): bottom layers over the floats, dot products of their result and all
+ * embeddings in pairs, top layers over the bottom's result and the dots. Without floats: dots of
+ * the embeddings alone. */
 #include "model/parts.h"
 
 /* The bottom's result, one vector as wide as an embedding. */
@@ -8,10 +9,11 @@ static fth_status bottom(fth_graph *graph, const struct fth_model_config *config
     int64_t single = dim;
     struct fth_ints layers = config->bottom.n ? config->bottom : (struct fth_ints){&single, 1};
     if (layers.items[layers.n - 1] != (int64_t)dim)
-        return fth_fail(err, FTH_E_CONFIG,
-                        "model.bottom: its last layer has %lld units but embeddings have dimension %u; end "
-                        "it in %u",
-                        (long long)layers.items[layers.n - 1], dim, dim);
+        return fth_fail(
+            err, FTH_E_CONFIG,
+            "model.bottom: its last layer has %lld units but embeddings have dimension %u; end "
+            "it in %u",
+            (long long)layers.items[layers.n - 1], dim, dim);
     struct fth_mlp_options options = fth_parts_mlp(config, &layers);
     fth_id floats;
     FTH_TRY(fth_graph_input(graph, FTH_ROLE_DENSE, &floats, err));
@@ -25,9 +27,10 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     uint32_t dim = 0;
     FTH_TRY(fth_parts_need("dlrm", inputs, 1, err));
     if (inputs->n_fields + (inputs->n_dense > 0) < 2)
-        return fth_fail(err, FTH_E_CONFIG,
-                        "features: dlrm needs two vectors to multiply: a second categorical feature, or "
-                        "numeric ones");
+        return fth_fail(
+            err, FTH_E_CONFIG,
+            "features: dlrm needs two vectors to multiply: a second categorical feature, or "
+            "numeric ones");
     FTH_TRY(fth_parts_all(graph, inputs, &all, err));
     FTH_TRY(fth_parts_vectors(graph, "dlrm", "embedding", inputs, &all, &vectors, &dim, err));
     if (!inputs->n_dense) {

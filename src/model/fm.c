@@ -1,4 +1,5 @@
-/* Factorization machine (Rendle 2010): linear terms and the inner product of each pair of fields' embeddings. */
+/* Factorization machine (Rendle 2010): linear terms and the inner product of each pair of fields'
+ * embeddings. */
 #include "model/parts.h"
 
 static fth_status build(fth_graph *graph, const struct fth_model_config *config,

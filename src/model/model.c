@@ -12,7 +12,9 @@ static const struct fth_model *const all_models[] = {
     NULL,
 };
 
-const struct fth_model *const *fth_models(void) { return all_models; }
+const struct fth_model *const *fth_models(void) {
+    return all_models;
+}
 
 const struct fth_model *fth_model_find(const char *name) {
     for (const struct fth_model *const *model = all_models; *model; model++)

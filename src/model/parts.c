@@ -1,7 +1,6 @@
 /* Parts of models: linear terms, embeddings, deep part (parts.h). */
 #include "model/parts.h"
 
-
 static fth_status no_memory(const char *what, fth_error *err) {
     return fth_fail(err, FTH_E_MEMORY, "%s: out of memory", what);
 }
@@ -20,13 +19,14 @@ fth_status fth_parts_all(fth_graph *graph, const struct fth_model_inputs *inputs
 fth_status fth_parts_need(const char *model, const struct fth_model_inputs *inputs, int fields,
                           fth_error *err) {
     if (fields && !inputs->n_fields)
-        return fth_fail(err, FTH_E_CONFIG,
-                        "features.categorical: %s needs at least one categorical feature; there is none",
-                        model);
+        return fth_fail(
+            err, FTH_E_CONFIG,
+            "features.categorical: %s needs at least one categorical feature; there is none",
+            model);
     if (!inputs->n_fields && !inputs->n_dense)
-        return fth_fail(err, FTH_E_CONFIG,
-                        "features: %s needs at least one numeric or categorical feature; there is none",
-                        model);
+        return fth_fail(
+            err, FTH_E_CONFIG,
+            "features: %s needs at least one numeric or categorical feature; there is none", model);
     return FTH_OK;
 }
 
@@ -49,8 +49,8 @@ fth_status fth_parts_lookup(fth_graph *graph, const struct fth_model_inputs *inp
     return fth_graph_lookup(graph, &lookup, out, err);
 }
 
-static fth_status linear_lookup(fth_graph *graph, const struct fth_model_inputs *inputs, uint32_t field,
-                                uint32_t *out, fth_error *err) {
+static fth_status linear_lookup(fth_graph *graph, const struct fth_model_inputs *inputs,
+                                uint32_t field, uint32_t *out, fth_error *err) {
     const struct fth_model_field *f = &inputs->fields[field];
     const char *table = fth_arena_printf(graph->arena, "%s.linear", f->table);
     if (!table)
@@ -66,7 +66,8 @@ static fth_status linear_lookup(fth_graph *graph, const struct fth_model_inputs 
     return fth_graph_lookup(graph, &lookup, out, err);
 }
 
-fth_status fth_parts_linear(fth_graph *graph, const char *name, const struct fth_model_inputs *inputs,
+fth_status fth_parts_linear(fth_graph *graph, const char *name,
+                            const struct fth_model_inputs *inputs,
                             const struct fth_parts_fields *fields, fth_id *out, fth_error *err) {
     fth_id dense = FTH_NONE, sparse = FTH_NONE;
     if (inputs->n_dense) {
@@ -122,10 +123,11 @@ fth_status fth_parts_vectors(fth_graph *graph, const char *model, const char *na
     for (uint32_t i = 0; i < fields->n; i++) {
         const struct fth_model_field *field = &inputs->fields[fields->items[i]];
         if (field->dim != first->dim)
-            return fth_fail(err, FTH_E_CONFIG,
-                            "features: %s needs one embedding dimension for all fields, but %s has %u and "
-                            "%s %u; leave their dim out and set embedding.dim",
-                            model, first->name, first->dim, field->name, field->dim);
+            return fth_fail(
+                err, FTH_E_CONFIG,
+                "features: %s needs one embedding dimension for all fields, but %s has %u and "
+                "%s %u; leave their dim out and set embedding.dim",
+                model, first->name, first->dim, field->name, field->dim);
     }
     uint32_t n = 0;
     fth_id *values;
@@ -137,8 +139,8 @@ fth_status fth_parts_vectors(fth_graph *graph, const char *model, const char *na
 }
 
 fth_status fth_parts_with_dense(fth_graph *graph, const char *name,
-                                const struct fth_model_inputs *inputs, const fth_id *values, uint32_t n,
-                                fth_id *out, fth_error *err) {
+                                const struct fth_model_inputs *inputs, const fth_id *values,
+                                uint32_t n, fth_id *out, fth_error *err) {
     fth_id *all;
     FTH_TRY(fth_parts_ids(graph, n + 1, &all, err));
     for (uint32_t i = 0; i < n; i++)
@@ -164,7 +166,8 @@ fth_status fth_parts_deep(fth_graph *graph, const char *name, const char *key,
                           fth_id x, fth_id *out, fth_error *err) {
     if (!hidden->n)
         return fth_fail(err, FTH_E_CONFIG,
-                        "%s: %s needs at least one hidden layer, such as [256, 128]", key, config->name);
+                        "%s: %s needs at least one hidden layer, such as [256, 128]", key,
+                        config->name);
     struct fth_mlp_options options = fth_parts_mlp(config, hidden);
     const char *last = fth_arena_printf(graph->arena, "%s.out", name);
     if (!last)

@@ -1,8 +1,9 @@
 /* Parts that several models are made of. All append to the graph while it is built; one thread.
  *
- * Conventions: a field's embedding is a lookup of its table; linear terms are lookups of dimension 1 in
- * "<table>.linear", from zero; concatenations put embeddings first and the batch's floats last, which
- * keeps embeddings aligned. A sequence is pooled by its mean where a model does not attend to it. */
+ * Conventions: a field's embedding is a lookup of its table; linear terms are lookups of dimension 1
+ * in "<table>.linear", from zero; concatenations put embeddings first and the batch's floats last,
+ * which keeps embeddings aligned. A sequence is pooled by its mean where a model does not attend to
+ * it. */
 #ifndef FTH_MODEL_PARTS_H
 #define FTH_MODEL_PARTS_H
 
@@ -28,11 +29,12 @@ fth_status fth_parts_need(const char *model, const struct fth_model_inputs *inpu
                           fth_error *err);
 
 /* Sum of linear terms: one weight a key of the chosen fields, one a float, and a bias: [E, 1]. */
-fth_status fth_parts_linear(fth_graph *graph, const char *name, const struct fth_model_inputs *inputs,
+fth_status fth_parts_linear(fth_graph *graph, const char *name,
+                            const struct fth_model_inputs *inputs,
                             const struct fth_parts_fields *fields, fth_id *out, fth_error *err);
 
-/* The chosen fields' embeddings side by side, one node for all of one dimension; `values` has room for
- * fields->n ids. */
+/* The chosen fields' embeddings side by side, one node for all of one dimension; `values` has room
+ * for fields->n ids. */
 fth_status fth_parts_embeddings(fth_graph *graph, const char *name,
                                 const struct fth_model_inputs *inputs,
                                 const struct fth_parts_fields *fields, fth_id *values,
@@ -46,8 +48,8 @@ fth_status fth_parts_vectors(fth_graph *graph, const char *model, const char *na
 
 /* Values side by side, the batch's floats (if there are any) last. */
 fth_status fth_parts_with_dense(fth_graph *graph, const char *name,
-                                const struct fth_model_inputs *inputs, const fth_id *values, uint32_t n,
-                                fth_id *out, fth_error *err);
+                                const struct fth_model_inputs *inputs, const fth_id *values,
+                                uint32_t n, fth_id *out, fth_error *err);
 
 /* Hidden layers as configured ("<name>.0"...), then one output ("<name>.out"): [E, 1]. `key` is the
  * configuration key of the layers. */
@@ -62,10 +64,10 @@ struct fth_mlp_options fth_parts_mlp(const struct fth_model_config *config,
 /* Room for n ids, all FTH_NONE, in the graph's arena. */
 fth_status fth_parts_ids(fth_graph *graph, uint32_t n, fth_id **out, fth_error *err);
 
-/* DCN and DCN-V2: crossings ("cross.0"...) and hidden layers ("deep.0"...) over the same inputs, then one
- * output over both ("out"). Sets the logit. */
-typedef fth_status fth_parts_cross(fth_graph *graph, const char *name, fth_id x0, fth_id xl, fth_id *out,
-                                   fth_error *err);
+/* DCN and DCN-V2: crossings ("cross.0"...) and hidden layers ("deep.0"...) over the same inputs,
+ * then one output over both ("out"). Sets the logit. */
+typedef fth_status fth_parts_cross(fth_graph *graph, const char *name, fth_id x0, fth_id xl,
+                                   fth_id *out, fth_error *err);
 fth_status fth_parts_crossed(fth_graph *graph, const struct fth_model_config *config,
                              const struct fth_model_inputs *inputs, fth_parts_cross *cross,
                              fth_error *err);

@@ -1,5 +1,5 @@
-/* Wide & Deep (Cheng et al., DLRS 2016): linear terms of chosen fields and the floats, beside layers over all
- * embeddings and the floats. */
+/* Wide & Deep (Cheng et al., DLRS 2016): linear terms of chosen fields and the floats, beside
+ * layers over all embeddings and the floats. */
 #include <string.h>
 
 #include "base/text.h"

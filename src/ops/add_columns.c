@@ -1,5 +1,5 @@
-/* add_columns(pieces...): zeros with each piece added to its columns: the gradient of a value whose views were
- * used. */
+/* add_columns(pieces...): zeros with each piece added to its columns: the gradient of a value whose
+ * views were used. */
 #include <string.h>
 
 #include "ops/ops_private.h"

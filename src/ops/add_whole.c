@@ -1,5 +1,5 @@
-/* add_whole(a, b): the sum of two gradients of one parameter that several nodes use. Each is whole or one
- * partial sum a tile; the sum is whole. */
+/* add_whole(a, b): the sum of two gradients of one parameter that several nodes use. Each is whole
+ * or one partial sum a tile; the sum is whole. */
 #include "ops/ops_private.h"
 
 static const struct fth_add_whole_attributes *shape_of(const struct fth_node *node) {
@@ -34,7 +34,8 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
 }
 
 /* Row `row` of a gradient: in place, or its sum over the tiles in `scratch`. */
-static const float *gradient_row(const struct fth_run *run, uint32_t i, uint32_t row, float *scratch) {
+static const float *gradient_row(const struct fth_run *run, uint32_t i, uint32_t row,
+                                 float *scratch) {
     const struct state *state = run->prepared;
     const struct fth_view *g = &run->in[i];
     uint32_t columns = shape_of(run->node)->columns;

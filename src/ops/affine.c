@@ -1,5 +1,5 @@
-/* affine(x, scale, shift): a trained factor and addend a column (behind batch normalisation), and its data
- * gradient. */
+/* affine(x, scale, shift): a trained factor and addend a column (behind batch normalisation), and
+ * its data gradient. */
 #include "ops/ops_private.h"
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -14,11 +14,11 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
                            fth_id *d_inputs, fth_error *err) {
     fth_id products[2] = {d_outputs[0], node->inputs[0]}, data[2] = {d_outputs[0], node->inputs[1]};
     if (fth_ops_wants(graph, node, 2))
-        FTH_TRY(fth_graph_node(graph, &fth_op_col_sum, node->name, d_outputs, 1, NULL, 0, &d_inputs[2],
-                               err));
+        FTH_TRY(fth_graph_node(graph, &fth_op_col_sum, node->name, d_outputs, 1, NULL, 0,
+                               &d_inputs[2], err));
     if (fth_ops_wants(graph, node, 1))
-        FTH_TRY(fth_graph_node(graph, &fth_op_col_dot, node->name, products, 2, NULL, 0, &d_inputs[1],
-                               err));
+        FTH_TRY(fth_graph_node(graph, &fth_op_col_dot, node->name, products, 2, NULL, 0,
+                               &d_inputs[1], err));
     if (fth_ops_wants(graph, node, 0))
         FTH_TRY(fth_graph_node(graph, &fth_op_affine_data_grad, node->name, data, 2, NULL, 0,
                                &d_inputs[0], err));

@@ -1,10 +1,11 @@
-/* Batch normalisation: col_moments (a tile's mean and squared deviations), bn_finalize (Chan et al. 1983:
- * moments of parts combined, here in double in tile order), bn_apply (x scale + shift).
+/* Batch normalisation: col_moments (a tile's mean and squared deviations), bn_finalize (Chan et al.
+ * 1983: moments of parts combined, here in double in tile order), bn_apply (x scale + shift).
  *
  *   tiles: col_moments | whole batch: bn_finalize | tiles: bn_apply
  *
- * Training uses the batch's moments and keeps running ones; evaluation uses the running ones. Rows are examples or
- * positions; tiles without rows are left out. The gradient is in batch_norm_grad.c. */
+ * Training uses the batch's moments and keeps running ones; evaluation uses the running ones. Rows
+ * are examples or positions; tiles without rows are left out. The gradient is in batch_norm_grad.c.
+ */
 #include <math.h>
 
 #include "ops/ops_private.h"
@@ -131,17 +132,20 @@ static fth_status apply_shape(fth_graph *graph, struct fth_node *node, fth_error
 }
 
 /* dx = scale (dy - mean(dy) - y mean(dy y)), y being this node's output. */
-static fth_status apply_gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
-                                 fth_id *d_inputs, fth_error *err) {
+static fth_status apply_gradient(fth_graph *graph, const struct fth_node *node,
+                                 const fth_id *d_outputs, fth_id *d_inputs, fth_error *err) {
     fth_id dy = d_outputs[0], y = node->outputs[0], sums[4], factors[3];
     fth_id products[2] = {dy, y};
     FTH_TRY(fth_graph_node(graph, &fth_op_col_sum, node->name, &dy, 1, NULL, 0, &sums[0], err));
-    FTH_TRY(fth_graph_node(graph, &fth_op_col_dot, node->name, products, 2, NULL, 0, &sums[1], err));
+    FTH_TRY(
+        fth_graph_node(graph, &fth_op_col_dot, node->name, products, 2, NULL, 0, &sums[1], err));
     sums[2] = node->inputs[1];
     sums[3] = node->inputs[3];
-    FTH_TRY(fth_graph_node(graph, &fth_op_bn_grad_finalize, node->name, sums, 4, NULL, 0, factors, err));
+    FTH_TRY(fth_graph_node(graph, &fth_op_bn_grad_finalize, node->name, sums, 4, NULL, 0, factors,
+                           err));
     fth_id inputs[5] = {dy, y, factors[0], factors[1], factors[2]};
-    return fth_graph_node(graph, &fth_op_bn_grad_apply, node->name, inputs, 5, NULL, 0, d_inputs, err);
+    return fth_graph_node(graph, &fth_op_bn_grad_apply, node->name, inputs, 5, NULL, 0, d_inputs,
+                          err);
 }
 
 static void apply_run(const struct fth_run *run) {

@@ -1,5 +1,6 @@
-/* Batch normalisation backwards (batch_norm.c): col_dot beside col_sum (a tile's sums of dy y and dy),
- * bn_grad_finalize (the batch's, as three factors a column), bn_grad_apply (dx = a dy + b y + c). */
+/* Batch normalisation backwards (batch_norm.c): col_dot beside col_sum (a tile's sums of dy y and
+ * dy), bn_grad_finalize (the batch's, as three factors a column), bn_grad_apply (dx = a dy + b y +
+ * c). */
 #include "ops/ops_private.h"
 
 static fth_status dot_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -81,7 +82,8 @@ static fth_status apply_shape(fth_graph *graph, struct fth_node *node, fth_error
 static void apply_run(const struct fth_run *run) {
     const struct fth_view *dy = &run->in[0], *y = &run->in[1], *dx = &run->out[0];
     fth_kernels_get()->affine2_cols(dy->rows, dy->columns, dy->data, dy->ld, y->data, y->ld,
-                                    run->in[2].data, run->in[3].data, run->in[4].data, dx->data, dx->ld);
+                                    run->in[2].data, run->in[3].data, run->in[4].data, dx->data,
+                                    dx->ld);
 }
 
 const struct fth_op fth_op_bn_grad_apply = {.name = "bn_grad_apply",

@@ -1,5 +1,5 @@
-/* bce(logit, label, weight): binary cross-entropy an example, and at once the gradient of the batch's mean by the
- * logit: backward begins here. weight's data is NULL when all weights are 1. */
+/* bce(logit, label, weight): binary cross-entropy an example, and at once the gradient of the
+ * batch's mean by the logit: backward begins here. weight's data is NULL when all weights are 1. */
 #include "ops/ops_private.h"
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -24,8 +24,8 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     return FTH_OK;
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                 struct fth_cost *out) {
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
     fth_ops_cost(graph, node, examples, positions, out);
     out->flops *= 40; /* an exponential and a logarithm */
 }

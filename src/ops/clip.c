@@ -1,6 +1,6 @@
-/* Clipping by the global norm: grad_squares (a dense gradient), row_squares (all embedding rows' gradients, summed
- * per unique row), clip_factor. Partial sums are doubles, one a task, each in the place of two floats of its
- * task's row; clip_factor adds them in order. */
+/* Clipping by the global norm: grad_squares (a dense gradient), row_squares (all embedding rows'
+ * gradients, summed per unique row), clip_factor. Partial sums are doubles, one a task, each in the
+ * place of two floats of its task's row; clip_factor adds them in order. */
 #include <math.h>
 #include <string.h>
 

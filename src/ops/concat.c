@@ -1,4 +1,5 @@
-/* concat(x...): columns of all inputs side by side. Its gradient is views: nothing is copied back. */
+/* concat(x...): columns of all inputs side by side. Its gradient is views: nothing is copied back.
+ */
 #include "ops/ops_private.h"
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -9,7 +10,8 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
         columns += fth_ops_input(graph, node, i).columns;
     }
     if (columns > UINT32_MAX / 64)
-        return fth_fail(err, FTH_E_ARGUMENT, "%llu columns are too many", (unsigned long long)columns);
+        return fth_fail(err, FTH_E_ARGUMENT, "%llu columns are too many",
+                        (unsigned long long)columns);
     return fth_ops_output_like(graph, node, 0, 0, (uint32_t)columns, err);
 }
 
@@ -25,8 +27,8 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
     return FTH_OK;
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                 struct fth_cost *out) {
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
     fth_ops_cost(graph, node, examples, positions, out);
     out->flops = 0;
 }

@@ -1,5 +1,6 @@
-/* dice_gate(x, xn, slope): Dice's switch between x and slope x (Zhou et al., KDD 2018, eq. 3); xn is x normalised over
- * the batch (bn_apply). Its gradient goes to x, xn and, a part a tile, the slope. */
+/* dice_gate(x, xn, slope): Dice's switch between x and slope x (Zhou et al., KDD 2018, eq. 3); xn
+ * is x normalised over the batch (bn_apply). Its gradient goes to x, xn and, a part a tile, the
+ * slope. */
 #include "ops/ops_private.h"
 
 static fth_status check(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -16,19 +17,20 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
 static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
                            fth_id *d_inputs, fth_error *err) {
     fth_id inputs[4] = {node->inputs[0], node->inputs[1], node->inputs[2], d_outputs[0]};
-    return fth_graph_node(graph, &fth_op_dice_gate_grad, node->name, inputs, 4, NULL, 0, d_inputs, err);
+    return fth_graph_node(graph, &fth_op_dice_gate_grad, node->name, inputs, 4, NULL, 0, d_inputs,
+                          err);
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                 struct fth_cost *out) {
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
     fth_ops_cost(graph, node, examples, positions, out);
     out->flops *= 24; /* an exponential */
 }
 
 static void run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0], *xn = &run->in[1], *y = &run->out[0];
-    fth_kernels_get()->dice_gate(x->rows, x->columns, x->data, x->ld, xn->data, xn->ld, run->in[2].data,
-                                 y->data, y->ld);
+    fth_kernels_get()->dice_gate(x->rows, x->columns, x->data, x->ld, xn->data, xn->ld,
+                                 run->in[2].data, y->data, y->ld);
 }
 
 const struct fth_op fth_op_dice_gate = {.name = "dice_gate",
@@ -58,8 +60,8 @@ static void grad_run(const struct fth_run *run) {
         fth_ops_zero_row(&run->out[2]);
     else
         fth_kernels_get()->dice_gate_grad(x->rows, x->columns, x->data, x->ld, xn->data, xn->ld,
-                                          run->in[2].data, dy->data, dy->ld, dx->data, dx->ld, dxn->data,
-                                          dxn->ld, run->out[2].data);
+                                          run->in[2].data, dy->data, dy->ld, dx->data, dx->ld,
+                                          dxn->data, dxn->ld, run->out[2].data);
 }
 
 const struct fth_op fth_op_dice_gate_grad = {.name = "dice_gate_grad",

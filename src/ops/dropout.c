@@ -1,6 +1,6 @@
-/* dropout(x): in training a unit is kept with probability `keep` and divided by it; in evaluation x passes. Which
- * units is a draw of (seed, step, stream, row of the batch, column), so the gradient is the same op on dy and
- * nothing is stored. */
+/* dropout(x): in training a unit is kept with probability `keep` and divided by it; in evaluation x
+ * passes. Which units is a draw of (seed, step, stream, row of the batch, column), so the gradient
+ * is the same op on dy and nothing is stored. */
 #include "ops/ops_private.h"
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -17,8 +17,8 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
                           sizeof(struct fth_dropout_attributes), d_inputs, err);
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                 struct fth_cost *out) {
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
     fth_ops_cost(graph, node, examples, positions, out);
     out->flops *= 20; /* a quarter of a random draw */
 }
@@ -33,8 +33,8 @@ static void run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0], *y = &run->out[0];
     uint64_t row0 = x->offsets ? x->offsets[0] : run->example0;
     if (run->training)
-        fth_kernels_get()->dropout(x->rows, x->columns, x->data, x->ld, run->seed, run->step, a->stream,
-                                   row0, a->keep, y->data, y->ld);
+        fth_kernels_get()->dropout(x->rows, x->columns, x->data, x->ld, run->seed, run->step,
+                                   a->stream, row0, a->keep, y->data, y->ld);
     else
         fth_kernels_get()->copy(x->rows, x->columns, x->data, x->ld, y->data, y->ld);
 }

@@ -1,6 +1,6 @@
-/* embedding: rows of several lookups side by side, through the batch's table of functions (graph/rows.h).
- * It has no inputs: keys belong to the batch, rows to embedding/. Its output's gradient is what
- * embedding_update trains the rows with. */
+/* embedding: rows of several lookups side by side, through the batch's table of functions
+ * (graph/rows.h). It has no inputs: keys belong to the batch, rows to embedding/. Its output's
+ * gradient is what embedding_update trains the rows with. */
 #include "graph/rows.h"
 #include "ops/ops_private.h"
 
@@ -15,9 +15,10 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
         const struct fth_lookup *lookup = &graph->lookups[a->lookups[i]];
         const struct fth_lookup *first = &graph->lookups[a->lookups[0]];
         if (lookup->dim != first->dim)
-            return fth_fail(err, FTH_E_ARGUMENT,
-                            "tables %s and %s have dimensions %u and %u; one node takes one dimension",
-                            first->table, lookup->table, first->dim, lookup->dim);
+            return fth_fail(
+                err, FTH_E_ARGUMENT,
+                "tables %s and %s have dimensions %u and %u; one node takes one dimension",
+                first->table, lookup->table, first->dim, lookup->dim);
         int positions = lookup->group >= 0 && lookup->pooling == FTH_POOL_NONE;
         if (positions && a->n_lookups > 1)
             return fth_fail(err, FTH_E_ARGUMENT,
@@ -31,8 +32,8 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
     return fth_graph_output(graph, node, 0, FTH_EXAMPLES, -1, 0, columns, err);
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                 struct fth_cost *out) {
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
     fth_ops_cost(graph, node, examples, positions, out);
     out->flops = 0;
     out->bytes *= 2; /* rows read, values written */

@@ -1,5 +1,6 @@
-/* embedding_update: hands the gradients of all embedding outputs of the batch to the rows, which sum them per
- * unique row in example order and apply the row optimizer. Tasks: as many as the rows ask for. */
+/* embedding_update: hands the gradients of all embedding outputs of the batch to the rows, which
+ * sum them per unique row in example order and apply the row optimizer. Tasks: as many as the rows
+ * ask for. */
 #include "graph/rows.h"
 #include "ops/ops_private.h"
 
@@ -15,8 +16,8 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     return FTH_OK;
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                 struct fth_cost *out) {
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
     fth_ops_cost(graph, node, examples, positions, out);
     out->bytes *= 5; /* gradient; weights and slots read and written */
     out->flops *= 6;

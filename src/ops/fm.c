@@ -1,4 +1,5 @@
-/* fm(x): the second order of factorization machines (Rendle 2010) over vectors of dim columns, and its gradient. */
+/* fm(x): the second order of factorization machines (Rendle 2010) over vectors of dim columns, and
+ * its gradient. */
 #include "ops/ops_private.h"
 
 static uint32_t dim_of(const struct fth_node *node) {
@@ -22,8 +23,8 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
                           sizeof(struct fth_vectors_attributes), &d_inputs[0], err);
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                 struct fth_cost *out) {
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
     fth_ops_cost(graph, node, examples, positions, out);
     out->flops *= 3;
 }

@@ -1,5 +1,5 @@
-/* layer_norm(x, gamma, beta): each row normalised by its own moments (Ba et al. 2016), which are outputs for the
- * gradient; and the gradient: dx and a tile's parts of dgamma and dbeta. */
+/* layer_norm(x, gamma, beta): each row normalised by its own moments (Ba et al. 2016), which are
+ * outputs for the gradient; and the gradient: dx and a tile's parts of dgamma and dbeta. */
 #include "ops/ops_private.h"
 
 #define EPS 1e-5f
@@ -18,7 +18,8 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
                            fth_id *d_inputs, fth_error *err) {
     fth_id inputs[5] = {node->inputs[0], node->inputs[1], node->outputs[1], node->outputs[2],
                         d_outputs[0]};
-    return fth_graph_node(graph, &fth_op_layer_norm_grad, node->name, inputs, 5, NULL, 0, d_inputs, err);
+    return fth_graph_node(graph, &fth_op_layer_norm_grad, node->name, inputs, 5, NULL, 0, d_inputs,
+                          err);
 }
 
 /* Room for mean and 1 / deviation of each row, where they do not lie densely. */
@@ -31,8 +32,8 @@ static float *second(const struct fth_run *run) {
     return (float *)run->scratch + fth_ops_align(run->in[0].rows * sizeof(float)) / sizeof(float);
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                 struct fth_cost *out) {
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
     fth_ops_cost(graph, node, examples, positions, out);
     out->flops *= 8;
 }
@@ -41,8 +42,8 @@ static void run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0], *y = &run->out[0];
     float *mean = fth_ops_column_target(&run->out[1], run->scratch);
     float *rstd = fth_ops_column_target(&run->out[2], second(run));
-    fth_kernels_get()->layer_norm(x->rows, x->columns, x->data, x->ld, run->in[1].data, run->in[2].data,
-                                  EPS, y->data, y->ld, mean, rstd);
+    fth_kernels_get()->layer_norm(x->rows, x->columns, x->data, x->ld, run->in[1].data,
+                                  run->in[2].data, EPS, y->data, y->ld, mean, rstd);
     fth_ops_column_written(&run->out[1], mean);
     fth_ops_column_written(&run->out[2], rstd);
 }
@@ -80,8 +81,8 @@ static void grad_run(const struct fth_run *run) {
     }
     const float *mean = fth_ops_dense_column(&run->in[2], run->scratch);
     const float *rstd = fth_ops_dense_column(&run->in[3], second(run));
-    fth_kernels_get()->layer_norm_grad(x->rows, x->columns, x->data, x->ld, run->in[1].data, mean, rstd,
-                                       dy->data, dy->ld, dx->data, dx->ld, run->out[1].data,
+    fth_kernels_get()->layer_norm_grad(x->rows, x->columns, x->data, x->ld, run->in[1].data, mean,
+                                       rstd, dy->data, dy->ld, dx->data, dx->ld, run->out[1].data,
                                        run->out[2].data);
 }
 

@@ -1,13 +1,14 @@
-/* Layers that models are built from (layers.h): embedding, linear, elementwise, concat, sums, loss. Each appends nodes; while the graph is built, one thread. */
+/* Layers that models are built from (layers.h): embedding, linear, elementwise, concat, sums, loss.
+ * Each appends nodes while the graph is built; one thread. */
 #include "ops/layers.h"
 
 #include <math.h>
 
 #include "ops/layers_private.h"
 
-fth_status fth_layers_parameter(fth_graph *graph, const char *layer, const char *part, fth_role role,
-                                uint32_t rows, uint32_t columns, fth_param_init init, float scale,
-                                int no_decay, fth_id *out, fth_error *err) {
+fth_status fth_layers_parameter(fth_graph *graph, const char *layer, const char *part,
+                                fth_role role, uint32_t rows, uint32_t columns, fth_param_init init,
+                                float scale, int no_decay, fth_id *out, fth_error *err) {
     const char *name = fth_arena_printf(graph->arena, "%s.%s", layer, part);
     if (!name)
         return fth_fail(err, FTH_E_MEMORY, "%s.%s: out of memory", layer, part);
@@ -38,15 +39,16 @@ fth_status fth_layer_embedding(fth_graph *graph, const char *name, const uint32_
     return fth_graph_node(graph, &fth_op_embedding, name, NULL, 0, attributes, bytes, out, err);
 }
 
-fth_status fth_layer_linear(fth_graph *graph, const char *name, fth_id x, uint32_t columns, int bias,
-                            fth_id *out, fth_error *err) {
+fth_status fth_layer_linear(fth_graph *graph, const char *name, fth_id x, uint32_t columns,
+                            int bias, fth_id *out, fth_error *err) {
     struct fth_value value = {0};
     FTH_TRY(fth_layers_value(graph, name, x, &value, err));
     if (!columns)
         return fth_fail(err, FTH_E_ARGUMENT, "%s: a layer needs at least one unit", name);
     float scale = 1.0f / sqrtf((float)value.columns);
     fth_id inputs[3] = {x, FTH_NONE, FTH_NONE};
-    uint32_t rows = columns == 1 ? 1 : value.columns, width = columns == 1 ? value.columns : columns;
+    uint32_t rows = columns == 1 ? 1 : value.columns,
+             width = columns == 1 ? value.columns : columns;
     FTH_TRY(fth_layers_parameter(graph, name, "weight", FTH_ROLE_PARAMETER, rows, width,
                                  FTH_PARAM_UNIFORM, scale, 0, &inputs[1], err));
     if (bias)
@@ -55,11 +57,12 @@ fth_status fth_layer_linear(fth_graph *graph, const char *name, fth_id x, uint32
     struct fth_linear_attributes attributes = {FTH_ACT_NONE};
     if (columns == 1)
         return fth_graph_node(graph, &fth_op_row_dot, name, inputs, 3, NULL, 0, out, err);
-    return fth_graph_node(graph, &fth_op_linear, name, inputs, 3, &attributes, sizeof attributes, out,
-                          err);
+    return fth_graph_node(graph, &fth_op_linear, name, inputs, 3, &attributes, sizeof attributes,
+                          out, err);
 }
 
-fth_status fth_layer_bias(fth_graph *graph, const char *name, fth_id x, fth_id *out, fth_error *err) {
+fth_status fth_layer_bias(fth_graph *graph, const char *name, fth_id x, fth_id *out,
+                          fth_error *err) {
     struct fth_value value = {0};
     FTH_TRY(fth_layers_value(graph, name, x, &value, err));
     fth_id inputs[2] = {x, FTH_NONE};
@@ -93,7 +96,8 @@ fth_status fth_layer_concat(fth_graph *graph, const char *name, const fth_id *in
     return fth_graph_node(graph, &fth_op_concat, name, inputs, n, NULL, 0, out, err);
 }
 
-fth_status fth_layer_row_sum(fth_graph *graph, const char *name, fth_id x, fth_id *out, fth_error *err) {
+fth_status fth_layer_row_sum(fth_graph *graph, const char *name, fth_id x, fth_id *out,
+                             fth_error *err) {
     return fth_graph_node(graph, &fth_op_row_sum, name, &x, 1, NULL, 0, out, err);
 }
 
@@ -106,8 +110,8 @@ fth_status fth_layer_loss(fth_graph *graph, float label_smoothing, fth_error *er
     struct fth_bce_attributes smoothing = {label_smoothing};
     struct fth_sum_tiles_attributes mean = {1};
     uint32_t first = graph->n_nodes;
-    FTH_TRY(fth_graph_node(graph, &fth_op_bce, "loss", inputs, 3, &smoothing, sizeof smoothing, losses,
-                           err));
+    FTH_TRY(fth_graph_node(graph, &fth_op_bce, "loss", inputs, 3, &smoothing, sizeof smoothing,
+                           losses, err));
     FTH_TRY(fth_graph_node(graph, &fth_op_col_sum, "loss", losses, 1, NULL, 0, &tiles, err));
     FTH_TRY(fth_graph_node(graph, &fth_op_sum_tiles, "loss", &tiles, 1, &mean, sizeof mean,
                            &graph->loss, err));

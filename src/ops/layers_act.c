@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "ops/layers_private.h"
 
-static const char *const activation_names[] = {"none", "relu", "prelu", "dice",
+static const char *const activation_names[] = {"none",    "relu", "prelu", "dice",
                                                "sigmoid", "tanh", "gelu"};
 
 static fth_status plain(fth_graph *graph, const char *name, fth_act act, fth_id x, fth_id *out,
@@ -39,8 +39,8 @@ static fth_status dice(fth_graph *graph, const char *name, fth_id x, fth_id *out
     return fth_graph_node(graph, &fth_op_dice_gate, name, inputs, 3, NULL, 0, out, err);
 }
 
-fth_status fth_layer_activation(fth_graph *graph, const char *name, const char *activation, fth_id x,
-                                fth_id *out, fth_error *err) {
+fth_status fth_layer_activation(fth_graph *graph, const char *name, const char *activation,
+                                fth_id x, fth_id *out, fth_error *err) {
     if (!strcmp(activation, "none")) {
         *out = x;
         return FTH_OK;
@@ -59,11 +59,11 @@ fth_status fth_layer_activation(fth_graph *graph, const char *name, const char *
         return dice(graph, name, x, out, err);
     const char *near = fth_nearest(activation, activation_names,
                                    sizeof activation_names / sizeof *activation_names);
-    return fth_fail(err, FTH_E_CONFIG,
-                    "%s: unknown activation \"%s\"%s%s%s; accepted: none, relu, prelu, dice, sigmoid, "
-                    "tanh, gelu",
-                    name, activation, near ? ", did you mean \"" : "", near ? near : "",
-                    near ? "\"" : "");
+    return fth_fail(
+        err, FTH_E_CONFIG,
+        "%s: unknown activation \"%s\"%s%s%s; accepted: none, relu, prelu, dice, sigmoid, "
+        "tanh, gelu",
+        name, activation, near ? ", did you mean \"" : "", near ? near : "", near ? "\"" : "");
 }
 
 /* One hidden layer. */
@@ -92,12 +92,13 @@ fth_status fth_layer_mlp(fth_graph *graph, const char *name, fth_id x,
                          const struct fth_mlp_options *options, fth_id *out, fth_error *err) {
     if (options->batch_norm && options->layer_norm)
         return fth_fail(err, FTH_E_CONFIG,
-                        "%s: model.batch_norm and model.layer_norm exclude each other; set one", name);
+                        "%s: model.batch_norm and model.layer_norm exclude each other; set one",
+                        name);
     for (uint32_t i = 0; i < options->n_hidden; i++) {
         int64_t columns = options->hidden[i];
         if (columns < 1 || columns > 1 << 20)
-            return fth_fail(err, FTH_E_CONFIG, "%s: layer %u has %lld units, it takes 1 to 1048576", name,
-                            i, (long long)columns);
+            return fth_fail(err, FTH_E_CONFIG, "%s: layer %u has %lld units, it takes 1 to 1048576",
+                            name, i, (long long)columns);
         const char *layer = fth_arena_printf(graph->arena, "%s.%u", name, i);
         if (!layer)
             return fth_fail(err, FTH_E_MEMORY, "%s: out of memory", name);

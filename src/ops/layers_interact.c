@@ -1,5 +1,5 @@
-/* Interaction layers: dots, crosses, and what works on ragged positions (layers.h). While the graph is built, one
- * thread. */
+/* Interaction layers: dots, crosses, and what works on ragged positions (layers.h). While the graph
+ * is built, one thread. */
 #include "ops/layers_private.h"
 
 fth_status fth_layer_fm(fth_graph *graph, const char *name, fth_id x, uint32_t dim, fth_id *out,
@@ -11,8 +11,8 @@ fth_status fth_layer_fm(fth_graph *graph, const char *name, fth_id x, uint32_t d
 fth_status fth_layer_dot_interaction(fth_graph *graph, const char *name, fth_id x, uint32_t dim,
                                      fth_id *out, fth_error *err) {
     struct fth_vectors_attributes attributes = {dim};
-    return fth_graph_node(graph, &fth_op_dot_interaction, name, &x, 1, &attributes, sizeof attributes,
-                          out, err);
+    return fth_graph_node(graph, &fth_op_dot_interaction, name, &x, 1, &attributes,
+                          sizeof attributes, out, err);
 }
 
 fth_status fth_layer_cross(fth_graph *graph, const char *name, fth_id x0, fth_id xl, fth_id *out,
@@ -34,10 +34,11 @@ fth_status fth_layer_cross_v2(fth_graph *graph, const char *name, fth_id x0, fth
     return fth_graph_node(graph, &fth_op_mul_add, name, inputs, 3, NULL, 0, out, err);
 }
 
-fth_status fth_layer_expand(fth_graph *graph, const char *name, fth_id x, int32_t group, fth_id *out,
-                            fth_error *err) {
+fth_status fth_layer_expand(fth_graph *graph, const char *name, fth_id x, int32_t group,
+                            fth_id *out, fth_error *err) {
     struct fth_expand_attributes attributes = {group};
-    return fth_graph_node(graph, &fth_op_expand, name, &x, 1, &attributes, sizeof attributes, out, err);
+    return fth_graph_node(graph, &fth_op_expand, name, &x, 1, &attributes, sizeof attributes, out,
+                          err);
 }
 
 fth_status fth_layer_segment_sum(fth_graph *graph, const char *name, fth_id x, fth_id weights,
@@ -50,7 +51,8 @@ fth_status fth_layer_attention(fth_graph *graph, const char *name, fth_id query,
                                const int64_t *hidden, uint32_t n_hidden, const char *activation,
                                fth_id *out, fth_error *err) {
     struct fth_value k = {0};
-    struct fth_mlp_options options = {.hidden = hidden, .n_hidden = n_hidden, .activation = activation};
+    struct fth_mlp_options options = {
+        .hidden = hidden, .n_hidden = n_hidden, .activation = activation};
     fth_id parts[4] = {FTH_NONE, keys, FTH_NONE, FTH_NONE}, x, weights;
     FTH_TRY(fth_layers_value(graph, name, keys, &k, err));
     const char *last = fth_arena_printf(graph->arena, "%s.out", name);

@@ -16,16 +16,16 @@ fth_status fth_layers_standardise(fth_graph *graph, const char *name, fth_id x, 
 }
 
 /* Factors from 1 and addends from 0, one a column. */
-static fth_status scale_and_shift(fth_graph *graph, const char *name, uint32_t columns, fth_id *scale,
-                                  fth_id *shift, fth_error *err) {
+static fth_status scale_and_shift(fth_graph *graph, const char *name, uint32_t columns,
+                                  fth_id *scale, fth_id *shift, fth_error *err) {
     FTH_TRY(fth_layers_parameter(graph, name, "scale", FTH_ROLE_PARAMETER, 1, columns,
                                  FTH_PARAM_CONSTANT, 1, 1, scale, err));
-    return fth_layers_parameter(graph, name, "shift", FTH_ROLE_PARAMETER, 1, columns, FTH_PARAM_ZERO, 0,
-                                1, shift, err);
+    return fth_layers_parameter(graph, name, "shift", FTH_ROLE_PARAMETER, 1, columns,
+                                FTH_PARAM_ZERO, 0, 1, shift, err);
 }
 
-fth_status fth_layer_batch_norm(fth_graph *graph, const char *name, fth_id x, int affine, fth_id *out,
-                                fth_error *err) {
+fth_status fth_layer_batch_norm(fth_graph *graph, const char *name, fth_id x, int affine,
+                                fth_id *out, fth_error *err) {
     struct fth_value value = {0};
     fth_id inputs[3];
     FTH_TRY(fth_layers_value(graph, name, x, &value, err));
@@ -60,5 +60,6 @@ fth_status fth_layer_dropout(fth_graph *graph, const char *name, fth_id x, float
     struct fth_dropout_attributes attributes = {1 - drop, 0};
     for (uint32_t i = 0; i < graph->n_nodes; i++)
         attributes.stream += graph->nodes[i]->op == &fth_op_dropout;
-    return fth_graph_node(graph, &fth_op_dropout, name, &x, 1, &attributes, sizeof attributes, out, err);
+    return fth_graph_node(graph, &fth_op_dropout, name, &x, 1, &attributes, sizeof attributes, out,
+                          err);
 }

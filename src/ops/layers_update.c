@@ -15,7 +15,8 @@ static uint32_t trained_embeddings(const fth_graph *graph, const struct fth_node
     return n;
 }
 
-/* Inputs and attributes of the node over all rows: gradients first, then outputs that max pooling needs. */
+/* Inputs and attributes of the node over all rows: gradients first, then outputs that max pooling
+ * needs. */
 struct rows_inputs {
     fth_id *inputs;
     uint32_t n_inputs;
@@ -50,11 +51,11 @@ static fth_status rows_inputs_make(fth_graph *graph, struct rows_inputs *out, ft
                 output = (int32_t)n_inputs;
                 inputs[n_inputs++] = nodes[i]->outputs[0];
             }
-            attributes->entries[attributes->n++] = (struct fth_row_entry){
-                .lookup = a->lookups[j],
-                .input = i,
-                .column = column,
-                .output = lookup->pooling == FTH_POOL_MAX ? output : -1};
+            attributes->entries[attributes->n++] =
+                (struct fth_row_entry){.lookup = a->lookups[j],
+                                       .input = i,
+                                       .column = column,
+                                       .output = lookup->pooling == FTH_POOL_MAX ? output : -1};
             column += lookup->dim;
         }
     }
@@ -63,8 +64,8 @@ static fth_status rows_inputs_make(fth_graph *graph, struct rows_inputs *out, ft
 }
 
 /* min(1, clip_norm / the norm of all gradients together). */
-static fth_status clip(fth_graph *graph, float clip_norm, const struct rows_inputs *rows, fth_id *out,
-                       fth_error *err) {
+static fth_status clip(fth_graph *graph, float clip_norm, const struct rows_inputs *rows,
+                       fth_id *out, fth_error *err) {
     uint32_t n = 0, n_values = graph->n_values;
     fth_id *squares = fth_arena_alloc(graph->arena, n_values + 1, sizeof *squares);
     if (!squares)
@@ -83,8 +84,8 @@ static fth_status clip(fth_graph *graph, float clip_norm, const struct rows_inpu
         return FTH_OK;
     }
     struct fth_clip_attributes attributes = {clip_norm};
-    return fth_graph_node(graph, &fth_op_clip_factor, "clip", squares, n, &attributes, sizeof attributes,
-                          out, err);
+    return fth_graph_node(graph, &fth_op_clip_factor, "clip", squares, n, &attributes,
+                          sizeof attributes, out, err);
 }
 
 fth_status fth_layer_updates(fth_graph *graph, float clip_norm, fth_error *err) {

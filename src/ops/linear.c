@@ -1,5 +1,5 @@
-/* linear: act(x W + bias) on a tile's rows, and its data gradient dx = dy W^T, which reads the transposed copy of
- * W that updates keep. The weight gradient is linear_weight_grad. */
+/* linear: act(x W + bias) on a tile's rows, and its data gradient dx = dy W^T, which reads the
+ * transposed copy of W that updates keep. The weight gradient is linear_weight_grad. */
 #include "kernels/gemm.h"
 #include "ops/ops_private.h"
 
@@ -29,11 +29,12 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
     if (act_of(node) != FTH_ACT_NONE) {
         struct fth_act_attributes act = {act_of(node)};
         fth_id inputs[2] = {node->outputs[0], dy};
-        FTH_TRY(fth_graph_node(graph, &fth_op_act_grad, node->name, inputs, 2, &act, sizeof act, &dy,
-                               err));
+        FTH_TRY(fth_graph_node(graph, &fth_op_act_grad, node->name, inputs, 2, &act, sizeof act,
+                               &dy, err));
     }
     if (fth_ops_wants(graph, node, 2))
-        FTH_TRY(fth_graph_node(graph, &fth_op_col_sum, node->name, &dy, 1, NULL, 0, &d_inputs[2], err));
+        FTH_TRY(
+            fth_graph_node(graph, &fth_op_col_sum, node->name, &dy, 1, NULL, 0, &d_inputs[2], err));
     if (fth_ops_wants(graph, node, 1)) {
         fth_id inputs[2] = {node->inputs[0], dy};
         FTH_TRY(fth_graph_node(graph, &fth_op_linear_weight_grad, node->name, inputs, 2, NULL, 0,
@@ -76,10 +77,12 @@ static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
     return gemm_prepare(prepare, w->rows, w->columns, w->ld_transposed, err);
 }
 
-static void release(void *prepared) { fth_gemm_destroy(prepared); }
+static void release(void *prepared) {
+    fth_gemm_destroy(prepared);
+}
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                 struct fth_cost *out) {
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
     struct fth_value x = fth_ops_input(graph, node, 0), w = fth_ops_input(graph, node, 1);
     fth_ops_cost(graph, node, examples, positions, out);
     out->flops = 2 * fth_ops_rows(&x, examples, positions) * w.rows * w.columns;

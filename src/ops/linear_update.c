@@ -1,5 +1,6 @@
-/* linear_update(W, x, dy): a block of dW in scratch, and while it is in cache the optimizer on that block of W, row
- * by row; then the block of W's transposed copy. The same bits as linear_weight_grad and update in turn. */
+/* linear_update(W, x, dy): a block of dW in scratch, and while it is in cache the optimizer on that
+ * block of W, row by row; then the block of W's transposed copy. The same bits as
+ * linear_weight_grad and update in turn. */
 #include "optim/optim.h"
 #include "ops/weight_blocks.h"
 
@@ -7,7 +8,7 @@ struct state {
     struct fth_weight_blocks blocks;
     const struct fth_optimizer *optimizer;
     int no_decay;
-    uint32_t ld;         /* of the block in scratch */
+    uint32_t ld; /* of the block in scratch */
     size_t block_bytes;
 };
 
@@ -39,7 +40,8 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     state->block_bytes = (size_t)blocks.block_rows * state->ld * sizeof(float);
     prepare->prepared = state;
     prepare->tasks = fth_blocks_count(&blocks);
-    prepare->scratch_bytes = state->block_bytes + fth_weight_blocks_scratch(&state->blocks, x->rows);
+    prepare->scratch_bytes =
+        state->block_bytes + fth_weight_blocks_scratch(&state->blocks, x->rows);
     return FTH_OK;
 }
 
@@ -49,8 +51,8 @@ static void release(void *prepared) {
     fth_free(state);
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                 struct fth_cost *out) {
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
     struct fth_value w = fth_ops_input(graph, node, 0), x = fth_ops_input(graph, node, 1);
     double weights = (double)w.rows * w.columns;
     fth_ops_cost(graph, node, examples, positions, out);

@@ -1,5 +1,6 @@
-/* linear_weight_grad(x, dy): the whole dW = x^T dy [k, n], a task a block. What the update needs when the whole
- * gradient must be known first (clipping), and the plain form that linear_update is compared with. */
+/* linear_weight_grad(x, dy): the whole dW = x^T dy [k, n], a task a block. What the update needs
+ * when the whole gradient must be known first (clipping), and the plain form that linear_update is
+ * compared with. */
 #include "ops/weight_blocks.h"
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -30,8 +31,8 @@ static void release(void *prepared) {
     fth_free(prepared);
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                 struct fth_cost *out) {
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
     struct fth_value x = fth_ops_input(graph, node, 0), dy = fth_ops_input(graph, node, 1);
     fth_ops_cost(graph, node, examples, positions, out);
     out->flops = 2 * fth_ops_rows(&x, examples, positions) * x.columns * dy.columns;

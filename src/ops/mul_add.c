@@ -20,16 +20,16 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
     return FTH_OK;
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                 struct fth_cost *out) {
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
     fth_ops_cost(graph, node, examples, positions, out);
     out->flops *= 2;
 }
 
 static void run(const struct fth_run *run) {
     const struct fth_view *a = &run->in[0], *b = &run->in[1], *c = &run->in[2], *out = &run->out[0];
-    fth_kernels_get()->mul_add(out->rows, out->columns, a->data, a->ld, b->data, b->ld, c->data, c->ld,
-                               out->data, out->ld);
+    fth_kernels_get()->mul_add(out->rows, out->columns, a->data, a->ld, b->data, b->ld, c->data,
+                               c->ld, out->data, out->ld);
 }
 
 const struct fth_op fth_op_mul_add = {.name = "mul_add",

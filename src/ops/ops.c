@@ -11,7 +11,9 @@ static const struct fth_op *const all_ops[] = {
     NULL,
 };
 
-const struct fth_op *const *fth_ops(void) { return all_ops; }
+const struct fth_op *const *fth_ops(void) {
+    return all_ops;
+}
 
 const struct fth_op *fth_op_find(const char *name) {
     for (const struct fth_op *const *op = all_ops; *op; op++)
@@ -57,13 +59,14 @@ fth_status fth_ops_need_same_rows(const fth_graph *graph, const struct fth_node 
     return FTH_OK;
 }
 
-fth_status fth_ops_need_same(const fth_graph *graph, const struct fth_node *node, uint32_t a, uint32_t b,
-                             fth_error *err) {
+fth_status fth_ops_need_same(const fth_graph *graph, const struct fth_node *node, uint32_t a,
+                             uint32_t b, fth_error *err) {
     FTH_TRY(fth_ops_need_same_rows(graph, node, a, b, err));
     struct fth_value x = fth_ops_input(graph, node, a), y = fth_ops_input(graph, node, b);
     if (x.columns != y.columns)
-        return fth_fail(err, FTH_E_ARGUMENT, "input %u has %u columns, input %u %u: they must be equal",
-                        a, x.columns, b, y.columns);
+        return fth_fail(err, FTH_E_ARGUMENT,
+                        "input %u has %u columns, input %u %u: they must be equal", a, x.columns, b,
+                        y.columns);
     return FTH_OK;
 }
 
@@ -72,8 +75,8 @@ fth_status fth_ops_need_whole(const fth_graph *graph, const struct fth_node *nod
     FTH_TRY(fth_ops_need(graph, node, i, err));
     struct fth_value v = fth_ops_input(graph, node, i);
     if (v.extent != FTH_WHOLE || v.rows != rows || v.columns != columns)
-        return fth_fail(err, FTH_E_ARGUMENT, "input %u is not the %u x %u that it should be", i, rows,
-                        columns);
+        return fth_fail(err, FTH_E_ARGUMENT, "input %u is not the %u x %u that it should be", i,
+                        rows, columns);
     return FTH_OK;
 }
 
@@ -82,7 +85,8 @@ fth_status fth_ops_need_tiles(const fth_graph *graph, const struct fth_node *nod
     FTH_TRY(fth_ops_need(graph, node, i, err));
     struct fth_value v = fth_ops_input(graph, node, i);
     if (v.extent != FTH_TILES || (columns && v.columns != columns))
-        return fth_fail(err, FTH_E_ARGUMENT, "input %u is not one row a tile of %u columns", i, columns);
+        return fth_fail(err, FTH_E_ARGUMENT, "input %u is not one row a tile of %u columns", i,
+                        columns);
     return FTH_OK;
 }
 
@@ -110,8 +114,8 @@ double fth_ops_rows(const struct fth_value *value, double examples, double posit
     }
 }
 
-void fth_ops_cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                  struct fth_cost *out) {
+void fth_ops_cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                  double positions, struct fth_cost *out) {
     double numbers = 0, most = 0;
     for (uint32_t i = 0; i < node->n_inputs + node->n_outputs; i++) {
         fth_id id = i < node->n_inputs ? node->inputs[i] : node->outputs[i - node->n_inputs];
@@ -182,7 +186,8 @@ static uint32_t part_size(uint32_t n, uint32_t most) {
 
 void fth_blocks_make(uint32_t rows, uint32_t columns, uint32_t most_rows, uint32_t most_columns,
                      struct fth_blocks *out) {
-    uint32_t block_rows = part_size(rows, most_rows), block_columns = part_size(columns, most_columns);
+    uint32_t block_rows = part_size(rows, most_rows),
+             block_columns = part_size(columns, most_columns);
     /* A last block of one column would be no matrix product (kernels/gemm.h). */
     while (block_columns > 16 && columns > block_columns && columns % block_columns == 1)
         block_columns -= 16;
@@ -205,16 +210,6 @@ struct fth_block_range fth_blocks_range(const struct fth_blocks *blocks, uint32_
     if (range.columns > blocks->block_columns)
         range.columns = blocks->block_columns;
     return range;
-}
-
-void fth_ops_transpose(uint32_t rows, uint32_t columns, const float *a, uint32_t lda, float *t,
-                       uint32_t ldt) {
-    for (uint32_t r = 0; r < rows; r += 16) {
-        uint32_t end = rows - r < 16 ? rows : r + 16;
-        for (uint32_t c = 0; c < columns; c++)
-            for (uint32_t i = r; i < end; i++)
-                t[(size_t)c * ldt + i] = a[(size_t)i * lda + c];
-    }
 }
 
 fth_status fth_ops_product(const struct fth_prepare *prepare, const struct fth_gemm_shape *shape,

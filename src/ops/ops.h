@@ -14,7 +14,8 @@
 const struct fth_op *const *fth_ops(void);
 /* The op of a name, NULL when unknown: declared in ops/layers.h. */
 
-/* linear(x, W, bias or none): act(x W + bias). GELU is refused: its gradient needs what stands before it. */
+/* linear(x, W, bias or none): act(x W + bias). GELU is refused: its gradient needs what stands
+ * before it. */
 struct fth_linear_attributes {
     fth_act act;
 };
@@ -27,9 +28,10 @@ struct fth_embedding_attributes {
     uint32_t n_lookups;
     uint32_t lookups[];
 };
-/* embedding_update(gradients of embedding outputs..., outputs of max-pooled ones..., clip factor): one entry
- * a lookup. `input` is which input, `column` where in it; `output` the input with the lookup's forward output
- * (same column) or FTH_NONE; `clip` the input with the factor or FTH_NONE. Also row_squares'. */
+/* embedding_update(gradients of embedding outputs..., outputs of max-pooled ones..., clip factor):
+ * one entry a lookup. `input` is which input, `column` where in it; `output` the input with the
+ * lookup's forward output (same column) or FTH_NONE; `clip` the input with the factor or FTH_NONE.
+ * Also row_squares'. */
 struct fth_row_entry {
     uint32_t lookup, input, column;
     int32_t output;
@@ -54,7 +56,8 @@ struct fth_bce_attributes {
 struct fth_sum_tiles_attributes {
     int mean;
 };
-/* dropout: `stream` tells the draws of a graph's dropout nodes apart; its gradient is itself on dy */
+/* dropout: `stream` tells the draws of a graph's dropout nodes apart; its gradient is itself on dy
+ */
 struct fth_dropout_attributes {
     float keep;
     uint32_t stream;
@@ -67,8 +70,8 @@ struct fth_expand_attributes {
 struct fth_clip_attributes {
     float norm;
 };
-/* batch norm: col_moments(x) -> mean, m2, count a tile; bn_finalize(those, running mean, running variance) ->
- * scale, shift, count; bn_apply(x, scale, shift, count) */
+/* batch norm: col_moments(x) -> mean, m2, count a tile; bn_finalize(those, running mean, running
+ * variance) -> scale, shift, count; bn_apply(x, scale, shift, count) */
 
 /* Rows that row_squares' output has room for: more update tasks than this are refused. */
 #define FTH_ROW_TASKS_MAX 1024

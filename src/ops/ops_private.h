@@ -15,12 +15,13 @@ struct fth_value fth_ops_input(const fth_graph *graph, const struct fth_node *no
 int fth_ops_wants(const fth_graph *graph, const struct fth_node *node, uint32_t i);
 
 /* Refusals of shape rules. `row`: one of examples, positions. */
-fth_status fth_ops_need(const fth_graph *graph, const struct fth_node *node, uint32_t i, fth_error *err);
+fth_status fth_ops_need(const fth_graph *graph, const struct fth_node *node, uint32_t i,
+                        fth_error *err);
 fth_status fth_ops_need_rows(const fth_graph *graph, const struct fth_node *node, uint32_t i,
                              fth_error *err);
 /* Inputs a and b have the same rows and the same columns. */
-fth_status fth_ops_need_same(const fth_graph *graph, const struct fth_node *node, uint32_t a, uint32_t b,
-                             fth_error *err);
+fth_status fth_ops_need_same(const fth_graph *graph, const struct fth_node *node, uint32_t a,
+                             uint32_t b, fth_error *err);
 /* The same rows only. */
 fth_status fth_ops_need_same_rows(const fth_graph *graph, const struct fth_node *node, uint32_t a,
                                   uint32_t b, fth_error *err);
@@ -37,35 +38,34 @@ fth_status fth_ops_output_like(fth_graph *graph, struct fth_node *node, uint32_t
 fth_status fth_ops_output_tiles(fth_graph *graph, struct fth_node *node, uint32_t index,
                                 uint32_t columns, fth_error *err);
 
-
 /* Rows a value stands for. */
 double fth_ops_rows(const struct fth_value *value, double examples, double positions);
-/* bytes: every input and output once; flops: one a number of the first output (of the first input when there
- * is none or it is a sum). */
-void fth_ops_cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                  struct fth_cost *out);
+/* bytes: every input and output once; flops: one a number of the first output (of the first input
+ * when there is none or it is a sum). */
+void fth_ops_cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                  double positions, struct fth_cost *out);
 
 /* out[0..n) = columns [column, column + n) of x summed over its rows in a fixed pairwise tree. */
 void fth_ops_sum_rows(const struct fth_view *x, uint32_t column, uint32_t n, float *out);
 
-/* A column vector's numbers one after the other: its own memory when it is laid out so, else copied to
- * `scratch` (rows floats). NULL stays NULL. */
+/* A column vector's numbers one after the other: its own memory when it is laid out so, else copied
+ * to `scratch` (rows floats). NULL stays NULL. */
 const float *fth_ops_dense_column(const struct fth_view *column, float *scratch);
 
-/* Where a kernel is to write a column vector: the column itself when it is laid out so, else `scratch`; then
- * fth_ops_column_written puts it into place. */
+/* Where a kernel is to write a column vector: the column itself when it is laid out so, else
+ * `scratch`; then fth_ops_column_written puts it into place. */
 float *fth_ops_column_target(const struct fth_view *column, float *scratch);
 void fth_ops_column_written(const struct fth_view *column, const float *written);
 
 /* Zeros in a tile's row of partial sums, for tiles without rows. */
 void fth_ops_zero_row(const struct fth_view *tile_row);
 
-/* A parameter cut into blocks of at most 128 x 256: the tasks of weight gradients. Sizes are multiples of 16
- * but for the last, so that blocks begin on a cache line. */
+/* A parameter cut into blocks of at most 128 x 256: the tasks of weight gradients. Sizes are
+ * multiples of 16 but for the last, so that blocks begin on a cache line. */
 struct fth_blocks {
-    uint32_t rows, columns;           /* of the whole */
+    uint32_t rows, columns; /* of the whole */
     uint32_t block_rows, block_columns;
-    uint32_t down, across;            /* numbers of blocks */
+    uint32_t down, across; /* numbers of blocks */
 };
 struct fth_block_range {
     uint32_t row, rows, column, columns;
@@ -77,18 +77,14 @@ static inline uint32_t fth_blocks_count(const struct fth_blocks *blocks) {
 }
 struct fth_block_range fth_blocks_range(const struct fth_blocks *blocks, uint32_t block);
 
-/* The optimizer on a block of a parameter, row by row, from the block's gradient [rows][ld], then the block of
- * the transposed copy when there is one. Not for whole_parameter optimizers. */
+/* The optimizer on a block of a parameter, row by row, from the block's gradient [rows][ld], then
+ * the block of the transposed copy when there is one. Not for whole_parameter optimizers. */
 void fth_ops_apply(const struct fth_optimizer *optimizer, const struct fth_opt_args *args,
                    const struct fth_view *w, struct fth_block_range range, const float *gradient,
                    uint32_t ld);
 
-/* t[c][r] = a[r][c] */
-void fth_ops_transpose(uint32_t rows, uint32_t columns, const float *a, uint32_t lda, float *t,
-                       uint32_t ldt);
-
-/* The row gradients of embedding_update and row_squares: checked, their bytes of scratch, and filled at the
- * scratch's start. */
+/* The row gradients of embedding_update and row_squares: checked, their bytes of scratch, and
+ * filled at the scratch's start. */
 struct fth_row_gradient;
 fth_status fth_ops_check_row_entries(const fth_graph *graph, const struct fth_node *node,
                                      const struct fth_row_update_attributes *a, fth_error *err);
@@ -100,6 +96,8 @@ const struct fth_row_gradient *fth_ops_row_entries(const struct fth_run *run,
 fth_status fth_ops_product(const struct fth_prepare *prepare, const struct fth_gemm_shape *shape,
                            fth_gemm **out, fth_error *err);
 
-static inline size_t fth_ops_align(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
+static inline size_t fth_ops_align(size_t bytes) {
+    return (bytes + 63) & ~(size_t)63;
+}
 
 #endif

@@ -44,8 +44,8 @@ static void grad_run(const struct fth_run *run) {
     if (!x->rows)
         fth_ops_zero_row(&run->out[1]);
     else
-        fth_kernels_get()->prelu_grad(x->rows, x->columns, x->data, x->ld, run->in[1].data, dy->data,
-                                      dy->ld, dx->data, dx->ld, run->out[1].data);
+        fth_kernels_get()->prelu_grad(x->rows, x->columns, x->data, x->ld, run->in[1].data,
+                                      dy->data, dy->ld, dx->data, dx->ld, run->out[1].data);
 }
 
 const struct fth_op fth_op_prelu_grad = {.name = "prelu_grad",

@@ -1,5 +1,5 @@
-/* row_dot(x, w, bias or none): x w + bias for one output column, w [1, n]: no matrix product at this width. Its
- * gradients: dx = dy w (outer), dw = one weighted sum of rows a tile. */
+/* row_dot(x, w, bias or none): x w + bias for one output column, w [1, n]: no matrix product at
+ * this width. Its gradients: dx = dy w (outer), dw = one weighted sum of rows a tile. */
 #include "ops/ops_private.h"
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -14,8 +14,8 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
                            fth_id *d_inputs, fth_error *err) {
     fth_id data[2] = {d_outputs[0], node->inputs[1]}, weight[2] = {node->inputs[0], d_outputs[0]};
     if (fth_ops_wants(graph, node, 2))
-        FTH_TRY(fth_graph_node(graph, &fth_op_col_sum, node->name, d_outputs, 1, NULL, 0, &d_inputs[2],
-                               err));
+        FTH_TRY(fth_graph_node(graph, &fth_op_col_sum, node->name, d_outputs, 1, NULL, 0,
+                               &d_inputs[2], err));
     if (fth_ops_wants(graph, node, 1))
         FTH_TRY(fth_graph_node(graph, &fth_op_row_dot_weight_grad, node->name, weight, 2, NULL, 0,
                                &d_inputs[1], err));
@@ -52,7 +52,8 @@ static fth_status data_grad_shape(fth_graph *graph, struct fth_node *node, fth_e
 
 static void data_grad_run(const struct fth_run *run) {
     const struct fth_view *dy = &run->in[0], *dx = &run->out[0];
-    fth_kernels_get()->outer(dx->rows, dx->columns, dy->data, dy->ld, run->in[1].data, dx->data, dx->ld);
+    fth_kernels_get()->outer(dx->rows, dx->columns, dy->data, dy->ld, run->in[1].data, dx->data,
+                             dx->ld);
 }
 
 const struct fth_op fth_op_row_dot_data_grad = {.name = "row_dot_data_grad",

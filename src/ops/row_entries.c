@@ -1,5 +1,5 @@
-/* The table of row gradients that embedding_update and row_squares hand to the rows: checked when the node is
- * made, filled in the worker's scratch when it runs. */
+/* The table of row gradients that embedding_update and row_squares hand to the rows: checked when
+ * the node is made, filled in the worker's scratch when it runs. */
 #include "graph/rows.h"
 #include "ops/ops_private.h"
 

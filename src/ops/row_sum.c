@@ -63,7 +63,8 @@ static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
 
 static void grad_run(const struct fth_run *run) {
     const struct fth_view *dy = &run->in[0], *dx = &run->out[0];
-    fth_kernels_get()->outer(dx->rows, dx->columns, dy->data, dy->ld, run->prepared, dx->data, dx->ld);
+    fth_kernels_get()->outer(dx->rows, dx->columns, dy->data, dy->ld, run->prepared, dx->data,
+                             dx->ld);
 }
 
 const struct fth_op fth_op_row_sum_grad = {.name = "row_sum_grad",

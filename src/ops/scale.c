@@ -20,7 +20,8 @@ static void print(const struct fth_node *node, struct fth_text *out) {
 static void run(const struct fth_run *run) {
     const struct fth_scale_attributes *a = run->node->attributes;
     const struct fth_view *x = &run->in[0], *out = &run->out[0];
-    fth_kernels_get()->scale(out->rows, out->columns, x->data, x->ld, a->factor, out->data, out->ld);
+    fth_kernels_get()->scale(out->rows, out->columns, x->data, x->ld, a->factor, out->data,
+                             out->ld);
 }
 
 const struct fth_op fth_op_scale = {.name = "scale",

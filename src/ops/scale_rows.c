@@ -1,5 +1,5 @@
-/* scale_rows(s, x, c or none): s x + c, one factor a row (DCN's cross layer), and row_dot_rows(a, b): dot products
- * row by row, its gradient for s. */
+/* scale_rows(s, x, c or none): s x + c, one factor a row (DCN's cross layer), and row_dot_rows(a,
+ * b): dot products row by row, its gradient for s. */
 #include "ops/ops_private.h"
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -21,8 +21,8 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
         FTH_TRY(fth_graph_node(graph, &fth_op_row_dot_rows, node->name, products, 2, NULL, 0,
                                &d_inputs[0], err));
     if (fth_ops_wants(graph, node, 1))
-        FTH_TRY(fth_graph_node(graph, &fth_op_scale_rows, node->name, scaled, 3, NULL, 0, &d_inputs[1],
-                               err));
+        FTH_TRY(fth_graph_node(graph, &fth_op_scale_rows, node->name, scaled, 3, NULL, 0,
+                               &d_inputs[1], err));
     if (fth_ops_wants(graph, node, 2))
         d_inputs[2] = d_outputs[0];
     return FTH_OK;
@@ -32,8 +32,8 @@ static void run(const struct fth_run *run) {
     const struct fth_view *s = &run->in[0], *x = &run->in[1], *y = &run->out[0];
     int addend = run->node->n_inputs > 2 && run->node->inputs[2] != FTH_NONE;
     fth_kernels_get()->scale_rows(x->rows, x->columns, s->data, s->ld, x->data, x->ld,
-                                  addend ? run->in[2].data : NULL, addend ? run->in[2].ld : 0, y->data,
-                                  y->ld);
+                                  addend ? run->in[2].data : NULL, addend ? run->in[2].ld : 0,
+                                  y->data, y->ld);
 }
 
 const struct fth_op fth_op_scale_rows = {.name = "scale_rows",

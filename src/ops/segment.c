@@ -1,5 +1,6 @@
-/* Between examples and the positions of a ragged group: expand(x) gives every position its example's row;
- * segment_sum(x, w or none) adds an example's positions, by weights; and the gradient of that. */
+/* Between examples and the positions of a ragged group: expand(x) gives every position its
+ * example's row; segment_sum(x, w or none) adds an example's positions, by weights; and the
+ * gradient of that. */
 #include "ops/ops_private.h"
 
 static fth_status expand_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -13,7 +14,8 @@ static fth_status expand_shape(fth_graph *graph, struct fth_node *node, fth_erro
 
 static fth_status expand_gradient(fth_graph *graph, const struct fth_node *node,
                                   const fth_id *d_outputs, fth_id *d_inputs, fth_error *err) {
-    return fth_graph_node(graph, &fth_op_segment_sum, node->name, d_outputs, 1, NULL, 0, d_inputs, err);
+    return fth_graph_node(graph, &fth_op_segment_sum, node->name, d_outputs, 1, NULL, 0, d_inputs,
+                          err);
 }
 
 static void expand_print(const struct fth_node *node, struct fth_text *out) {
@@ -23,7 +25,8 @@ static void expand_print(const struct fth_node *node, struct fth_text *out) {
 
 static void expand_run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0], *y = &run->out[0];
-    fth_kernels_get()->segment_expand(x->rows, y->offsets, x->columns, x->data, x->ld, y->data, y->ld);
+    fth_kernels_get()->segment_expand(x->rows, y->offsets, x->columns, x->data, x->ld, y->data,
+                                      y->ld);
 }
 
 const struct fth_op fth_op_expand = {.name = "expand",
@@ -54,12 +57,12 @@ static fth_status check(fth_graph *graph, const struct fth_node *node, fth_error
 
 static fth_status sum_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     FTH_TRY(check(graph, node, err));
-    return fth_graph_output(graph, node, 0, FTH_EXAMPLES, -1, 0, fth_ops_input(graph, node, 0).columns,
-                            err);
+    return fth_graph_output(graph, node, 0, FTH_EXAMPLES, -1, 0,
+                            fth_ops_input(graph, node, 0).columns, err);
 }
 
-static fth_status sum_gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
-                               fth_id *d_inputs, fth_error *err) {
+static fth_status sum_gradient(fth_graph *graph, const struct fth_node *node,
+                               const fth_id *d_outputs, fth_id *d_inputs, fth_error *err) {
     struct fth_value x = fth_ops_input(graph, node, 0);
     if (fth_ops_input(graph, node, 1).id == FTH_NONE) {
         struct fth_expand_attributes group = {x.group};
@@ -103,8 +106,9 @@ static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error 
 static void grad_run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0], *w = &run->in[1], *dy = &run->in[2];
     const struct fth_view *dx = &run->out[0], *dw = &run->out[1];
-    fth_kernels_get()->segment_sum_grad(dy->rows, x->offsets, x->columns, x->data, x->ld, w->data, w->ld,
-                                        dy->data, dy->ld, dx->data, dx->ld, dw->data, dw->ld);
+    fth_kernels_get()->segment_sum_grad(dy->rows, x->offsets, x->columns, x->data, x->ld, w->data,
+                                        w->ld, dy->data, dy->ld, dx->data, dx->ld, dw->data,
+                                        dw->ld);
 }
 
 const struct fth_op fth_op_segment_sum_grad = {.name = "segment_sum_grad",

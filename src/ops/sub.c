@@ -19,7 +19,8 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
 
 static void run(const struct fth_run *run) {
     const struct fth_view *a = &run->in[0], *b = &run->in[1], *out = &run->out[0];
-    fth_kernels_get()->sub(out->rows, out->columns, a->data, a->ld, b->data, b->ld, out->data, out->ld);
+    fth_kernels_get()->sub(out->rows, out->columns, a->data, a->ld, b->data, b->ld, out->data,
+                           out->ld);
 }
 
 const struct fth_op fth_op_sub = {.name = "sub",

@@ -1,5 +1,5 @@
-/* sum_tiles(x): the tiles' partial sums added in a fixed pairwise tree, by choice divided by the number of
- * examples: the mean loss. */
+/* sum_tiles(x): the tiles' partial sums added in a fixed pairwise tree, by choice divided by the
+ * number of examples: the mean loss. */
 #include "ops/ops_private.h"
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {

@@ -1,6 +1,7 @@
-/* update(parameter, gradient, clip factor or none): the dense optimizer on blocks of whole rows of a parameter, and
- * its transposed copy where one is read. The gradient is whole, or one partial sum a tile, summed here in a
- * fixed tree. Optimizers that need the whole parameter (LAMB) run as one task on a compact copy. */
+/* update(parameter, gradient, clip factor or none): the dense optimizer on blocks of whole rows of
+ * a parameter, and its transposed copy where one is read. The gradient is whole, or one partial sum
+ * a tile, summed here in a fixed tree. Optimizers that need the whole parameter (LAMB) run as one
+ * task on a compact copy. */
 #include <string.h>
 
 #include "optim/optim.h"
@@ -24,13 +25,13 @@ void fth_ops_apply(const struct fth_optimizer *optimizer, const struct fth_opt_a
         float *slots[FTH_MAX_SLOTS];
         for (uint32_t s = 0; s < optimizer->n_slots; s++)
             slots[s] = w->slots[s] + at;
-        optimizer->apply(kernels, range.columns, w->data + at, slots, gradient + (size_t)r * ld, args,
-                         NULL);
+        optimizer->apply(kernels, range.columns, w->data + at, slots, gradient + (size_t)r * ld,
+                         args, NULL);
     }
     if (w->transposed)
-        fth_ops_transpose(range.rows, range.columns, w->data + corner, w->ld,
-                          w->transposed + (size_t)range.column * w->ld_transposed + range.row,
-                          w->ld_transposed);
+        kernels->transpose(range.rows, range.columns, w->data + corner, w->ld,
+                           w->transposed + (size_t)range.column * w->ld_transposed + range.row,
+                           w->ld_transposed);
 }
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -61,7 +62,8 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     if (prepare->optimizer->whole_parameter) {
         /* gradient, weights, slots and the optimizer's own scratch, without padding */
         fth_blocks_make(w->rows, w->columns, w->rows, w->columns, &state->blocks);
-        prepare->scratch_bytes = (3 + prepare->optimizer->n_slots) * fth_ops_align(all * sizeof(float));
+        prepare->scratch_bytes =
+            (3 + prepare->optimizer->n_slots) * fth_ops_align(all * sizeof(float));
     } else {
         uint32_t rows = BLOCK_NUMBERS / w->columns;
         fth_blocks_make(w->rows, w->columns, rows ? rows : 1, w->columns, &state->blocks);
@@ -74,8 +76,8 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     return FTH_OK;
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                 struct fth_cost *out) {
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
     struct fth_value w = fth_ops_input(graph, node, 0);
     double weights = (double)w.rows * w.columns;
     fth_ops_cost(graph, node, examples, positions, out);
@@ -83,8 +85,8 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
     out->bytes += 4 * weights * sizeof(float); /* written back, a slot read and written, the copy */
 }
 
-static void rows_copy(uint32_t rows, uint32_t columns, const float *from, uint32_t ld_from, float *to,
-                      uint32_t ld_to) {
+static void rows_copy(uint32_t rows, uint32_t columns, const float *from, uint32_t ld_from,
+                      float *to, uint32_t ld_to) {
     for (uint32_t r = 0; r < rows; r++)
         memcpy(to + (size_t)r * ld_to, from + (size_t)r * ld_from, columns * sizeof *to);
 }
@@ -111,7 +113,8 @@ static void whole_run(const struct fth_run *run, const struct fth_opt_args *args
     for (uint32_t s = 0; s < n_slots; s++)
         rows_copy(rows, columns, slots[s], columns, w->slots[s], w->ld);
     if (w->transposed)
-        fth_ops_transpose(rows, columns, w->data, w->ld, w->transposed, w->ld_transposed);
+        fth_kernels_get()->transpose(rows, columns, w->data, w->ld, w->transposed,
+                                     w->ld_transposed);
 }
 
 static void run(const struct fth_run *run) {

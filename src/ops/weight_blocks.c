@@ -1,5 +1,5 @@
-/* Blocks of dW = x^T dy: each is one product over the whole batch, so its bits do not depend on how many
- * workers there are or who computes it. */
+/* Blocks of dW = x^T dy: each is one product over the whole batch, so its bits do not depend on how
+ * many workers there are or who computes it. */
 #include "ops/weight_blocks.h"
 
 fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struct fth_view *x,
@@ -10,8 +10,8 @@ fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struc
     for (int i = 0; i < 4; i++) {
         uint32_t down = i / 2 ? made.blocks.down - 1 : 0;
         uint32_t across = i % 2 ? made.blocks.across - 1 : 0;
-        struct fth_block_range range = fth_blocks_range(&made.blocks,
-                                                        down * made.blocks.across + across);
+        struct fth_block_range range =
+            fth_blocks_range(&made.blocks, down * made.blocks.across + across);
         struct fth_gemm_shape shape = {.form = FTH_GEMM_TN,
                                        .m = range.rows,
                                        .n = range.columns,
@@ -49,7 +49,8 @@ void fth_weight_blocks_run(const struct fth_weight_blocks *blocks, uint32_t bloc
                            void *scratch) {
     const struct fth_blocks *b = &blocks->blocks;
     struct fth_block_range range = fth_blocks_range(b, block);
-    int last_down = block / b->across == b->down - 1, last_across = block % b->across == b->across - 1;
+    int last_down = block / b->across == b->down - 1,
+        last_across = block % b->across == b->across - 1;
     fth_gemm_run(blocks->gemms[last_down][last_across], x->rows, x->data + range.row,
                  dy->data + range.column, c, scratch);
 }

@@ -21,6 +21,7 @@ void fth_weight_blocks_free(struct fth_weight_blocks *blocks);
 size_t fth_weight_blocks_scratch(const struct fth_weight_blocks *blocks, uint32_t rows);
 /* The whole batch's product for one block into c. */
 void fth_weight_blocks_run(const struct fth_weight_blocks *blocks, uint32_t block,
-                           const struct fth_view *x, const struct fth_view *dy, float *c, void *scratch);
+                           const struct fth_view *x, const struct fth_view *dy, float *c,
+                           void *scratch);
 
 #endif

@@ -26,7 +26,9 @@ static fth_status project_gradient(fth_graph *graph, const struct fth_node *node
     return FTH_OK;
 }
 
-static void project_run(const struct fth_run *run) { run->out[0].data[0] = 0; }
+static void project_run(const struct fth_run *run) {
+    run->out[0].data[0] = 0;
+}
 
 static const struct fth_op project = {.name = "project",
                                       .min_inputs = 2,
@@ -112,8 +114,8 @@ static void values_fill(struct run *run) {
                 *interpret_row_at(run->it, l, r, c) = size * draw(run);
     for (uint32_t v = 0; v < graph->n_values; v++) {
         const struct fth_value *value = &graph->values[v];
-        for (uint32_t r = 0; value->role != FTH_ROLE_NORMAL && r < interpret_rows(run->it, (fth_id)v);
-             r++)
+        for (uint32_t r = 0;
+             value->role != FTH_ROLE_NORMAL && r < interpret_rows(run->it, (fth_id)v); r++)
             for (uint32_t c = 0; c < value->columns; c++) {
                 float x = size * draw(run);
                 if (value->role == FTH_ROLE_LABEL)
@@ -165,8 +167,8 @@ static double difference(struct run *run, float *x) {
     return sum / (12 * (double)STEP);
 }
 
-/* A tensor that the loss depends on: a parameter, or the rows of a lookup, which are columns [column, + columns) of
- * an embedding node's output `value`. */
+/* A tensor that the loss depends on: a parameter, or the rows of a lookup, which are columns
+ * [column, + columns) of an embedding node's output `value`. */
 struct tensor {
     fth_id value;
     int32_t lookup; /* -1: parameter */
@@ -223,8 +225,8 @@ static void tensor_check(struct run *run, struct interpret *tiled, const struct 
         uint32_t r = i / tensor->columns, c = i % tensor->columns;
         double numeric = difference(run, element(tensor, run->it, r, c));
         if (!(fabs(numeric - expected[i]) <= 1e-3 * most + noise))
-            fail_msg("%s: value %d (%u, %u) of %u examples: gradient %g, finite difference %g", run->name,
-                     tensor->value, r, c, run->shape.examples, expected[i], numeric);
+            fail_msg("%s: value %d (%u, %u) of %u examples: gradient %g, finite difference %g",
+                     run->name, tensor->value, r, c, run->shape.examples, expected[i], numeric);
     }
     fth_free(expected);
 }
@@ -236,8 +238,8 @@ static void moved_check(struct run *run, struct interpret *after, const struct t
         double step = RATE * gradient_at(run, after, tensor, r, c);
         double want = *element(tensor, run->it, r, c) - step;
         if (!(fabs(*element(tensor, after, r, c) - want) <= 1e-5 * (1 + fabs(want) + fabs(step))))
-            fail_msg("%s: value %d (%u, %u) was not updated by its gradient", run->name, tensor->value, r,
-                     c);
+            fail_msg("%s: value %d (%u, %u) was not updated by its gradient", run->name,
+                     tensor->value, r, c);
     }
 }
 

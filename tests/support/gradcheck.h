@@ -1,5 +1,5 @@
-/* Gradient checks: a small graph, its backward against finite differences, several tiles against one, and a
- * step of SGD against the gradients. */
+/* Gradient checks: a small graph, its backward against finite differences, several tiles against
+ * one, and a step of SGD against the gradients. */
 #ifndef FTH_TESTS_GRADCHECK_H
 #define FTH_TESTS_GRADCHECK_H
 
@@ -24,15 +24,16 @@ struct gradcheck_shape {
 /* A differentiable input [., columns]: an embedding whose rows are all its own. */
 fth_id gradcheck_input(struct gradcheck *check, int32_t group, uint32_t columns);
 
-/* Builds with `build`, which returns the value whose random projection is differentiated (or sets graph->logit
- * and returns FTH_NONE: then it is the loss). `kinks`: inputs stay away from 0. Fails the cmocka test. */
+/* Builds with `build`, which returns the value whose random projection is differentiated (or sets
+ * graph->logit and returns FTH_NONE: then it is the loss). `kinks`: inputs stay away from 0. Fails
+ * the cmocka test. */
 void gradcheck_run(const char *name, fth_id (*build)(struct gradcheck *check),
                    const struct gradcheck_shape *shape);
 
-#define CHECK_OK(check, call)                                   \
-    do {                                                        \
-        if ((call) != FTH_OK)                                   \
-            fail_msg("%s: %s", #call, (check)->err.message);    \
+#define CHECK_OK(check, call)                                                                      \
+    do {                                                                                           \
+        if ((call) != FTH_OK)                                                                      \
+            fail_msg("%s: %s", #call, (check)->err.message);                                       \
     } while (0)
 
 #endif

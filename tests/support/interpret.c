@@ -126,7 +126,8 @@ int interpret_transposed_equal(const struct interpret *it) {
         const struct matrix *m = &it->values[i];
         for (uint32_t r = 0; r < m->rows && m->transposed; r++)
             for (uint32_t c = 0; c < m->columns; c++)
-                if (m->transposed[(size_t)c * m->ld_transposed + r] != m->data[(size_t)r * m->ld + c])
+                if (m->transposed[(size_t)c * m->ld_transposed + r] !=
+                    m->data[(size_t)r * m->ld + c])
                     return 0;
     }
     return 1;
@@ -156,20 +157,24 @@ static void rows_gather(void *ctx, uint32_t lookup, uint32_t example0, uint32_t 
         }
 }
 
-static void rows_gather_many(void *ctx, const uint32_t *lookups, uint32_t n_lookups, uint32_t example0,
-                             uint32_t n, float *out, uint32_t ld) {
+static void rows_gather_many(void *ctx, const uint32_t *lookups, uint32_t n_lookups,
+                             uint32_t example0, uint32_t n, float *out, uint32_t ld) {
     struct interpret *it = ctx;
     for (uint32_t i = 0; i < n_lookups; i++)
-        rows_gather(ctx, lookups[i], example0, n, out + (size_t)i * it->graph->lookups[lookups[0]].dim,
-                    ld);
+        rows_gather(ctx, lookups[i], example0, n,
+                    out + (size_t)i * it->graph->lookups[lookups[0]].dim, ld);
 }
 
-static uint32_t rows_update_tasks(void *ctx) { return ROW_TASKS; }
-static size_t rows_update_scratch(void *ctx) { return 64; }
+static uint32_t rows_update_tasks(void *ctx) {
+    return ROW_TASKS;
+}
+static size_t rows_update_scratch(void *ctx) {
+    return 64;
+}
 
 /* The gradient that reaches row `row` of a lookup. */
-static float row_gradient(const struct interpret *it, const struct fth_row_gradient *g, uint32_t row,
-                          uint32_t column) {
+static float row_gradient(const struct interpret *it, const struct fth_row_gradient *g,
+                          uint32_t row, uint32_t column) {
     const struct fth_lookup *l = &it->graph->lookups[g->lookup];
     uint32_t at = row;
     if (l->group >= 0 && l->pooling != FTH_POOL_NONE) {
@@ -181,8 +186,8 @@ static float row_gradient(const struct interpret *it, const struct fth_row_gradi
 }
 
 /* Tasks share the lookups out; SGD. */
-static void rows_update(void *ctx, const struct fth_row_gradient *gradients, uint32_t n, float scale,
-                        uint32_t task, void *scratch) {
+static void rows_update(void *ctx, const struct fth_row_gradient *gradients, uint32_t n,
+                        float scale, uint32_t task, void *scratch) {
     struct interpret *it = ctx;
     memset(scratch, 1, rows_update_scratch(ctx));
     for (uint32_t i = task; i < n; i += ROW_TASKS) {
@@ -214,7 +219,8 @@ static double rows_squares(void *ctx, const struct fth_row_gradient *gradients, 
 static int is_read_transposed(const fth_graph *graph, fth_id value) {
     for (uint32_t i = 0; i < graph->n_nodes; i++)
         for (uint32_t j = 0; j < graph->nodes[i]->n_inputs && j < 31; j++)
-            if (graph->nodes[i]->inputs[j] == value && graph->nodes[i]->op->inputs_transposed >> j & 1)
+            if (graph->nodes[i]->inputs[j] == value &&
+                graph->nodes[i]->op->inputs_transposed >> j & 1)
                 return 1;
     return 0;
 }

@@ -1,10 +1,11 @@
-/* A plain executor for tests: every value has memory for the whole batch, nodes run in order, tile by tile or
- * task by task, on one thread. It stands beside the real runtime as the reference, and lets ops be tested
- * alone.
+/* A plain executor for tests: every value has memory for the whole batch, nodes run in order, tile
+ * by tile or task by task, on one thread. It stands beside the real runtime as the reference, and
+ * lets ops be tested alone.
  *
- * All memory starts as NaN and padding columns must still be NaN after a run, so reading what nobody wrote and
- * writing where nobody may shows. Embedding rows are plain arrays: a lookup without pooling has a row of its own
- * for every example (or position); a pooled one for every position, pooling being a sum. */
+ * All memory starts as NaN and padding columns must still be NaN after a run, so reading what
+ * nobody wrote and writing where nobody may shows. Embedding rows are plain arrays: a lookup
+ * without pooling has a row of its own for every example (or position); a pooled one for every
+ * position, pooling being a sum. */
 #ifndef FTH_TESTS_INTERPRET_H
 #define FTH_TESTS_INTERPRET_H
 
@@ -31,8 +32,8 @@ struct interpret;
 struct interpret *interpret_create(fth_graph *graph, const struct interpret_options *options);
 void interpret_destroy(struct interpret *it);
 
-/* Element (row, column) of a value (parameters, inputs, anything a node has written), a slot of a parameter, or
- * a lookup's row. */
+/* Element (row, column) of a value (parameters, inputs, anything a node has written), a slot of a
+ * parameter, or a lookup's row. */
 float *interpret_at(struct interpret *it, fth_id value, uint32_t row, uint32_t column);
 float *interpret_slot_at(struct interpret *it, fth_id value, uint32_t slot, uint32_t row,
                          uint32_t column);
@@ -40,7 +41,8 @@ float *interpret_row_at(struct interpret *it, uint32_t lookup, uint32_t row, uin
 /* Rows a value or a lookup has in this batch. */
 uint32_t interpret_rows(const struct interpret *it, fth_id value);
 uint32_t interpret_lookup_rows(const struct interpret *it, uint32_t lookup);
-/* Makes the transposed copies equal to the parameters (after writing to those); tells whether they are. */
+/* Makes the transposed copies equal to the parameters (after writing to those); tells whether they
+ * are. */
 void interpret_refresh(struct interpret *it);
 int interpret_transposed_equal(const struct interpret *it);
 

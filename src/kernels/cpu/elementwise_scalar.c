@@ -50,6 +50,12 @@ void fth_k_copy_scalar(size_t m, size_t n, const float *a, size_t lda, float *ou
             out[i * ldo + j] = a[i * lda + j];
 }
 
+void fth_k_transpose_scalar(size_t m, size_t n, const float *a, size_t lda, float *out, size_t ldo) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++)
+            out[j * ldo + i] = a[i * lda + j];
+}
+
 void fth_k_add_scalar(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb,
                       float *out, size_t ldo) {
     for (size_t i = 0; i < m; i++)

@@ -1,5 +1,5 @@
-/* The graph itself: what the builder refuses, what the verifier finds, what printing prints, where autodiff
- * stops. */
+/* The graph itself: what the builder refuses, what the verifier finds, what printing prints, where
+ * autodiff stops. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,16 +13,16 @@
 
 static fth_error err;
 
-#define OK(call)                                             \
-    do {                                                     \
-        if ((call) != FTH_OK)                                \
-            fail_msg("%s: %s", #call, err.message);          \
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        if ((call) != FTH_OK)                                                                      \
+            fail_msg("%s: %s", #call, err.message);                                                \
     } while (0)
-#define REFUSED(call, code, part)                                                                     \
-    do {                                                                                              \
-        fth_status refused_status = (call);                                                           \
-        if (refused_status != (code) || !strstr(err.message, (part)))                                 \
-            fail_msg("%s: %d, \"%s\" without \"%s\"", #call, refused_status, err.message, (part));    \
+#define REFUSED(call, code, part)                                                                  \
+    do {                                                                                           \
+        fth_status refused_status = (call);                                                        \
+        if (refused_status != (code) || !strstr(err.message, (part)))                              \
+            fail_msg("%s: %d, \"%s\" without \"%s\"", #call, refused_status, err.message, (part)); \
     } while (0)
 
 /* Two fields, a hidden layer, the loss, differentiated, with updates. */
@@ -62,8 +62,9 @@ static void test_builder_refuses(void **state) {
     OK(fth_graph_parameter(graph, FTH_ROLE_PARAMETER, "w", 3, 4, FTH_PARAM_ZERO, 0, &weight, &err));
     REFUSED(fth_graph_parameter(graph, FTH_ROLE_STATE, "w", 1, 1, FTH_PARAM_ZERO, 0, &out, &err),
             FTH_E_ARGUMENT, "the name is taken");
-    REFUSED(fth_graph_parameter(graph, FTH_ROLE_PARAMETER, "v", 1, 0, FTH_PARAM_ZERO, 0, &out, &err),
-            FTH_E_ARGUMENT, "no size");
+    REFUSED(
+        fth_graph_parameter(graph, FTH_ROLE_PARAMETER, "v", 1, 0, FTH_PARAM_ZERO, 0, &out, &err),
+        FTH_E_ARGUMENT, "no size");
     REFUSED(fth_graph_parameter(graph, FTH_ROLE_LABEL, "v", 1, 1, FTH_PARAM_ZERO, 0, &out, &err),
             FTH_E_ARGUMENT, "neither parameter nor state");
     REFUSED(fth_graph_view(graph, dense, 1, 3, &out, &err), FTH_E_ARGUMENT, "outside the 3");
@@ -83,11 +84,13 @@ static void test_builder_refuses(void **state) {
     fth_id inputs[4] = {dense, dense, dense, dense};
     REFUSED(fth_graph_node(graph, &fth_op_sub, "s", inputs, 4, NULL, 0, &out, &err), FTH_E_ARGUMENT,
             "4 inputs, it takes 2 to 2");
-    struct fth_lookup one = {.table = "t", .dim = 4, .group = -1}, two = {.field = 1, .table = "t", .dim = 8};
+    struct fth_lookup one = {.table = "t", .dim = 4, .group = -1},
+                      two = {.field = 1, .table = "t", .dim = 8};
     OK(fth_graph_lookup(graph, &one, &lookup, &err));
     REFUSED(fth_graph_lookup(graph, &two, &lookup, &err), FTH_E_CONFIG, "table t: dimension 8");
     uint32_t missing = 7;
-    REFUSED(fth_layer_embedding(graph, "e", &missing, 1, &out, &err), FTH_E_ARGUMENT, "no lookup 7");
+    REFUSED(fth_layer_embedding(graph, "e", &missing, 1, &out, &err), FTH_E_ARGUMENT,
+            "no lookup 7");
     fth_graph_destroy(graph);
     OK(fth_graph_create(0, &graph, &err));
     REFUSED(fth_graph_input(graph, FTH_ROLE_DENSE, &out, &err), FTH_E_ARGUMENT, "no floats");
@@ -152,8 +155,8 @@ static void test_verifier_finds(void **state) {
     fth_graph_destroy(graph);
 }
 
-/* A concatenation whose parts are written in place by their producers: the nodes' outputs are views of a value
- * that no node makes. */
+/* A concatenation whose parts are written in place by their producers: the nodes' outputs are views
+ * of a value that no node makes. */
 static void test_verifier_takes_filled_buffers(void **state) {
     fth_graph *graph;
     fth_id dense, parts[2], all, sum;

@@ -127,6 +127,8 @@ static void run_arithmetic(const struct fth_kernels *k, struct call *c) {
     k->mul_add(m, n, a, lda, b, ldb, d, ldc, out, ldo);
     out = call_out(c, m, n, &ldo);
     k->scale(m, n, a, lda, 0.7f, out, ldo);
+    out = call_out(c, n, m, &ldo);
+    k->transpose(m, n, a, lda, out, ldo);
     float *in_place = call_inout(c, m, n, -2, 2, &ldo);
     k->add(m, n, in_place, ldo, b, ldb, in_place, ldo);
     k->sub(m, n, b, ldb, in_place, ldo, in_place, ldo);
@@ -157,6 +159,10 @@ static void scalar_arithmetic_follows_its_formulas(void **state) {
     const struct fth_kernels *k = fth_kernels_for(FTH_ISA_SCALAR);
     float a[2] = {3, -5}, b[2] = {0.5f, 4}, c[2] = {10, 20}, out[2];
     k->copy(1, 2, a, 2, out, 2);
+    assert_true(out[0] == 3 && out[1] == -5);
+    k->transpose(2, 1, a, 1, out, 2);
+    assert_true(out[0] == 3 && out[1] == -5);
+    k->transpose(1, 2, a, 2, out, 1);
     assert_true(out[0] == 3 && out[1] == -5);
     k->add(1, 2, a, 2, b, 2, out, 2);
     assert_true(out[0] == 3.5f && out[1] == -1);

@@ -1,5 +1,5 @@
-/* Every model of models.def: built on inputs of all kinds, verified, its gradients against finite differences;
- * impossible inputs are refused with the configuration key. */
+/* Every model of models.def: built on inputs of all kinds, verified, its gradients against finite
+ * differences; impossible inputs are refused with the configuration key. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,8 @@
 #include "gradcheck.h"
 #include "model/model.h"
 
-/* Two plain fields, a ragged one that is pooled, a history of items and categories with its target. */
+/* Two plain fields, a ragged one that is pooled, a history of items and categories with its target.
+ */
 static const struct fth_model_field all_fields[] = {
     {.name = "user", .table = "user", .dim = 4, .group = FTH_NO_GROUP},
     {.name = "item", .table = "item", .dim = 4, .group = FTH_NO_GROUP},
@@ -39,13 +40,15 @@ static struct fth_model_config config;
 static struct fth_model_inputs inputs;
 
 static fth_id build(struct gradcheck *check) {
-    CHECK_OK(check, fth_model_find(config.name)->build(check->graph, &config, &inputs, &check->err));
+    CHECK_OK(check,
+             fth_model_find(config.name)->build(check->graph, &config, &inputs, &check->err));
     assert_true(check->graph->logit >= 0);
     return FTH_NONE;
 }
 
 static void check_model(void) {
-    static const struct gradcheck_shape shapes[] = {{.examples = 8, .tile = 3}, {.examples = 1, .tile = 4}};
+    static const struct gradcheck_shape shapes[] = {{.examples = 8, .tile = 3},
+                                                    {.examples = 1, .tile = 4}};
     for (int i = 0; i < 2; i++)
         if (shapes[i].examples > 1 || !config.batch_norm)
             gradcheck_run(config.name, build, &shapes[i]);
@@ -105,7 +108,8 @@ static void refused(const char *part) {
     assert_int_equal(fth_graph_create(inputs.n_dense, &graph, &err), FTH_OK);
     fth_status status = fth_model_find(config.name)->build(graph, &config, &inputs, &err);
     if (status != FTH_E_CONFIG || !strstr(err.message, part))
-        fail_msg("%s: status %d, message \"%s\" without \"%s\"", config.name, status, err.message, part);
+        fail_msg("%s: status %d, message \"%s\" without \"%s\"", config.name, status, err.message,
+                 part);
     fth_graph_destroy(graph);
 }
 

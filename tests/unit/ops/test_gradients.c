@@ -1,5 +1,5 @@
-/* Every operation and layer: backward against finite differences, several tiles against one, a step of SGD. An op
- * of ops.def that no case here runs fails the last test. */
+/* Every operation and layer: backward against finite differences, several tiles against one, a step
+ * of SGD. An op of ops.def that no case here runs fails the last test. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,17 +33,21 @@ static fth_id linear_wide(struct gradcheck *c) {
 
 static fth_id linear_fused(struct gradcheck *c, fth_act act) {
     fth_id y, in[3] = {X(c), FTH_NONE, FTH_NONE};
-    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "w", c->columns, 4, FTH_PARAM_ZERO, 0,
-                                    &in[1], &c->err));
-    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "b", 1, 4, FTH_PARAM_ZERO, 0, &in[2],
-                                    &c->err));
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "w", c->columns, 4,
+                                    FTH_PARAM_ZERO, 0, &in[1], &c->err));
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "b", 1, 4, FTH_PARAM_ZERO, 0,
+                                    &in[2], &c->err));
     struct fth_linear_attributes a = {act};
     CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear, "fc", in, 3, &a, sizeof a, &y, &c->err));
     return y;
 }
 
-static fth_id linear_tanh(struct gradcheck *c) { return linear_fused(c, FTH_ACT_TANH); }
-static fth_id linear_sigmoid(struct gradcheck *c) { return linear_fused(c, FTH_ACT_SIGMOID); }
+static fth_id linear_tanh(struct gradcheck *c) {
+    return linear_fused(c, FTH_ACT_TANH);
+}
+static fth_id linear_sigmoid(struct gradcheck *c) {
+    return linear_fused(c, FTH_ACT_SIGMOID);
+}
 
 static fth_id row_dot(struct gradcheck *c) {
     fth_id y;
@@ -76,10 +80,18 @@ static fth_id activation(struct gradcheck *c, const char *name) {
     return y;
 }
 
-static fth_id relu(struct gradcheck *c) { return activation(c, "relu"); }
-static fth_id sigmoid(struct gradcheck *c) { return activation(c, "sigmoid"); }
-static fth_id tanh_(struct gradcheck *c) { return activation(c, "tanh"); }
-static fth_id gelu(struct gradcheck *c) { return activation(c, "gelu"); }
+static fth_id relu(struct gradcheck *c) {
+    return activation(c, "relu");
+}
+static fth_id sigmoid(struct gradcheck *c) {
+    return activation(c, "sigmoid");
+}
+static fth_id tanh_(struct gradcheck *c) {
+    return activation(c, "tanh");
+}
+static fth_id gelu(struct gradcheck *c) {
+    return activation(c, "gelu");
+}
 
 static fth_id add(struct gradcheck *c) {
     fth_id y, x = X(c);
@@ -139,13 +151,15 @@ static fth_id shared(struct gradcheck *c) {
     uint32_t n = c->columns + 1;
     fth_id y, in[3] = {gradcheck_input(c, c->group, n), FTH_NONE, FTH_NONE};
     struct fth_linear_attributes none = {FTH_ACT_NONE};
-    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "w", n, n, FTH_PARAM_ZERO,
-                                    0, &in[1], &c->err));
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "w", n, n, FTH_PARAM_ZERO, 0,
+                                    &in[1], &c->err));
     CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "b", 1, n, FTH_PARAM_ZERO, 0,
                                     &in[2], &c->err));
-    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear, "1", in, 3, &none, sizeof none, &y, &c->err));
+    CHECK_OK(c,
+             fth_graph_node(c->graph, &fth_op_linear, "1", in, 3, &none, sizeof none, &y, &c->err));
     in[0] = y;
-    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear, "2", in, 3, &none, sizeof none, &y, &c->err));
+    CHECK_OK(c,
+             fth_graph_node(c->graph, &fth_op_linear, "2", in, 3, &none, sizeof none, &y, &c->err));
     return y;
 }
 
@@ -176,8 +190,12 @@ static fth_id mlp_loss(struct gradcheck *c) {
     return FTH_NONE;
 }
 
-static fth_id prelu(struct gradcheck *c) { return activation(c, "prelu"); }
-static fth_id dice(struct gradcheck *c) { return activation(c, "dice"); }
+static fth_id prelu(struct gradcheck *c) {
+    return activation(c, "prelu");
+}
+static fth_id dice(struct gradcheck *c) {
+    return activation(c, "dice");
+}
 
 static fth_id dropout(struct gradcheck *c) {
     fth_id y;
@@ -267,7 +285,8 @@ static fth_id mlp_layer_norm(struct gradcheck *c) {
     return mlp(c, (struct fth_mlp_options){.activation = "gelu", .layer_norm = 1, .residual = 1});
 }
 
-#define CASE(name, extents) {#name, name, extents}
+#define CASE(name, extents)                                                                        \
+    { #name, name, extents }
 /* MANY: rows without a single one, whose batch statistics stand still. */
 enum extents { ROWS, EXAMPLES, MANY };
 
@@ -276,19 +295,45 @@ static const struct {
     fth_id (*build)(struct gradcheck *check);
     enum extents extents;
 } cases[] = {
-    CASE(linear, ROWS),        CASE(linear_no_bias, ROWS), CASE(linear_wide, ROWS),
-    CASE(linear_tanh, ROWS),   CASE(linear_sigmoid, ROWS), CASE(row_dot, ROWS),
-    CASE(row_dot_no_bias, ROWS), CASE(dense_input, EXAMPLES), CASE(bias, ROWS),
-    CASE(relu, ROWS),          CASE(sigmoid, ROWS),        CASE(tanh_, ROWS),
-    CASE(gelu, ROWS),          CASE(add, ROWS),            CASE(sub, ROWS),
-    CASE(mul, ROWS),           CASE(mul_add, ROWS),        CASE(scale, ROWS),
-    CASE(concat, ROWS),        CASE(views, ROWS),          CASE(shared, ROWS),
-    CASE(row_sum, ROWS),       CASE(fm, ROWS),             CASE(loss, EXAMPLES),
-    CASE(mlp_loss, EXAMPLES),  CASE(prelu, ROWS),          CASE(dice, MANY),
-    CASE(dropout, ROWS),       CASE(batch_norm, MANY),     CASE(batch_norm_plain, MANY),
-    CASE(layer_norm, ROWS),    CASE(dot_interaction, ROWS), CASE(cross, ROWS),
-    CASE(cross_v2, ROWS),      CASE(expand, EXAMPLES),     CASE(segment_sum, EXAMPLES),
-    CASE(segment_sum_weighted, EXAMPLES), CASE(attention, EXAMPLES), CASE(mlp_batch_norm, MANY),
+    CASE(linear, ROWS),
+    CASE(linear_no_bias, ROWS),
+    CASE(linear_wide, ROWS),
+    CASE(linear_tanh, ROWS),
+    CASE(linear_sigmoid, ROWS),
+    CASE(row_dot, ROWS),
+    CASE(row_dot_no_bias, ROWS),
+    CASE(dense_input, EXAMPLES),
+    CASE(bias, ROWS),
+    CASE(relu, ROWS),
+    CASE(sigmoid, ROWS),
+    CASE(tanh_, ROWS),
+    CASE(gelu, ROWS),
+    CASE(add, ROWS),
+    CASE(sub, ROWS),
+    CASE(mul, ROWS),
+    CASE(mul_add, ROWS),
+    CASE(scale, ROWS),
+    CASE(concat, ROWS),
+    CASE(views, ROWS),
+    CASE(shared, ROWS),
+    CASE(row_sum, ROWS),
+    CASE(fm, ROWS),
+    CASE(loss, EXAMPLES),
+    CASE(mlp_loss, EXAMPLES),
+    CASE(prelu, ROWS),
+    CASE(dice, MANY),
+    CASE(dropout, ROWS),
+    CASE(batch_norm, MANY),
+    CASE(batch_norm_plain, MANY),
+    CASE(layer_norm, ROWS),
+    CASE(dot_interaction, ROWS),
+    CASE(cross, ROWS),
+    CASE(cross_v2, ROWS),
+    CASE(expand, EXAMPLES),
+    CASE(segment_sum, EXAMPLES),
+    CASE(segment_sum_weighted, EXAMPLES),
+    CASE(attention, EXAMPLES),
+    CASE(mlp_batch_norm, MANY),
     CASE(mlp_layer_norm, ROWS),
 };
 
@@ -315,23 +360,25 @@ static void test_linear_update(void **state) {
     CHECK_OK(c, fth_graph_create(0, &c->graph, &c->err));
     fth_id in[3] = {FTH_NONE, gradcheck_input(c, -1, 140), gradcheck_input(c, -1, 270)}, dw;
     fth_id plain[3] = {FTH_NONE, FTH_NONE, FTH_NONE}, unused;
-    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "fused", 140, 270, FTH_PARAM_ZERO, 0,
-                                    &in[0], &c->err));
-    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "plain", 140, 270, FTH_PARAM_ZERO, 0,
-                                    &plain[0], &c->err));
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "fused", 140, 270, FTH_PARAM_ZERO,
+                                    0, &in[0], &c->err));
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "plain", 140, 270, FTH_PARAM_ZERO,
+                                    0, &plain[0], &c->err));
     fth_id read[2] = {in[2], in[0]};
     CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear_data_grad, "d", read, 2, NULL, 0, &unused,
                                &c->err));
-    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear_update, "f", in, 3, NULL, 0, NULL, &c->err));
+    CHECK_OK(c,
+             fth_graph_node(c->graph, &fth_op_linear_update, "f", in, 3, NULL, 0, NULL, &c->err));
     CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear_weight_grad, "g", in + 1, 2, NULL, 0, &dw,
                                &c->err));
     plain[1] = dw;
     CHECK_OK(c, fth_graph_node(c->graph, &fth_op_update, "u", plain, 3, NULL, 0, NULL, &c->err));
     CHECK_OK(c, fth_graph_verify(c->graph, &c->err));
-    struct interpret_options options = {.examples = 9,
-                                        .tile = 4,
-                                        .optimizer = fth_optimizer_find("adagrad"),
-                                        .opt = {.lr = 0.1f, .grad_scale = 1, .eps = 1e-8f, .l2 = 0.01f}};
+    struct interpret_options options = {
+        .examples = 9,
+        .tile = 4,
+        .optimizer = fth_optimizer_find("adagrad"),
+        .opt = {.lr = 0.1f, .grad_scale = 1, .eps = 1e-8f, .l2 = 0.01f}};
     struct interpret *it = interpret_create(c->graph, &options);
     for (uint32_t l = 0; l < 2; l++)
         for (uint32_t i = 0; i < 9 * c->graph->lookups[l].dim; i++)
@@ -377,7 +424,8 @@ static void step_run(struct step *step, float clip_norm) {
     step->it = interpret_create(c->graph, &options);
     for (uint32_t v = 0; v < c->graph->n_values; v++) {
         const struct fth_value *value = &c->graph->values[v];
-        for (uint32_t i = 0; value->role == FTH_ROLE_PARAMETER && i < value->rows * value->columns; i++)
+        for (uint32_t i = 0; value->role == FTH_ROLE_PARAMETER && i < value->rows * value->columns;
+             i++)
             *interpret_at(step->it, (fth_id)v, i / value->columns, i % value->columns) =
                 (float)(i % 5) - 1.75f;
     }
@@ -405,7 +453,8 @@ static void test_clip(void **state) {
                              i < graph->values[v].rows * graph->values[v].columns;
              i++) {
             uint32_t n = graph->values[v].columns;
-            double moved = (float)(i % 5) - 1.75f - *interpret_at(free_step.it, (fth_id)v, i / n, i % n);
+            double moved =
+                (float)(i % 5) - 1.75f - *interpret_at(free_step.it, (fth_id)v, i / n, i % n);
             squares += moved * moved;
         }
     double factor = 0.5 / sqrt(squares);
@@ -413,7 +462,8 @@ static void test_clip(void **state) {
     for (uint32_t l = 0; l < 20; l++) {
         double start = (float)(l % 7) - 2.5f;
         double moved = start - *interpret_row_at(free_step.it, 0, l / 4, l % 4);
-        assert_true(fabs(start - moved * factor - *interpret_row_at(clipped.it, 0, l / 4, l % 4)) < 1e-5);
+        assert_true(fabs(start - moved * factor - *interpret_row_at(clipped.it, 0, l / 4, l % 4)) <
+                    1e-5);
         assert_true(*interpret_row_at(loose.it, 0, l / 4, l % 4) ==
                     *interpret_row_at(free_step.it, 0, l / 4, l % 4));
     }
@@ -424,7 +474,8 @@ static void test_clip(void **state) {
             uint32_t r = i / graph->values[v].columns, c = i % graph->values[v].columns;
             double start = (float)(i % 5) - 1.75f;
             double moved = start - *interpret_at(free_step.it, (fth_id)v, r, c);
-            assert_true(fabs(start - moved * factor - *interpret_at(clipped.it, (fth_id)v, r, c)) < 1e-5);
+            assert_true(fabs(start - moved * factor - *interpret_at(clipped.it, (fth_id)v, r, c)) <
+                        1e-5);
         }
     struct step *all[] = {&free_step, &clipped, &loose};
     for (int i = 0; i < 3; i++) {

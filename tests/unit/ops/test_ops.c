@@ -1,5 +1,6 @@
-/* What operations mean beyond their gradients: batch statistics in training and evaluation, dropout, weights of the
- * loss, decay, optimizers that need whole parameters, max pooling's outputs, costs. */
+/* What operations mean beyond their gradients: batch statistics in training and evaluation,
+ * dropout, weights of the loss, decay, optimizers that need whole parameters, max pooling's
+ * outputs, costs. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +38,8 @@ static void test_batch_norm(void **state) {
     CHECK_OK(&c, fth_layer_batch_norm(c.graph, "bn", x, 0, &y, &c.err));
     struct interpret_options options = {.examples = 5, .tile = 2, .offsets = {offsets}};
     struct interpret *it = interpret_create(c.graph, &options);
-    fth_id mean = named(c.graph, "bn.running_mean"), variance = named(c.graph, "bn.running_variance");
+    fth_id mean = named(c.graph, "bn.running_mean"),
+           variance = named(c.graph, "bn.running_variance");
     double sum[3] = {0}, squares[3] = {0};
     for (uint32_t j = 0; j < 3; j++) {
         *interpret_at(it, mean, 0, j) = 2;
@@ -104,7 +106,8 @@ static void test_batch_norm_few_rows(void **state) {
             *interpret_row_at(it, 0, 0, 0) = 11;
         interpret_run(it, FTH_FORWARD);
         assert_true(*interpret_at(it, named(c.graph, "bn.running_variance"), 0, 0) == 3);
-        assert_true(near(*interpret_at(it, named(c.graph, "bn.running_mean"), 0, 0), i ? 1 : 2, 1e-6));
+        assert_true(
+            near(*interpret_at(it, named(c.graph, "bn.running_mean"), 0, 0), i ? 1 : 2, 1e-6));
         if (i == 0)
             assert_true(near(*interpret_at(it, y, 0, 0), 0.5, 1e-3));
         interpret_destroy(it);
@@ -161,7 +164,8 @@ static void test_loss(void **state) {
     }
 }
 
-/* LAMB sees each parameter whole and without padding, its gradient whole or by tiles; biases do not decay. */
+/* LAMB sees each parameter whole and without padding, its gradient whole or by tiles; biases do not
+ * decay. */
 static void test_whole_parameter_optimizer(void **state) {
     struct gradcheck c = made();
     const struct fth_optimizer *lamb = fth_optimizer_find("lamb");
@@ -171,8 +175,14 @@ static void test_whole_parameter_optimizer(void **state) {
     CHECK_OK(&c, fth_layer_loss(c.graph, 0, &c.err));
     CHECK_OK(&c, fth_graph_differentiate(c.graph, &c.err));
     CHECK_OK(&c, fth_layer_updates(c.graph, 0, &c.err));
-    struct fth_opt_args args = {.lr = 0.1f, .grad_scale = 1, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-6f,
-                                .correction1 = 0.1f, .correction2 = 0.01f, .weight_decay = 0.3f};
+    struct fth_opt_args args = {.lr = 0.1f,
+                                .grad_scale = 1,
+                                .beta1 = 0.9f,
+                                .beta2 = 0.99f,
+                                .eps = 1e-6f,
+                                .correction1 = 0.1f,
+                                .correction2 = 0.01f,
+                                .weight_decay = 0.3f};
     struct interpret_options options = {
         .examples = 4, .tile = 3, .optimizer = lamb, .opt = args, .opt_no_decay = args};
     options.opt_no_decay.weight_decay = 0;
@@ -223,14 +233,18 @@ static void test_decay(void **state) {
     CHECK_OK(&c, fth_layer_batch_norm(c.graph, "bn", y, 1, &y, &c.err));
     for (uint32_t i = 0; i < c.graph->n_values; i++)
         if (c.graph->values[i].role == FTH_ROLE_PARAMETER)
-            assert_int_equal(c.graph->values[i].no_decay, strcmp(c.graph->values[i].name, "fc.weight") != 0);
+            assert_int_equal(c.graph->values[i].no_decay,
+                             strcmp(c.graph->values[i].name, "fc.weight") != 0);
     fth_graph_destroy(c.graph);
 }
 
 static fth_id max_pooled(struct gradcheck *c, uint32_t *lookups) {
     fth_id out;
     for (uint32_t i = 0; i < 2; i++) {
-        struct fth_lookup lookup = {.field = i, .table = i ? "b" : "a", .dim = 3, .group = i ? 0 : -1,
+        struct fth_lookup lookup = {.field = i,
+                                    .table = i ? "b" : "a",
+                                    .dim = 3,
+                                    .group = i ? 0 : -1,
                                     .pooling = i ? FTH_POOL_MAX : FTH_POOL_NONE};
         CHECK_OK(c, fth_graph_lookup(c->graph, &lookup, &lookups[i], &c->err));
     }
