@@ -89,7 +89,7 @@ static fth_status find_slot(fth_embedding *embedding, struct fth_pack *pack, uin
                         pack->n_tables);
     uint64_t hash = fth_pack_hash(&pack->tables[table], key);
     *shard = &pack->shards[fth_shard_of(hash)];
-    fth_status status = fth_shard_slot(pack, *shard, hash, NULL, 0, at, err);
+    fth_status status = fth_shard_slot(pack, *shard, hash, at, err);
     return status == FTH_E_LIMIT ? fth_embedding_limit_error(embedding, pack, table, err) : status;
 }
 

@@ -76,63 +76,13 @@ void fth_embedding_gather(void *ctx, uint32_t number, uint32_t example0, uint32_
                                     ld);
 }
 
-/* ---- many one-key fields side by side ---- */
-
-#define MANY 64
-
-typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
-
-static inline void copy_row(uint32_t dim, const float *row, float *out) {
-    uint32_t j = 0;
-    for (; j + 4 <= dim; j += 4)
-        *(four *)(out + j) = *(const four *)(row + j);
-    for (; j < dim; j++)
-        out[j] = row[j];
-}
-
-/* Example by example, so that the output is written in order; the next example's rows are fetched
- * meanwhile (with 26 fields: 26 rows ahead). */
-static inline __attribute__((always_inline)) void
-gather_side_by_side(const uint32_t *const *rows, const float *const *base, uint32_t n_lookups,
-                    size_t stride, uint32_t dim, uint32_t n, float *out, uint32_t ld) {
-    for (uint32_t i = 0; i < n; i++, out += ld) {
-        if (i + 1 < n) {
-            for (uint32_t l = 0; l < n_lookups; l++)
-                __builtin_prefetch(base[l] + rows[l][i + 1] * stride);
-        }
-        for (uint32_t l = 0; l < n_lookups; l++)
-            copy_row(dim, base[l] + rows[l][i] * stride, out + (size_t)l * dim);
-    }
-}
-
+/* Lookup by lookup: example by example, and fetching the next lookup's first rows, were no faster
+ * (docs/embedding.md). */
 void fth_embedding_gather_many(void *ctx, const uint32_t *lookups, uint32_t n_lookups,
                                uint32_t example0, uint32_t n, float *out, uint32_t ld) {
     const struct fth_embedding *embedding = ctx;
-    const uint32_t *rows[MANY];
-    const float *base[MANY];
-    if (!embedding->batch)
-        return;
-    for (uint32_t l = 0; l < n_lookups;) {
-        uint32_t dim = embedding->lookups[lookups[l]].is.dim, m = 0;
-        size_t stride = embedding->packs[embedding->lookups[lookups[l]].pack].stride;
-        for (; m < MANY && l + m < n_lookups; m++) {
-            const struct fth_embedding_lookup *lookup = &embedding->lookups[lookups[l + m]];
-            if (lookup->offsets || lookup->values)
-                break;
-            rows[m] = embedding->row_of + lookup->base + example0;
-            base[m] = embedding->packs[lookup->pack].rows;
-        }
-        float *to = out + (size_t)l * dim;
-        if (m == 0) {
-            fth_embedding_gather(ctx, lookups[l], example0, n, to, ld);
-            m = 1;
-        } else if (dim == 1) {
-            gather_side_by_side(rows, base, m, stride, 1, n, to, ld);
-        } else if (dim == 16) {
-            gather_side_by_side(rows, base, m, stride, 16, n, to, ld);
-        } else {
-            gather_side_by_side(rows, base, m, stride, dim, n, to, ld);
-        }
-        l += m;
+    for (uint32_t l = 0; l < n_lookups; l++) {
+        fth_embedding_gather(ctx, lookups[l], example0, n, out, ld);
+        out += embedding->lookups[lookups[l]].is.dim;
     }
 }

@@ -39,9 +39,8 @@ struct fth_index {
 /* capacity: a power of two, at least 16. FTH_E_MEMORY. */
 fth_status fth_index_create(struct fth_index *index, uint32_t capacity, fth_error *err);
 void fth_index_destroy(struct fth_index *index);
-/* Twice the slots. slot_of_unique[0 .. n_unique): slot positions that move along. */
-fth_status fth_index_grow(struct fth_index *index, uint32_t *slot_of_unique, uint32_t n_unique,
-                          fth_error *err);
+/* Twice the slots; every key's slot moves. */
+fth_status fth_index_grow(struct fth_index *index, fth_error *err);
 
 static inline int fth_index_full(const struct fth_index *index) {
     return index->used >= index->capacity / 8 * 7;

@@ -104,15 +104,11 @@ static void collect(struct fth_embedding *embedding, const struct fth_pack *pack
     }
 }
 
-/* Finds every occurrence's slot and numbers the unique keys in the order of their first occurrence.
- * An entry's `unique` is true when the list points back at it, so nothing has to be cleared between
- * batches. */
+/* Every occurrence's slot into `slots`, FTH_NO_UNIQUE where there is none (evaluation only). When
+ * the index grows, slots move: all are looked up again. */
 static fth_status find_slots(struct fth_embedding *embedding, struct fth_pack *pack,
-                             struct fth_shard *shard) {
+                             struct fth_shard *shard, uint32_t *slots) {
     const uint64_t *hash = embedding->hash + shard->start;
-    const uint32_t *occurrence = embedding->occurrence + shard->start;
-    uint32_t *unique_of = embedding->unique_of + shard->start;
-    uint32_t *unique_slot = embedding->unique_slot + shard->start;
     uint32_t n = shard->n_occurrences;
     for (uint32_t i = 0; i < n; i++) {
         if (i + TAGS_AHEAD < n)
@@ -120,47 +116,66 @@ static fth_status find_slots(struct fth_embedding *embedding, struct fth_pack *p
         if (i + SLOTS_AHEAD < n)
             fth_index_prefetch_slot(&shard->index, hash[i + SLOTS_AHEAD]);
         int found;
-        uint32_t at = fth_index_find(&shard->index, hash[i], &found);
-        if (!found) {
-            unique_of[i] = FTH_NO_UNIQUE;
-            if (!embedding->training)
-                continue;
-            shard->failed_table = fth_lookup_of(embedding, occurrence[i])->table;
-            FTH_TRY(fth_shard_slot(pack, shard, hash[i], unique_slot, shard->n_unique, &at, NULL));
+        slots[i] = fth_index_find(&shard->index, hash[i], &found);
+        if (found)
+            continue;
+        if (!embedding->training) {
+            slots[i] = FTH_NO_UNIQUE;
+            continue;
         }
-        struct fth_index_slot *slot = &shard->index.slots[at];
-        uint32_t unique = slot->unique;
-        if (unique >= shard->n_unique || unique_slot[unique] != at) {
-            unique = slot->unique = shard->n_unique++;
-            unique_slot[unique] = at;
-            embedding->unique_row[shard->start + unique] = slot->row;
-            embedding->unique_first[shard->start + unique] = occurrence[i];
-            embedding->unique_count[shard->start + unique] = 0;
-        }
-        embedding->unique_count[shard->start + unique]++;
-        unique_of[i] = unique;
+        uint32_t capacity = shard->index.capacity;
+        shard->failed_table =
+            fth_lookup_of(embedding, embedding->occurrence[shard->start + i])->table;
+        FTH_TRY(fth_shard_slot(pack, shard, hash[i], &slots[i], NULL));
+        if (shard->index.capacity != capacity)
+            i = UINT32_MAX; /* and with the loop's increment: from 0 */
     }
     return FTH_OK;
 }
 
-/* Rows for the unique keys that have none, where their count with this batch's occurrences allows
- * it. */
+/* Numbers the unique keys in the order of their first occurrence. An entry's `unique` is true when
+ * the list points back at it, so nothing has to be cleared between batches. Whether a key was seen
+ * before is a coin toss to a branch predictor: no branches. */
+static void number_unique(struct fth_embedding *embedding, struct fth_shard *shard) {
+    uint32_t start = shard->start, n = 0;
+    uint32_t *unique_of = embedding->unique_of + start; /* slots, until here */
+    uint32_t *unique_slot = embedding->unique_slot + start;
+    uint32_t *unique_first = embedding->unique_first + start;
+    uint32_t *unique_count = embedding->unique_count + start;
+    const uint32_t *occurrence = embedding->occurrence + start;
+    for (uint32_t i = 0; i < shard->n_occurrences; i++) {
+        uint32_t at = unique_of[i];
+        if (at == FTH_NO_UNIQUE)
+            continue;
+        struct fth_index_slot *slot = &shard->index.slots[at];
+        uint32_t inside = -(uint32_t)(slot->unique < n);
+        uint32_t known = inside & -(uint32_t)(unique_slot[slot->unique & inside] == at);
+        uint32_t unique = (slot->unique & known) | (n & ~known);
+        n += 1 + known;
+        slot->unique = unique;
+        unique_slot[unique] = at;
+        unique_first[unique] = (unique_first[unique] & known) | (occurrence[i] & ~known);
+        unique_count[unique] = (unique_count[unique] & known) + 1;
+        unique_of[i] = unique;
+    }
+    shard->n_unique = n;
+}
+
+/* The unique keys' rows; new ones for those that have none, where their count with this batch's
+ * occurrences allows it. */
 static fth_status make_rows(struct fth_embedding *embedding, struct fth_pack *pack,
                             struct fth_shard *shard) {
     for (uint32_t u = shard->start; u < shard->start + shard->n_unique; u++) {
-        uint32_t row = embedding->unique_row[u];
-        if (row != FTH_ROW_NONE && !(row & FTH_ROW_CANDIDATE))
-            continue;
-        embedding->unique_row[u] = FTH_ROW_NONE;
-        if (!embedding->training)
+        /* Read only now: an admission before this one may have renumbered a candidate. */
+        uint32_t at = embedding->unique_slot[u], row = shard->index.slots[at].row;
+        int has_row = row != FTH_ROW_NONE && !(row & FTH_ROW_CANDIDATE);
+        embedding->unique_row[u] = has_row ? row : FTH_ROW_NONE;
+        if (has_row || !embedding->training)
             continue;
         uint32_t first = embedding->unique_first[u];
         const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, first);
         uint64_t key = lookup->keys[first - lookup->base];
         shard->failed_table = lookup->table;
-        /* Read again: an admission before this one may have renumbered the candidate. */
-        uint32_t at = embedding->unique_slot[u];
-        row = shard->index.slots[at].row;
         uint64_t count = embedding->unique_count[u];
         if (row & FTH_ROW_CANDIDATE)
             count += shard->candidates[row & ~FTH_ROW_CANDIDATE].count;
@@ -181,9 +196,11 @@ static void find_rows(void *arg, uint32_t task, uint32_t worker) {
     if (shard->n_occurrences == 0)
         return;
     collect(embedding, pack, task % FTH_SHARDS);
-    shard->status = find_slots(embedding, pack, shard);
-    if (shard->status == FTH_OK)
-        shard->status = make_rows(embedding, pack, shard);
+    shard->status = find_slots(embedding, pack, shard, embedding->unique_of + shard->start);
+    if (shard->status != FTH_OK)
+        return;
+    number_unique(embedding, shard);
+    shard->status = make_rows(embedding, pack, shard);
 }
 
 /* Counts the unique keys' occurrences where they are kept, and says where each key's list

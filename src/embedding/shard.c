@@ -126,8 +126,7 @@ uint64_t fth_pack_bytes(const struct fth_pack *pack) {
 }
 
 fth_status fth_shard_slot(struct fth_pack *pack, struct fth_shard *shard, uint64_t hash,
-                          uint32_t *slot_of_unique, uint32_t n_unique, uint32_t *at,
-                          fth_error *err) {
+                          uint32_t *at, fth_error *err) {
     struct fth_index *index = &shard->index;
     int found;
     *at = fth_index_find(index, hash, &found);
@@ -136,7 +135,7 @@ fth_status fth_shard_slot(struct fth_pack *pack, struct fth_shard *shard, uint64
     if (fth_index_full(index)) {
         if (!fth_budget_take(pack->budget, index->capacity * FTH_INDEX_SLOT_BYTES))
             return past_limit(err);
-        FTH_TRY(fth_index_grow(index, slot_of_unique, n_unique, err));
+        FTH_TRY(fth_index_grow(index, err));
         *at = fth_index_find(index, hash, &found);
     }
     fth_index_fill(index, *at, hash);

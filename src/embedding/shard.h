@@ -115,10 +115,9 @@ static inline uint32_t fth_shard_row(const struct fth_shard *shard, uint32_t i) 
     return shard->chunks[i / FTH_ROW_CHUNK] * FTH_ROW_CHUNK + i % FTH_ROW_CHUNK;
 }
 
-/* The key's slot, made when there is none. `slot_of_unique`: see fth_index_grow. */
+/* The key's slot, made when there is none; then the index may grow and move all slots. */
 fth_status fth_shard_slot(struct fth_pack *pack, struct fth_shard *shard, uint64_t hash,
-                          uint32_t *slot_of_unique, uint32_t n_unique, uint32_t *at,
-                          fth_error *err);
+                          uint32_t *at, fth_error *err);
 /* A new row at its first values for the slot's key; a candidate of that key goes, its count becomes
  * the row's frequency. */
 fth_status fth_shard_add_row(struct fth_pack *pack, struct fth_shard *shard, uint32_t at,

@@ -146,6 +146,75 @@ static void lamb_scales_by_the_norms(void **state) {
     assert_true(zero[0] == -1.5f && zero[1] == -2);
 }
 
+/* ---- the arithmetic, against the papers' and PyTorch's formulas in double ---- */
+enum { N = 11, STEPS = 5 };
+
+/* One weight's step; s and t are its slots. */
+static double formula(const char *name, double w, double g, double *s, double *t, int step) {
+    double lr = config.lr * (step < 4 ? step / 4.0 : 1); /* warm */
+    int coupled = strcmp(name, "ftrl") != 0;
+    g += coupled ? config.l2 * w : 0;
+    if (strcmp(name, "sgd") == 0)
+        return w - lr * g;
+    if (strcmp(name, "momentum") == 0)
+        return w - lr * (*s = config.momentum * *s + g);
+    if (strcmp(name, "adagrad") == 0) {
+        *s += g * g;
+        return w - lr * g / (sqrt(*s) + config.eps);
+    }
+    if (strcmp(name, "ftrl") == 0) {
+        double sigma = (pow(*t + g * g, -config.lr_power) - pow(*t, -config.lr_power)) / lr;
+        *s += g - sigma * w;
+        *t += g * g;
+        if (fabs(*s) <= config.l1)
+            return 0;
+        return -(*s - copysign(config.l1, *s)) /
+               ((config.beta + pow(*t, -config.lr_power)) / lr + config.l2);
+    }
+    /* adam, adamw */
+    if (strcmp(name, "adamw") == 0)
+        w -= lr * config.weight_decay * w;
+    *s = config.beta1 * *s + (1 - config.beta1) * g;
+    *t = config.beta2 * *t + (1 - config.beta2) * g * g;
+    double m = *s / (1 - pow(config.beta1, step)), v = *t / (1 - pow(config.beta2, step));
+    return w - lr * m / (sqrt(v) + config.eps);
+}
+
+static void follows_the_formulas(void **state) {
+    const char *names[] = {"sgd", "momentum", "adagrad", "adam", "adamw", "ftrl"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        const struct fth_optimizer *optimizer = fth_optimizer_find(names[k]);
+        float w[N], a[N], b[N], g[N], *slots[] = {a, b};
+        double w2[N], a2[N], b2[N];
+        for (int i = 0; i < N; i++) {
+            w2[i] = w[i] = 0.3f * (float)(i - 5);
+            a2[i] = a[i] = optimizer->initial(&config, 0);
+            b2[i] = b[i] = optimizer->initial(&config, 1);
+        }
+        for (int step = 1; step <= STEPS; step++) {
+            struct fth_opt_args args;
+            fth_optimizer_args(optimizer, &config, &warm, (uint64_t)step, 1, &args);
+            for (int i = 0; i < N; i++)
+                g[i] = 0.5f * (float)sin(i * 1.7 + step);
+            optimizer->apply(fth_kernels_get(), N, w, slots, g, &args, NULL);
+            for (int i = 0; i < N; i++) {
+                w2[i] = formula(names[k], w2[i], g[i], &a2[i], &b2[i], step);
+                if (fabs(w[i] - w2[i]) > 2e-5 * (0.1 + fabs(w2[i])))
+                    fail_msg("%s step %d weight %d: %.9g, not %.9g", names[k], step, i, w[i],
+                             w2[i]);
+            }
+        }
+    }
+}
+
+static void one_sum_a_row(void **state) {
+    float w[3] = {1, 2, 3}, s = 1, g[3] = {1, 2, 1}, *slots[] = {&s, NULL};
+    struct fth_opt_args args = {.lr = 1, .grad_scale = 2};
+    fth_optimizer_find("rowwise_adagrad")->apply(fth_kernels_get(), 3, w, slots, g, &args, NULL);
+    assert_true(fabsf(s - 9) < 1e-6f); /* 1 + (4 + 16 + 4) / 3 */
+    assert_true(fabsf(w[0] - (1 - 2 / 3.0f)) < 1e-6f && fabsf(w[1] - (2 - 4 / 3.0f)) < 1e-6f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_the_list_agree),
@@ -153,6 +222,8 @@ int main(void) {
         cmocka_unit_test(arguments_of_a_step),
         cmocka_unit_test(each_meets_its_kernel_and_slots),
         cmocka_unit_test(lamb_scales_by_the_norms),
+        cmocka_unit_test(follows_the_formulas),
+        cmocka_unit_test(one_sum_a_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
