@@ -41,10 +41,11 @@ static void gather_max(const struct fth_embedding *embedding,
         float value = lookup->values ? lookup->values[t] : 1;
         for (uint32_t j = 0; j < dim; j++) {
             float x = value * row[j];
-            if (t == first || x > out[j] || x != x) {
-                out[j] = x;
+            if (t > first && x > out[j])
                 argmax[j] = t;
-            }
+            /* As the kernel: of equals (zeros of either sign) the last, and NaN stays. */
+            if (t == first || (out[j] == out[j] && !(out[j] > x)))
+                out[j] = x;
         }
     }
 }

@@ -9,8 +9,6 @@
  * same.
  *
  * Threads: tasks are independent (a row belongs to one task), each with its worker's scratch. */
-#include <string.h>
-
 #include "base/memory.h"
 #include "embedding/embedding_private.h"
 
@@ -104,14 +102,9 @@ static const float *sum_sources(const struct work *work, uint32_t from, uint32_t
 /* Adds up what is collected; the sum so far is the next piece's first source. */
 static void end_piece(struct work *work, uint32_t dim) {
     const float *so_far = sum_sources(work, 0, work->n, work->scaled, dim, work->sum[0]);
-    if (so_far == work->sum[0]) {
-        float *other = work->sum[1];
-        work->sum[1] = work->sum[0];
-        work->sum[0] = other;
-    } else if (so_far >= work->picked && so_far < work->picked + (size_t)PICKED * dim) {
-        memcpy(work->sum[1], so_far, dim * sizeof *so_far); /* its place will be used again */
-        so_far = work->sum[1];
-    }
+    float *other = work->sum[1];
+    work->sum[1] = work->sum[0];
+    work->sum[0] = other;
     work->n = work->n_picked = 0;
     work->scaled = 0;
     add_source(work, so_far, 1);

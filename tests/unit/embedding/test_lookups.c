@@ -163,53 +163,74 @@ static void admission_counts_whole_batches(void **state) {
                      1);
     assert_int_equal(candidate, 60);
     assert_int_equal(count, 3);
+    /* A candidate that is imported as a row is one no more; its count is not lost. */
+    uint32_t table = 0;
+    struct fth_row_arrays row = {.keys = &candidate, .tables = &table};
+    OK(fth_embedding_import(embedding, 0, 1, &row, err));
+    OK(fth_embedding_import_candidates(embedding, 0, 1, &candidate, &table, &count, err));
+    fth_embedding_pack_info(embedding, 0, &info);
+    assert_int_equal(info.rows, 2);
+    assert_int_equal(info.candidates, 0);
     fth_batch_destroy(batch);
     fth_pool_destroy(pool);
     fth_embedding_destroy(embedding);
 }
 
-/* A row with thousands of occurrences; and one lookup with two gradients. */
-static void hot_rows_sum_in_order(void **state) {
+/* `rows` keys of one shard, so that they meet in the update's blocks, share N examples evenly;
+ * `lists` gradients for the one lookup. */
+static void check_sums(fth_embedding *embedding, fth_pool *pool, uint32_t rows, uint32_t lists) {
     enum { N = 3000, DIM = 7 };
-    fth_embedding *embedding = create_ok(
-        &(struct setting){.n_lookups = 1, .dim = DIM, .max_batch = N, .init = FTH_INIT_ZERO});
-    fth_pool *pool = world_pool(2);
     struct fth_batch *batch = batch_of(N, 1);
-    float *gradient = malloc(N * DIM * sizeof(float)), sum[DIM], got[DIM];
+    float *gradient = malloc(N * DIM * sizeof(float)), sum[DIM], got[DIM], zero[DIM] = {0};
     const float **source = malloc(2 * N * sizeof *source);
-    uint64_t random = 4;
-    for (uint32_t i = 0; i < N; i++) {
-        batch->fields[0].keys[i] = 42;
+    uint64_t random = 4, key = 0;
+    const struct fth_table a = {.hash = fth_hash_bytes("a", 1, 0)};
+    for (uint32_t i = 0; i < N; i++, key++) {
+        uint32_t table = 0;
+        while (i < rows && fth_shard_of(fth_pack_hash(&a, key)) != 0)
+            key++;
+        batch->fields[0].keys[i] = i < rows ? key : batch->fields[0].keys[i % rows];
         for (uint32_t j = 0; j < DIM; j++)
             gradient[i * DIM + j] = world_float(&random);
+        struct fth_row_arrays row = {
+            .keys = &key, .tables = &table, .weights = zero, .slots = {zero}};
+        if (i < rows)
+            OK(fth_embedding_import(embedding, 0, 1, &row, err));
     }
-    const struct fth_rows *rows = fth_embedding_rows(embedding);
+    const struct fth_rows *of = fth_embedding_rows(embedding);
     struct fth_row_gradient list[] = {{.gradient = gradient, .ld = DIM},
                                       {.gradient = gradient, .ld = 0}};
     struct fth_opt_args args = {.lr = 1, .grad_scale = 1};
-    for (uint32_t lists = 1; lists <= 2; lists++) {
-        for (uint32_t i = 0; i < N; i++) {
-            source[lists * i] = gradient + i * DIM;
-            source[lists * i + lists - 1] = lists == 1 ? gradient + i * DIM : gradient;
+    OK(fth_embedding_prepare(embedding, pool, batch, 1, 1, err));
+    fth_embedding_set_args(embedding, &args);
+    run_update(embedding, pool, list, lists, 1);
+    for (uint32_t r = 0; r < rows; r++) {
+        uint32_t n = 0;
+        for (uint32_t i = r; i < N; i += rows) {
+            source[n++] = gradient + i * DIM;
+            if (lists == 2)
+                source[n++] = gradient;
         }
-        fth_kernels_get()->sum_rows(lists * N, source, NULL, DIM, sum);
         float want[DIM] = {0}, slot[DIM] = {0};
+        fth_kernels_get()->sum_rows(n, source, NULL, DIM, sum);
         fth_kernels_get()->opt_adagrad(DIM, want, slot, sum, &args);
-        OK(fth_embedding_prepare(embedding, pool, batch, 1, lists, err));
-        uint64_t key = 42;
-        uint32_t table = 0;
-        float zero[DIM] = {0};
-        struct fth_row_arrays row = {
-            .keys = &key, .tables = &table, .weights = zero, .slots = {zero}};
-        OK(fth_embedding_import(embedding, 0, 1, &row, err));
-        OK(fth_embedding_prepare(embedding, pool, batch, 1, lists, err));
-        fth_embedding_set_args(embedding, &args);
-        run_update(embedding, pool, list, lists, 1);
-        rows->gather(rows->ctx, 0, N - 1, 1, got, DIM);
+        of->gather(of->ctx, 0, r, 1, got, DIM);
         assert_memory_equal(got, want, sizeof want);
     }
     free(gradient), free(source);
     fth_batch_destroy(batch);
+}
+
+/* Rows with more occurrences than a block of the update holds, blocks that rows fill unevenly. */
+static void hot_rows_sum_in_order(void **state) {
+    fth_embedding *embedding =
+        create_ok(&(struct setting){.n_lookups = 1, .dim = 7, .max_batch = 3000});
+    fth_pool *pool = world_pool(2);
+    uint32_t rows[] = {1, 2, 12, 40, 700};
+    for (int i = 0; i < 5; i++) {
+        check_sums(embedding, pool, rows[i], 1);
+        check_sums(embedding, pool, rows[i], 2);
+    }
     fth_pool_destroy(pool);
     fth_embedding_destroy(embedding);
 }

@@ -45,7 +45,7 @@ static const struct fth_schema world_schema = {.n_fields = 6,
                                                .field_weighted = field_weighted,
                                                .n_groups = 2,
                                                .group_max = group_max};
-#define LOOKUPS 10
+#define LOOKUPS 12
 static const struct fth_lookup world_lookups[LOOKUPS] = {
     {.field = 0, .table = "user", .dim = 8, .group = FTH_NO_GROUP},
     {.field = 1, .table = "item", .dim = 8, .group = FTH_NO_GROUP},
@@ -62,8 +62,16 @@ static const struct fth_lookup world_lookups[LOOKUPS] = {
      .group = 1,
      .pooling = FTH_POOL_NONE,
      .weighted = 1},
+    {.field = 4,
+     .table = "tags_best",
+     .dim = 8,
+     .group = 1,
+     .pooling = FTH_POOL_MAX,
+     .weighted = 1},
+    /* The field has values; this lookup does without. */
+    {.field = 2, .table = "price_plain", .dim = 8, .group = FTH_NO_GROUP},
 };
-#define TABLES 9 /* different ones */
+#define TABLES 11 /* different ones */
 #define WORLD_BATCH 64
 #define WORLD_SEED 77
 
