@@ -53,7 +53,7 @@ void fth_embedding_destroy(fth_embedding *embedding); /* NULL-safe */
 /* Finds the rows of the batch's keys. training: missing rows are made (subject to admission),
  * frequency and last step (= step) are kept; otherwise nothing changes and a key without a row
  * reads zeros. The batch is borrowed until the next prepare. After a failure no batch is prepared
- * (gathering writes nothing, there are no update tasks) and the tables are whole: rows made before
+ * (gathering writes nothing, update tasks do nothing) and the tables are whole: rows made before
  * it have frequency 0. */
 fth_status fth_embedding_prepare(fth_embedding *embedding, fth_pool *pool,
                                  const struct fth_batch *batch, int training, uint64_t step,

@@ -257,7 +257,7 @@ static uint64_t cost_before(const struct fth_embedding *embedding, const struct 
            (uint64_t)unique * ROW_COST;
 }
 
-/* Cuts the unique rows of all shards into update tasks of about equal cost. How many there are, and
+/* Cuts the unique rows of all shards into update tasks of about equal cost. How many get work, and
  * where they begin, follows from the batch. */
 static void cut_updates(struct fth_embedding *embedding) {
     uint32_t shards = embedding->n_packs * FTH_SHARDS, s = 0;

@@ -30,7 +30,7 @@ struct fth_rows {
      * prefetching across fields). */
     void (*gather_many)(void *ctx, const uint32_t *lookups, uint32_t n_lookups, uint32_t example0,
                         uint32_t n, float *out, uint32_t ld);
-    /* A fixed number of update tasks, whatever the threads. */
+    /* A fixed number of update tasks, whatever the threads and the batch. */
     uint32_t (*update_tasks)(void *ctx);
     /* Sums the gradients per unique row in example order and applies the row optimizer; the table
      * lists every lookup that has a gradient (one used twice: twice, added in this order).
