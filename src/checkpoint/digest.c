@@ -1,5 +1,6 @@
 /* The digest: what training depends on, independent of how it is packed, ordered or written. Tensors and rows
  * are hashed one by one and the hashes added, so that their order does not matter. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,12 +110,18 @@ fth_status fth_checkpoint_digest_u64(const fth_parameters *parameters, const fth
     uint64_t rows = 0;
     FTH_TRY(hash_packs(embedding, &rows, err));
     char *features = json_dumps(state->features, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
-    uint64_t hash = features ? fth_hash_bytes(features, strlen(features), 1) : 2;
+    if (!features)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a digest");
+    uint64_t hash = fth_hash_bytes(features, strlen(features), 1);
     free(features);
     const struct fth_position *at = &state->position;
+    uint64_t best = 0; /* all values that are not numbers are one */
+    if (!isnan(state->best_metric))
+        memcpy(&best, &state->best_metric, sizeof best);
     uint64_t head[] = {hash_dense(parameters), rows, state->step, state->seed, at->epoch,
                        at->file_index, at->byte_offset, at->line, at->example, at->block, at->taken,
-                       at->examples_seen, at->lines_read, at->lines_bad};
+                       at->examples_seen, at->lines_read, at->lines_bad, best, state->best_step,
+                       state->evaluations_without_better, (uint64_t)state->stopped_early};
     *out = fth_hash_bytes(head, sizeof head, hash);
     return FTH_OK;
 }

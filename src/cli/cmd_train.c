@@ -160,6 +160,7 @@ static int train(struct arguments *a, fth_session *session) {
                                .loss = display.losses ? on_loss : NULL};
     cli_watch_signals(session);
     fth_status status = fth_session_train(session, &callbacks, &result, &err);
+    cli_watch_signals(NULL);
     if (display.terminal && !display.quiet)
         fprintf(stderr, "\r\033[K");
     int code = status == FTH_OK ? CLI_OK : cli_fail(&err);

@@ -223,6 +223,8 @@ static void on_signal(int number) {
 void cli_watch_signals(fth_session *session) {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     watched = session;
+    if (!session)
+        return;
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -2,6 +2,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,7 @@ static void fill_standard_streams(void) {
 
 int main(int argc, char **argv) {
     fill_standard_streams();
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, which is told, not an end */
     atexit(close_output);
     argp_err_exit_status = CLI_USAGE;
     fth_log_to(log_line, NULL);

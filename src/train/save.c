@@ -34,7 +34,7 @@ static fth_status describe(struct fth_session *session, struct fth_checkpoint_st
         .best_step = session->best_step,
         .evaluations_without_better = session->evaluations_without_better,
         .stopped_early = session->stopped_early,
-        .finished = session->finished,
+        .finished = fth_session_is_finished(session),
         .train_seconds = session->earlier_seconds + (double)session->times.total * 1e-9,
         .tuning_digest = fth_tuning_digest(session->tuning),
         .isa = fth_isa_name(fth_cpu_get()->isa),

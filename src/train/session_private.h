@@ -50,7 +50,7 @@ struct fth_session {
     struct fth_position position; /* feature_state owned by the session */
     double best_metric;
     uint64_t best_step, evaluations_without_better;
-    int stopped_early, finished;
+    int stopped_early;
     double earlier_seconds; /* trained before this session (resumed) */
     char *checkpoint_path;
     atomic_int interrupted;
@@ -94,6 +94,9 @@ fth_status fth_session_evaluate_held_out(struct fth_session *session, fth_evalua
 /* Makes the plan and runs it forward on a batch: logits, borrowed until the next run. */
 fth_status fth_session_forward(struct fth_session *session, const struct fth_batch *batch,
                                const float **logits, fth_error *err);
+
+/* train.c: whether all epochs or steps are done, or training stopped early. */
+int fth_session_is_finished(const struct fth_session *session);
 
 /* session.c: bytes of dense parameters and tables. */
 uint64_t fth_session_model_bytes(const struct fth_session *session);

@@ -20,9 +20,15 @@ struct loop {
     double loss_sum;       /* since the last progress report */
     uint64_t loss_steps;
     uint64_t examples_begun;
-    int has_held_out;
-    uint64_t evaluated_step; /* of the last evaluation; 0 none yet */
+    uint64_t steps_here;     /* made by this call */
+    uint64_t counted;        /* up to when times.total is right */
+    int has_held_out, evaluated;
+    uint64_t evaluated_step; /* of the last evaluation */
+    int saved;
+    uint64_t saved_step;
 };
+
+#define REPORT_EVERY 100000000u /* nanoseconds */
 
 static fth_status step(struct loop *loop, const struct fth_batch *batch, double *loss, fth_error *err) {
     struct fth_session *session = loop->session;
@@ -31,17 +37,11 @@ static fth_status step(struct loop *loop, const struct fth_batch *batch, double 
     return fth_session_set_position(session, &batch->after, err);
 }
 
-static void report(struct loop *loop, double loss, int force) {
+static void report(struct loop *loop) {
     struct fth_session *session = loop->session;
-    loop->loss_sum += loss;
-    loop->loss_steps++;
-    uint64_t now = fth_session_now();
-    if (loop->callbacks && loop->callbacks->loss)
-        loop->callbacks->loss(loop->callbacks->ctx, session->step, loss);
-    if (!force && now - loop->last_report < 100000000u)
-        return;
-    loop->result->final_loss = loop->loss_sum / (double)loop->loss_steps;
-    loop->last_report = now;
+    if (loop->loss_steps)
+        loop->result->final_loss = loop->loss_sum / (double)loop->loss_steps;
+    loop->last_report = fth_session_now();
     loop->loss_sum = 0;
     loop->loss_steps = 0;
     if (!loop->callbacks || !loop->callbacks->progress)
@@ -54,7 +54,7 @@ static void report(struct loop *loop, double loss, int force) {
         .max_steps = (uint64_t)config->train.max_steps,
         .examples = session->examples - loop->examples_begun,
         .loss = loop->result->final_loss,
-        .seconds = (double)(now - loop->begun) * 1e-9,
+        .seconds = (double)(loop->last_report - loop->begun) * 1e-9,
         .epoch_fraction = fth_session_epoch_fraction(session),
         .learning_rate = config->dense_optimizer.lr *
                          fth_schedule_factor(&config->schedule, session->step),
@@ -64,12 +64,23 @@ static void report(struct loop *loop, double loss, int force) {
     loop->callbacks->progress(loop->callbacks->ctx, &progress);
 }
 
+static void note_loss(struct loop *loop, double loss) {
+    loop->loss_sum += loss;
+    loop->loss_steps++;
+    if (loop->callbacks && loop->callbacks->loss)
+        loop->callbacks->loss(loop->callbacks->ctx, loop->session->step, loss);
+    if (fth_session_now() - loop->last_report >= REPORT_EVERY)
+        report(loop);
+}
+
 /* ---- evaluation and early stopping ---- */
 
-static fth_status evaluate(struct loop *loop, fth_error *err) {
+/* One that is due decides about early stopping. The one behind the last step is for the result alone: a run
+ * that goes on from there is to be the run that never paused. */
+static fth_status evaluate(struct loop *loop, int due, fth_error *err) {
     struct fth_session *session = loop->session;
     const struct fth_train_config *config = &session->config->train;
-    if (!loop->has_held_out || loop->evaluated_step == session->step)
+    if (!loop->has_held_out || (loop->evaluated && loop->evaluated_step == session->step))
         return FTH_OK;
     uint64_t start = fth_session_now();
     fth_training *result = loop->result;
@@ -80,19 +91,20 @@ static fth_status evaluate(struct loop *loop, fth_error *err) {
     double value = fth_metric_value(metric, &result->last);
     int better = isnan(session->best_metric) ||
                  fth_metric_gain(metric, value, session->best_metric) > config->early_stop_min_delta;
-    if (better) {
+    if (due && better) {
         session->best_metric = value;
         session->best_step = session->step;
         session->evaluations_without_better = 0;
-        result->best = result->last;
-    } else {
+    } else if (due) {
         session->evaluations_without_better++;
     }
-    if (!result->evaluated && !better)
+    if (better || !result->evaluated)
         result->best = result->last;
+    result->best_step = better ? session->step : session->best_step;
     result->evaluated = 1;
+    loop->evaluated = 1;
     loop->evaluated_step = session->step;
-    if (*config->early_stop_metric &&
+    if (due && *config->early_stop_metric &&
         session->evaluations_without_better >= (uint64_t)config->early_stop_patience)
         session->stopped_early = 1;
     if (loop->callbacks && loop->callbacks->evaluated)
@@ -102,15 +114,24 @@ static fth_status evaluate(struct loop *loop, fth_error *err) {
 
 /* ---- checkpoints ---- */
 
+static void count_time(struct loop *loop) {
+    uint64_t now = fth_session_now();
+    loop->session->times.total += now - loop->counted;
+    loop->counted = now;
+}
+
 static fth_status save(struct loop *loop, fth_error *err) {
     struct fth_session *session = loop->session;
     const struct fth_checkpoint_config *config = &session->config->checkpoint;
-    if (!*config->dir)
+    if (!*config->dir || (loop->saved && loop->saved_step == session->step))
         return FTH_OK;
     uint64_t start = fth_session_now();
     loop->last_save = start;
+    count_time(loop);
     FTH_TRY(fth_session_write(session, config->dir, config->keep, err));
     session->times.checkpoint += fth_session_now() - start;
+    loop->saved = 1;
+    loop->saved_step = session->step;
     if (loop->callbacks && loop->callbacks->saved)
         loop->callbacks->saved(loop->callbacks->ctx, session->step, session->checkpoint_path);
     return FTH_OK;
@@ -118,6 +139,8 @@ static fth_status save(struct loop *loop, fth_error *err) {
 
 static int save_is_due(const struct loop *loop) {
     const struct fth_checkpoint_config *config = &loop->session->config->checkpoint;
+    if (loop->steps_here == 0)
+        return 0;
     if (config->every_steps && loop->session->step % (uint64_t)config->every_steps == 0)
         return 1;
     return config->every_minutes > 0 && (double)(fth_session_now() - loop->last_save) * 1e-9 >=
@@ -131,60 +154,79 @@ static int steps_are_done(const struct fth_session *session) {
     return config->max_steps && session->step >= (uint64_t)config->max_steps;
 }
 
-/* Steps to the end of the epoch, to max_steps, or to an interruption. */
-static fth_status run_epoch(struct loop *loop, int *epoch_ended, fth_error *err) {
+int fth_session_is_finished(const struct fth_session *session) {
+    return session->position.epoch >= (uint64_t)session->config->train.epochs ||
+           steps_are_done(session) || session->stopped_early;
+}
+
+/* What follows a step before the next one may begin. A checkpoint is only written once it is known whether
+ * the epoch goes on (`batch`: it does): else the last step of an epoch would have two states, one before
+ * the epoch's end and one behind it. */
+static fth_status between_steps(struct loop *loop, const struct fth_batch *batch, fth_error *err) {
+    struct fth_session *session = loop->session;
+    if (!batch) {
+        struct fth_position next;
+        if (session->position.examples_seen == 0)
+            return fth_fail(err, FTH_E_DATA, "data.train: there are no training examples in it");
+        fth_reader_get_position(loop->reader, &next);
+        FTH_TRY(fth_session_set_position(session, &next, err));
+        loop->result->epochs++;
+        report(loop);
+        if (!session->config->train.eval_every)
+            FTH_TRY(evaluate(loop, 1, err));
+    }
+    return save_is_due(loop) ? save(loop, err) : FTH_OK;
+}
+
+static fth_status train_on(struct loop *loop, const struct fth_batch *batch, fth_error *err) {
     struct fth_session *session = loop->session;
     const struct fth_train_config *config = &session->config->train;
-    *epoch_ended = 0;
-    while (!steps_are_done(session) && !session->stopped_early) {
-        if (atomic_load(&session->interrupted))
-            return FTH_OK;
+    double loss = 0;
+    FTH_TRY(step(loop, batch, &loss, err));
+    loop->steps_here++;
+    note_loss(loop, loss);
+    if (config->eval_every && session->step % (uint64_t)config->eval_every == 0)
+        FTH_TRY(evaluate(loop, 1, err));
+    return FTH_OK;
+}
+
+static fth_status run_steps(struct loop *loop, fth_error *err) {
+    struct fth_session *session = loop->session;
+    while (!fth_session_is_finished(session)) {
         struct fth_batch *batch = NULL;
         uint64_t start = fth_session_now();
         FTH_TRY(fth_reader_next(loop->reader, &batch, err));
         session->times.wait += fth_session_now() - start;
-        if (!batch) {
-            *epoch_ended = 1;
-            return FTH_OK;
-        }
-        double loss = 0;
-        fth_status status = step(loop, batch, &loss, err);
-        fth_reader_release(loop->reader, batch);
-        FTH_TRY(status);
-        report(loop, loss, 0);
-        if (config->eval_every && session->step % (uint64_t)config->eval_every == 0)
-            FTH_TRY(evaluate(loop, err));
-        if (save_is_due(loop))
-            FTH_TRY(save(loop, err));
+        fth_status status = between_steps(loop, batch, err);
+        int stop = atomic_load(&session->interrupted);
+        if (status == FTH_OK && batch && !stop)
+            status = train_on(loop, batch, err);
+        if (batch)
+            fth_reader_release(loop->reader, batch);
+        if (status != FTH_OK || stop)
+            return status;
     }
     return FTH_OK;
 }
 
-static fth_status run_epochs(struct loop *loop, fth_error *err) {
-    struct fth_session *session = loop->session;
-    const struct fth_train_config *config = &session->config->train;
-    while (session->position.epoch < (uint64_t)config->epochs && !steps_are_done(session) &&
-           !session->stopped_early && !atomic_load(&session->interrupted)) {
-        int ended = 0;
-        FTH_TRY(run_epoch(loop, &ended, err));
-        if (!ended)
-            continue;
-        if (session->position.examples_seen == 0)
-            return fth_fail(err, FTH_E_DATA, "data.train: there are no training examples in it");
-        struct fth_position next;
-        fth_reader_get_position(loop->reader, &next);
-        FTH_TRY(fth_session_set_position(session, &next, err));
-        loop->result->epochs++;
-        if (!config->eval_every)
-            FTH_TRY(evaluate(loop, err));
-    }
-    return FTH_OK;
+/* Whether the session's own checkpoint lies in `dir`, however the two are written. */
+static int is_own_directory(const struct fth_session *session, const char *dir) {
+    if (!session->checkpoint_path)
+        return 0;
+    char *there = realpath(dir, NULL), *own = realpath(session->checkpoint_path, NULL);
+    char *name = own ? strrchr(own, '/') : NULL;
+    if (name)
+        *name = 0;
+    int same = there && own && strcmp(there, own) == 0;
+    free(there);
+    free(own);
+    return same;
 }
 
 /* A directory with another run's checkpoints is not written into. */
 static fth_status check_directory(struct fth_session *session, fth_error *err) {
     const char *dir = session->config->checkpoint.dir;
-    if (!*dir || session->checkpoint_path)
+    if (!*dir || is_own_directory(session, dir))
         return FTH_OK;
     char *newest = NULL;
     FTH_TRY(fth_checkpoint_newest(fth_io_posix(), dir, &newest, err));
@@ -229,7 +271,6 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
     if (!result)
         result = &unused;
     *result = (fth_training){0};
-    atomic_store(&session->interrupted, 0);
     if (!session->config->data.train.n)
         return fth_fail(err, FTH_E_CONFIG, "data.train: no training files are named");
     struct loop loop = {.session = session,
@@ -238,30 +279,31 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
                         .begun = fth_session_now(),
                         .examples_begun = session->examples,
                         .has_held_out = fth_session_has_held_out(session)};
-    loop.last_save = loop.last_report = loop.begun;
+    loop.last_save = loop.last_report = loop.counted = loop.begun;
+    result->best_step = session->best_step;
     uint64_t first_step = session->step;
     fth_status status;
     FTH_TRY(check_directory(session, err));
     FTH_TRY_GOTO(status, fth_session_plan(session, 1, &loop.plan, err), done);
     FTH_TRY_GOTO(status, open_reader(&loop, err), done);
-    FTH_TRY_GOTO(status, run_epochs(&loop, err), done);
-    result->interrupted = atomic_load(&session->interrupted);
-    if (!result->interrupted) {
-        session->finished = 1;
-        FTH_TRY_GOTO(status, evaluate(&loop, err), done);
-    }
+    FTH_TRY_GOTO(status, run_steps(&loop, err), done);
+    result->interrupted = !fth_session_is_finished(session);
+    if (loop.loss_steps)
+        report(&loop);
+    if (!result->interrupted)
+        FTH_TRY_GOTO(status, evaluate(&loop, 0, err), done);
     status = save(&loop, err);
 done:
     count_reader(&loop);
     fth_reader_destroy(loop.reader);
     fth_feature_pass_destroy(loop.pass);
     fth_feature_destroy(loop.program);
-    session->times.total += fth_session_now() - loop.begun;
+    count_time(&loop);
     result->steps = session->step - first_step;
     result->examples = session->examples - loop.examples_begun;
     result->stopped_early = session->stopped_early;
-    result->best_step = session->best_step;
     result->lines_bad = session->position.lines_bad;
+    atomic_store(&session->interrupted, 0); /* not at the beginning: one that came early is heard */
     return status;
 }
 

@@ -1,0 +1,197 @@
+/* The trained model is a function of (configuration, data, seed): threads, queues, blocks, compression,
+ * packing, and stopping and resuming change no bit of it. Compared are the digests of whole trainings. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "runs.h"
+
+/* Ragged and not; between them dropout, batch norm, Dice, pooled and kept sequences. */
+static const char *const both[] = {"wide_deep", "din"};
+
+static void reference(struct run *run, const char *model) {
+    *run = (struct run){.config = run_config(model, run_data(0))};
+    run_train_ok(run);
+    assert_true(run->training.steps > 30);
+}
+
+static void same(const struct run *expected, const struct run *run, const char *what) {
+    if (strcmp(expected->digest, run->digest))
+        fail_msg("%s: digest %s instead of %s", what, run->digest, expected->digest);
+}
+
+/* The digest sees what it should: another seed, learning rate, batch size or line of data is another model. */
+static void test_digest_tells_apart(void **state) {
+    static const char *const changes[] = {"seed=8", "optimizer.dense.lr=0.011", "optimizer.sparse.lr=0.051",
+                                          "train.batch_size=99", "data.shuffle=201",
+                                          "train.label_smoothing=0.01",
+                                          "features.numeric.0.quantiles=6", "train.max_steps=38"};
+    struct run expected;
+    reference(&expected, "wide_deep");
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct run run = {.config = run_config("wide_deep", run_data(0)), .overrides = {changes[i]}};
+        run_train_ok(&run);
+        if (!strcmp(run.digest, expected.digest))
+            fail_msg("%s changed nothing", changes[i]);
+    }
+}
+
+static void test_machine_does_not_matter(void **state) {
+    static const char *const changes[][3] = {
+        {"threads=1"},
+        {"threads=8"},
+        {"data.queue_depth=1"},
+        {"data.queue_depth=8"},
+        {"data.block_bytes=1024"},
+        {"data.parse_threads=3"},
+        {"threads=8", "data.parse_threads=3", "data.queue_depth=1"},
+        {"data.block_bytes=1024", "data.parse_threads=3", "data.queue_depth=8"},
+        {"without=[packing]"},
+        {"without=[packing]", "threads=8"},
+        {"embedding.huge_pages=true"},
+        {"checkpoint.every_steps=7"},
+    };
+    for (size_t m = 0; m < 2; m++) {
+        struct run expected;
+        reference(&expected, both[m]);
+        for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+            struct run run = {.config = run_config(both[m], run_data(0)), .dir = run_new_dir()};
+            for (size_t k = 0; k < 3; k++)
+                run.overrides[k] = changes[i][k];
+            run_train_ok(&run);
+            same(&expected, &run, changes[i][0]);
+        }
+        struct run packed = {.config = run_config(both[m], run_data(1))};
+        run_train_ok(&packed);
+        same(&expected, &packed, "gzip");
+    }
+}
+
+/* Every kind of place: the first step, in mid-epoch, the last step of an epoch, the last of all. */
+static void test_stop_and_resume(void **state) {
+    for (size_t m = 0; m < 2; m++) {
+        struct run expected;
+        reference(&expected, both[m]);
+        uint64_t all = expected.training.steps, epoch = all / 3;
+        const uint64_t stops[] = {1, 2, epoch - 1, epoch, epoch + 1, 2 * epoch, all - 1, all};
+        for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
+            struct run run = {.config = run_config(both[m], run_data(0)), .dir = run_new_dir(),
+                              .stop_after = stops[i]};
+            char what[64];
+            snprintf(what, sizeof what, "%s stopped after step %u", both[m], (unsigned)stops[i]);
+            run_train_ok(&run);
+            assert_int_equal(run.training.steps, stops[i]);
+            assert_int_equal(run.training.interrupted, stops[i] < all);
+            run.stop_after = 0;
+            run_resume_ok(&run);
+            same(&expected, &run, what);
+            run_resume_ok(&run); /* finished: nothing more happens */
+            assert_int_equal(run.training.steps, 0);
+            same(&expected, &run, what);
+        }
+    }
+}
+
+/* Stopped again and again, each time going on with other threads, queues, blocks and packs, from a compressed
+ * file. */
+static void test_resume_elsewhere(void **state) {
+    static const char *const machines[][3] = {{"threads=1"},
+                                              {"threads=8", "data.parse_threads=3"},
+                                              {"data.block_bytes=1024", "data.queue_depth=1"},
+                                              {"without=[packing]"},
+                                              {"without=[]", "data.queue_depth=8"}};
+    for (size_t m = 0; m < 2; m++) {
+        struct run expected;
+        reference(&expected, both[m]);
+        struct run run = {.config = run_config(both[m], run_data(1)), .dir = run_new_dir(), .stop_after = 5};
+        run_train_ok(&run);
+        for (size_t i = 0; run.training.interrupted; i++) {
+            for (size_t k = 0; k < 3; k++)
+                run.overrides[k] = machines[i % 5][k];
+            run.stop_after += 5;
+            run_resume_ok(&run);
+        }
+        same(&expected, &run, both[m]);
+    }
+}
+
+/* Early stopping decides from evaluations before and after the stop. */
+static void test_early_stopping(void **state) {
+    static const char *const settings[] = {"train.eval_every=4", "train.early_stopping.metric=log_loss",
+                                           "train.early_stopping.patience=3", "train.epochs=40",
+                                           "optimizer.dense.lr=0.05"};
+    struct run expected = {.config = run_config("wide_deep", run_data(0))};
+    memcpy(expected.overrides, settings, sizeof settings);
+    run_train_ok(&expected);
+    assert_true(expected.training.stopped_early);
+    uint64_t last = expected.training.steps;
+    assert_true(last >= 12);
+    const uint64_t stops[] = {3, 4, last - 5, last - 4, last - 1};
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
+        struct run run = {.config = run_config("wide_deep", run_data(0)), .dir = run_new_dir(),
+                          .stop_after = stops[i]};
+        memcpy(run.overrides, settings, sizeof settings);
+        run_train_ok(&run);
+        assert_true(run.training.interrupted);
+        run.stop_after = 0;
+        run_resume_ok(&run);
+        assert_true(run.training.stopped_early);
+        assert_int_equal(run.training.steps, last - stops[i]);
+        assert_int_equal(run.training.best_step, expected.training.best_step);
+        same(&expected, &run, "early stopping");
+    }
+}
+
+/* A run that ends at max_steps and is then allowed more is the longer run. Its evaluation at the end, which the
+ * longer run does not make, must leave no trace. */
+static void test_more_steps(void **state) {
+    static const char *const settings[] = {"train.early_stopping.metric=auc", "train.early_stopping.patience=2",
+                                           "train.epochs=3"};
+    struct run expected = {.config = run_config("wide_deep", run_data(0))};
+    memcpy(expected.overrides, settings, sizeof settings);
+    run_train_ok(&expected);
+    struct run run = {.config = run_config("wide_deep", run_data(0)), .dir = run_new_dir()};
+    memcpy(run.overrides, settings, sizeof settings);
+    run.overrides[3] = "train.max_steps=10";
+    run_train_ok(&run);
+    assert_int_equal(run.training.steps, 10);
+    assert_true(run.training.evaluated);
+    run.overrides[3] = "train.max_steps=0";
+    run_resume_ok(&run);
+    same(&expected, &run, "more steps");
+}
+
+/* Checkpoints on the way: whatever step they are due at, the last of an epoch and of all included. */
+static void test_periodic_checkpoints(void **state) {
+    struct run expected;
+    reference(&expected, "wide_deep");
+    uint64_t all = expected.training.steps;
+    for (uint64_t every = 1; every <= all; every = every < 3 ? every + 1 : every * 2 - 1) {
+        char due[64];
+        snprintf(due, sizeof due, "checkpoint.every_steps=%u", (unsigned)every);
+        struct run run = {.config = run_config("wide_deep", run_data(0)), .dir = run_new_dir(),
+                          .overrides = {due}};
+        run_train_ok(&run);
+        same(&expected, &run, due);
+    }
+    char last[64];
+    snprintf(last, sizeof last, "checkpoint.every_steps=%u", (unsigned)all);
+    struct run run = {.config = run_config("wide_deep", run_data(0)), .dir = run_new_dir(),
+                      .overrides = {last}};
+    run_train_ok(&run);
+    same(&expected, &run, last);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_digest_tells_apart), cmocka_unit_test(test_machine_does_not_matter),
+        cmocka_unit_test(test_stop_and_resume),    cmocka_unit_test(test_resume_elsewhere),
+        cmocka_unit_test(test_early_stopping),     cmocka_unit_test(test_more_steps),
+        cmocka_unit_test(test_periodic_checkpoints),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,210 @@
+/* Whole trainings for tests: see runs.h. */
+#include "runs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "base/text.h"
+#include "data_support.h"
+
+/* ---- data ---- */
+
+/* A heavy head and a long tail, so that some keys stay below min_count. */
+static uint32_t skewed(uint32_t draw, uint32_t n) {
+    uint64_t x = draw % 1000, y = draw / 1000 % 1000;
+    return (uint32_t)(x * y * n / 1000000);
+}
+
+static void write_line(struct fth_text *text, uint32_t number) {
+    uint32_t r[12];
+    for (uint32_t i = 0; i < 3; i++)
+        fth_random_draw(99, FTH_RANDOM_SHUFFLE, number, i, r + 4 * i);
+    uint32_t user = skewed(r[0], 300), item = skewed(r[1], 200), category = item % 7;
+    int age = (int)(r[2] % 60) + 18, hours = (int)(r[3] % 90);
+    int score = (int)(user % 5) + (int)(item % 3) + age / 20 + hours / 30 + (int)(r[4] % 5);
+    fth_text_printf(text, "%d,", score > 8);
+    if (r[5] % 10)
+        fth_text_printf(text, "%d", age);
+    fth_text_printf(text, ",%d.%u,u%u,i%u,c%u,", hours, r[6] % 10, user, item, category);
+    uint32_t length = r[7] % 6;
+    for (uint32_t t = 0; t < length; t++)
+        fth_text_printf(text, "%si%u", t ? ";" : "", skewed(r[8] + t * 7919, 200));
+    fth_text_append(text, ",", 1);
+    for (uint32_t t = 0; t < length; t++)
+        fth_text_printf(text, "%sc%u", t ? ";" : "", skewed(r[8] + t * 7919, 200) % 7);
+    fth_text_printf(text, ",q%u\n", r[9] % 40);
+}
+
+const char *run_data(int gzip) {
+    static char plain[256], packed[256];
+    if (!plain[0]) {
+        struct fth_text text = {0};
+        fth_text_printf(&text, "label,age,hours,user,item,category,hist_item,hist_category,query\n");
+        for (uint32_t i = 0; i < RUN_LINES; i++)
+            write_line(&text, i);
+        assert_false(text.failed);
+        snprintf(plain, sizeof plain, "%s", temp_path("train.csv"));
+        snprintf(packed, sizeof packed, "%s", temp_path("train.csv.gz"));
+        write_file(plain, text.data, text.length);
+        write_gzip(packed, text.data, text.length, 0);
+        fth_text_free(&text);
+    }
+    return gzip ? packed : plain;
+}
+
+/* ---- configurations ---- */
+
+static const char head[] =
+    "seed: 7\n"
+    "threads: 2\n"
+    "data:\n"
+    "  format: csv\n"
+    "  label: label\n"
+    "  query: query\n"
+    "  shuffle: 200\n"
+    "  holdout: {by: hash, fraction: 0.1}\n"
+    "features:\n"
+    "  learn_lines: 500\n"
+    "  numeric:\n"
+    "    - {columns: [age], standardise: running, missing_indicator: true, quantiles: 5}\n"
+    "    - {columns: [hours], log1p: true, standardise: running}\n"
+    "  categorical:\n"
+    "    - {columns: [user], min_count: 3}\n"
+    "    - {columns: [item, category]}\n"
+    "    - {columns: [hist_item], table: item, separator: \";\", group: h, max_length: 5%s}\n"
+    "    - {columns: [hist_category], table: category, separator: \";\", group: h, max_length: 5%s}\n"
+    "embedding: {dim: 8, huge_pages: false}\n"
+    "optimizer:\n"
+    "  dense: {name: adam, lr: 0.01}\n"
+    "  sparse: {name: adagrad, lr: 0.05}\n"
+    "train: {batch_size: 100, epochs: 3}\n";
+
+static const struct {
+    const char *name, *keys;
+} models[] = {
+    {"lr", ""},
+    {"fm", ""},
+    {"wide_deep", "hidden: [16, 8], dropout: 0.2, batch_norm: true"},
+    {"deepfm", "hidden: [16, 8], dropout: 0.2, activation: prelu"},
+    {"dcn", "hidden: [16, 8], cross_layers: 2, batch_norm: true, dropout: 0.1"},
+    {"dcnv2", "hidden: [16, 16], cross_layers: 2, layer_norm: true, residual: true"},
+    {"dlrm", "bottom: [16, 8], top: [16], dropout: 0.1, activation: gelu"},
+    {"din", "attention: [8], hidden: [16], activation: dice, dropout: 0.1"},
+};
+
+const char *run_config(const char *model, const char *data) {
+    static char text[4096];
+    const char *keys = NULL, *sequence = strcmp(model, "din") ? "" : ", sequence: true";
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (!strcmp(models[i].name, model))
+            keys = models[i].keys;
+    if (!keys)
+        fail_msg("runs.c has no keys for the model %s", model);
+    int n = snprintf(text, sizeof text, head, sequence, sequence);
+    snprintf(text + n, sizeof text - (size_t)n, "model: {name: %s%s%s}\n", model, *keys ? ", " : "", keys);
+    char *at = strstr(text, "  format: csv\n");
+    char rest[4096];
+    snprintf(rest, sizeof rest, "%s", at);
+    snprintf(at, sizeof text - (size_t)(at - text), "  train: %s\n%s", data, rest);
+    return text;
+}
+
+/* ---- runs ---- */
+
+struct stopper {
+    fth_session *session;
+    uint64_t after;
+};
+
+static void on_loss(void *ctx, uint64_t step, double loss) {
+    struct stopper *stopper = ctx;
+    (void)loss;
+    if (stopper->after && step >= stopper->after)
+        fth_session_interrupt(stopper->session);
+}
+
+static void go_on(struct run *run, fth_session *session) {
+    struct stopper stopper = {session, run->stop_after};
+    fth_callbacks callbacks = {.ctx = &stopper, .loss = on_loss};
+    if (run->status == FTH_OK)
+        run->status = fth_session_train(session, &callbacks, &run->training, &run->error);
+    if (run->status == FTH_OK)
+        run->status = fth_session_digest(session, run->digest, &run->error);
+    fth_session_destroy(session);
+}
+
+static size_t collect(const struct run *run, char *dir, size_t room, const char **overrides) {
+    size_t n = 0;
+    while (run->overrides[n]) {
+        overrides[n] = run->overrides[n];
+        n++;
+    }
+    if (run->dir) {
+        snprintf(dir, room, "checkpoint.dir=%s", run->dir);
+        overrides[n++] = dir;
+    }
+    return n;
+}
+
+static void forget_results(struct run *run) {
+    run->error = (fth_error){0};
+    run->training = (fth_training){0};
+    run->digest[0] = 0;
+}
+
+void run_train(struct run *run) {
+    char dir[512];
+    const char *overrides[17];
+    size_t n = collect(run, dir, sizeof dir, overrides);
+    fth_config *config = NULL;
+    fth_session *session = NULL;
+    forget_results(run);
+    run->status = fth_config_parse("test", run->config, strlen(run->config), overrides, n, &config,
+                                   &run->error);
+    if (run->status == FTH_OK)
+        run->status = fth_session_create(config, 0, &session, &run->error);
+    fth_config_free(config);
+    go_on(run, session);
+}
+
+void run_resume(struct run *run) {
+    char dir[512];
+    const char *overrides[17];
+    size_t n = collect(run, dir, sizeof dir, overrides);
+    fth_session *session = NULL;
+    forget_results(run);
+    run->status = fth_session_open(run->dir, overrides, n, &session, &run->error);
+    go_on(run, session);
+}
+
+static void must(const struct run *run) {
+    if (run->status != FTH_OK)
+        fail_msg("%s", run->error.message);
+}
+
+void run_train_ok(struct run *run) {
+    run_train(run);
+    must(run);
+}
+
+void run_resume_ok(struct run *run) {
+    run_resume(run);
+    must(run);
+}
+
+const char *run_new_dir(void) {
+    static char dirs[8][256];
+    static unsigned made;
+    char name[32];
+    char *dir = dirs[made % 8];
+    snprintf(name, sizeof name, "checkpoints-%u", made++);
+    snprintf(dir, sizeof dirs[0], "%s", temp_path(name));
+    return dir;
+}
