@@ -214,6 +214,10 @@ static double rows_squares(void *ctx, const struct fth_row_gradient *gradients, 
     return sum;
 }
 
+const struct fth_rows *interpret_table(const struct interpret *it) {
+    return &it->table;
+}
+
 /* ---- values and nodes ---- */
 
 static int is_read_transposed(const fth_graph *graph, fth_id value) {
@@ -384,6 +388,10 @@ static void padding_check(const struct interpret *it) {
                 if (!isnan(m->data[(size_t)r * m->ld + c]))
                     fail_msg("value %u: padding column %u of row %u was written", i, c, r);
     }
+}
+
+void interpret_set_step(struct interpret *it, uint64_t step) {
+    it->options.step = step;
 }
 
 void interpret_run(struct interpret *it, fth_stage last) {

@@ -46,6 +46,12 @@ uint32_t interpret_lookup_rows(const struct interpret *it, uint32_t lookup);
 void interpret_refresh(struct interpret *it);
 int interpret_transposed_equal(const struct interpret *it);
 
+/* Its embedding rows as the runtime reaches them; borrowed. */
+const struct fth_rows *interpret_table(const struct interpret *it);
+
+/* The step's number for the next run. */
+void interpret_set_step(struct interpret *it, uint64_t step);
+
 /* Runs the nodes of all stages up to `last`, and checks that padding was left alone. */
 void interpret_run(struct interpret *it, fth_stage last);
 

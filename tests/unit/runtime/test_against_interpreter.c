@@ -1,0 +1,279 @@
+/* Two training steps of every model by the runtime and by the plain interpreter of tests/support:
+ * the same weights, rows and running statistics, with all passes and without any; and by one worker
+ * and by three: the same bits. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/batch.h"
+#include "interpret.h"
+#include "model/model.h"
+#include "ops/layers.h"
+#include "passes/passes.h"
+#include "runtime/plan.h"
+
+#define EXAMPLES 11
+#define TILE 4
+#define STEPS 2
+#define DENSE 3
+
+static const struct fth_model_field fields[] = {
+    {.name = "user", .table = "user", .dim = 4, .group = FTH_NO_GROUP},
+    {.name = "item", .table = "item", .dim = 4, .group = FTH_NO_GROUP},
+    {.name = "tags", .table = "tag", .dim = 4, .group = 0, .pooling = FTH_POOL_SUM},
+    {.name = "history", .table = "item", .dim = 4, .group = 0, .sequence = 1},
+};
+/* The second tile has no position at all. */
+static const uint32_t offsets[EXAMPLES + 1] = {0, 3, 3, 4, 6, 6, 6, 6, 6, 11, 11, 12};
+static const struct fth_opt_args args = {.lr = 0.25f, .grad_scale = 1, .eps = 1e-6f};
+static fth_error err;
+
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        if ((call) != FTH_OK)                                                                      \
+            fail_msg("%s: %s", #call, err.message);                                                \
+    } while (0)
+
+static fth_graph *graph_make(const char *name, int passes, float clip_norm) {
+    static const int64_t hidden[] = {20, 4}, top[] = {5}, attention[] = {3};
+    struct fth_model_config config = {.name = name,
+                                      .hidden = {hidden, 2},
+                                      .bottom = {hidden, 2},
+                                      .top = {top, 1},
+                                      .cross_layers = 2,
+                                      .attention = {attention, 1},
+                                      .activation = strcmp(name, "din") ? "relu" : "dice",
+                                      .dropout = 0.25,
+                                      .batch_norm = !strcmp(name, "deepfm"),
+                                      .target = ""};
+    struct fth_model_inputs inputs = {DENSE, fields, sizeof fields / sizeof *fields};
+    fth_graph *graph;
+    OK(fth_graph_create(DENSE, &graph, &err));
+    OK(fth_model_find(name)->build(graph, &config, &inputs, &err));
+    if (passes)
+        OK(fth_passes_run(graph, FTH_PASS_FORWARD, NULL, 0, &err));
+    OK(fth_layer_loss(graph, 0.1f, &err));
+    OK(fth_graph_differentiate(graph, &err));
+    OK(fth_layer_updates(graph, clip_norm, &err));
+    if (passes)
+        OK(fth_passes_run(graph, FTH_PASS_TRAINING, NULL, 0, &err));
+    OK(fth_graph_verify(graph, &err));
+    return graph;
+}
+
+/* Numbers that depend on a name and a place alone. */
+static float number(const char *name, uint32_t row, uint32_t column) {
+    uint32_t x = row * 7919 + column * 104729 + 17;
+    for (; *name; name++)
+        x = x * 31 + (uint32_t)*name;
+    return (float)(x % 997) / 1000 - 0.5f;
+}
+
+static struct interpret *interpret_make(fth_graph *graph) {
+    struct interpret_options options = {.examples = EXAMPLES,
+                                        .tile = TILE,
+                                        .offsets = {offsets, NULL},
+                                        .optimizer = fth_optimizer_find("adagrad"),
+                                        .opt = args,
+                                        .opt_no_decay = args,
+                                        .seed = 3,
+                                        .step = 1};
+    struct interpret *it = interpret_create(graph, &options);
+    for (uint32_t l = 0; l < graph->n_lookups; l++)
+        for (uint32_t r = 0; r < interpret_lookup_rows(it, l); r++)
+            for (uint32_t c = 0; c < graph->lookups[l].dim; c++)
+                *interpret_row_at(it, l, r, c) = number(graph->lookups[l].table, r, c);
+    for (uint32_t v = 0; v < graph->n_values; v++)
+        for (uint32_t r = 0;
+             graph->values[v].role != FTH_ROLE_NORMAL && graph->values[v].role != FTH_ROLE_WEIGHT &&
+             r < interpret_rows(it, (fth_id)v);
+             r++)
+            for (uint32_t c = 0; c < graph->values[v].columns; c++) {
+                float x = number(graph->values[v].name, r, c);
+                *interpret_at(it, (fth_id)v, r, c) = graph->values[v].role == FTH_ROLE_LABEL ? x > 0
+                                                     : graph->values[v].role == FTH_ROLE_STATE
+                                                         ? x * x
+                                                         : x;
+            }
+    interpret_refresh(it);
+    return it;
+}
+
+/* What a run by the runtime leaves: all parameters' and rows' numbers, one after the other. */
+struct outcome {
+    float *numbers;
+    size_t n;
+    float loss;
+};
+
+static struct fth_batch *batch_make(void) {
+    static const char *const dense[] = {"a", "b", "c"}, *const names[] = {"user", "item", "tags",
+                                                                          "history"};
+    static const int32_t groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, 0, 0};
+    static const uint8_t weighted[4];
+    static const uint32_t most[] = {5};
+    static const struct fth_schema schema = {.n_dense = DENSE,
+                                             .dense_names = dense,
+                                             .n_fields = 4,
+                                             .field_names = names,
+                                             .field_group = groups,
+                                             .field_weighted = weighted,
+                                             .n_groups = 1,
+                                             .group_max = most};
+    struct fth_batch *batch;
+    OK(fth_batch_create(&schema, EXAMPLES, &batch, &err));
+    batch->n = EXAMPLES;
+    for (uint32_t i = 0; i < EXAMPLES; i++) {
+        batch->label[i] = number("label", i, 0) > 0;
+        for (uint32_t c = 0; c < DENSE; c++)
+            batch->dense[i * batch->dense_ld + c] = number("dense", i, c);
+    }
+    memcpy(batch->groups[0].offsets, offsets, sizeof offsets);
+    batch->groups[0].total = offsets[EXAMPLES];
+    return batch;
+}
+
+static void parameters_fill(fth_parameters *parameters) {
+    for (uint32_t i = 0; i < parameters->n; i++) {
+        struct fth_parameter *p = &parameters->items[i];
+        for (uint32_t r = 0; r < p->rows; r++)
+            for (uint32_t c = 0; c < p->columns; c++) {
+                float x = number(p->name, r, c);
+                p->data[(size_t)r * p->ld + c] = p->role == FTH_ROLE_STATE ? x * x : x;
+            }
+        fth_parameter_refresh(p);
+    }
+}
+
+static void outcome_take(const fth_graph *graph, fth_parameters *parameters, struct interpret *rows,
+                         struct outcome *out) {
+    size_t room = 0;
+    for (uint32_t i = 0; i < parameters->n; i++)
+        room += (size_t)parameters->items[i].rows * parameters->items[i].columns;
+    for (uint32_t l = 0; l < graph->n_lookups; l++)
+        room += (size_t)interpret_lookup_rows(rows, l) * graph->lookups[l].dim;
+    out->numbers = fth_alloc(room, sizeof(float));
+    out->n = 0;
+    for (uint32_t i = 0; i < parameters->n; i++) {
+        const struct fth_parameter *p = &parameters->items[i];
+        for (uint32_t r = 0; r < p->rows; r++)
+            for (uint32_t c = 0; c < p->columns; c++)
+                out->numbers[out->n++] = p->data[(size_t)r * p->ld + c];
+    }
+    for (uint32_t l = 0; l < graph->n_lookups; l++)
+        for (uint32_t r = 0; r < interpret_lookup_rows(rows, l); r++)
+            for (uint32_t c = 0; c < graph->lookups[l].dim; c++)
+                out->numbers[out->n++] = *interpret_row_at(rows, l, r, c);
+}
+
+static void runtime_steps(const char *name, int passes, float clip_norm, uint32_t workers,
+                          struct outcome *out) {
+    static const uint32_t most[] = {5};
+    fth_graph *graph = graph_make(name, passes, clip_norm);
+    struct interpret *rows = interpret_make(graph);
+    const struct fth_rows *table = interpret_table(rows);
+    struct fth_optimizer_config config = {.name = "adagrad"};
+    fth_parameters *parameters;
+    fth_plan *plan;
+    fth_pool *pool;
+    struct fth_plan_options options = {.max_batch = EXAMPLES + 5,
+                                       .tile = TILE,
+                                       .group_max = most,
+                                       .n_groups = 1,
+                                       .training = 1,
+                                       .optimizer = fth_optimizer_find("adagrad"),
+                                       .workers = workers,
+                                       .row_update_tasks = table->update_tasks(table->ctx),
+                                       .row_update_scratch = table->update_scratch(table->ctx)};
+    OK(fth_parameters_create(graph, options.optimizer, &config, 1, &parameters, &err));
+    OK(fth_plan_create(graph, parameters, &options, &plan, &err));
+    OK(fth_pool_create(workers, &pool, &err));
+    parameters_fill(parameters);
+    struct fth_batch *batch = batch_make();
+    for (uint64_t s = 1; s <= STEPS; s++) {
+        struct fth_step step = {.batch = batch,
+                                .rows = table,
+                                .opt = &args,
+                                .opt_no_decay = &args,
+                                .seed = 3,
+                                .step = s};
+        fth_plan_run(plan, pool, &step);
+    }
+    uint32_t ld;
+    out->loss = *fth_plan_value(plan, graph->loss, &ld);
+    outcome_take(graph, parameters, rows, out);
+    fth_batch_destroy(batch);
+    fth_pool_destroy(pool);
+    fth_plan_destroy(plan);
+    fth_parameters_destroy(parameters);
+    interpret_destroy(rows);
+    fth_graph_destroy(graph);
+}
+
+static void interpreter_steps(const char *name, float clip_norm, struct outcome *out) {
+    fth_graph *graph = graph_make(name, 0, clip_norm);
+    struct interpret *it = interpret_make(graph);
+    struct fth_optimizer_config config = {.name = "adagrad"};
+    fth_parameters *parameters;
+    OK(fth_parameters_create(graph, fth_optimizer_find("adagrad"), &config, 1, &parameters, &err));
+    for (uint64_t s = 1; s <= STEPS; s++) {
+        interpret_set_step(it, s);
+        interpret_run(it, FTH_UPDATE);
+    }
+    for (uint32_t i = 0; i < parameters->n; i++)
+        for (uint32_t r = 0; r < parameters->items[i].rows; r++)
+            for (uint32_t c = 0; c < parameters->items[i].columns; c++)
+                parameters->items[i].data[(size_t)r * parameters->items[i].ld + c] =
+                    *interpret_at(it, parameters->items[i].value, r, c);
+    out->loss = *interpret_at(it, graph->loss, 0, 0);
+    outcome_take(graph, parameters, it, out);
+    fth_parameters_destroy(parameters);
+    interpret_destroy(it);
+    fth_graph_destroy(graph);
+}
+
+static void model_check(const char *name, float clip_norm) {
+    struct outcome plain, want[2];
+    interpreter_steps(name, clip_norm, &plain);
+    assert_true(isfinite(plain.loss));
+    for (int passes = 0; passes < 2; passes++) {
+        struct outcome three;
+        runtime_steps(name, passes, clip_norm, 1, &want[passes]);
+        runtime_steps(name, passes, clip_norm, 3, &three);
+        assert_int_equal(three.n, plain.n);
+        assert_memory_equal(three.numbers, want[passes].numbers, plain.n * sizeof(float));
+        assert_true(three.loss == want[passes].loss);
+        for (size_t i = 0; i < plain.n; i++)
+            if (!(fabsf(want[passes].numbers[i] - plain.numbers[i]) <=
+                  1e-4f * (0.1f + fabsf(plain.numbers[i]))))
+                fail_msg("%s, %s passes: number %zu is %g, by the interpreter %g", name,
+                         passes ? "all" : "no", i, want[passes].numbers[i], plain.numbers[i]);
+        assert_true(fabsf(want[passes].loss - plain.loss) < 1e-5f);
+        fth_free(three.numbers);
+        fth_free(want[passes].numbers);
+    }
+    fth_free(plain.numbers);
+}
+
+static void test_models(void **state) {
+    for (const struct fth_model *const *model = fth_models(); *model; model++)
+        model_check((*model)->name, 0);
+}
+
+static void test_clipped(void **state) {
+    model_check("deepfm", 0.05f);
+    model_check("din", 0.05f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_clipped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
