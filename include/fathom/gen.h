@@ -17,15 +17,17 @@
  *   numeric      one weight per number column times u, and a weight of its own where missing
  *   interaction  sum over all pairs of interacting columns of <v_f(id_f), v_g(id_g)>: a factorisation
  *                machine of dimension `rank`
- *   nonlinear    tanh(2 u_0 u_1) + sin(2 u_2) of the first number columns
+ *   nonlinear    tanh(u_0 u_1) + sin(1.5 u_2) of the first number columns
  *   sequence     tanh(sum over the history, newest first, age t, of 0.8^t where the category is the target's)
- * Weights are draws by (seed, column, id), uniform with variance 1 and times 1 / (1 + id / head): beyond
- * the head ids matter less and less. Rare ids with strong weights of their own could not be learned from
- * few examples by any model, and the best possible AUC would be out of reach; with head 100 a
- * factorisation machine with a small network comes within 0.01 of it from a million examples. Scales and bias
- * come from a pilot of 32768 examples that is drawn from the same options.
+ * Weights are draws by (seed, column, id), uniform with variance 1 and times 1 / (1 + id / head)
+ * (interaction: head / 4): beyond the head ids matter less and less. Rare ids with strong weights of their own could not be learned from
+ * few examples by any model, and the best possible AUC would be out of reach. On criteo-small (exponent 1.5,
+ * head 20) DeepFM comes within 0.01 of it from one pass over a million examples, its embeddings begun
+ * small (init_scale 0.01). Scales and bias come from a pilot of 32768 examples drawn from the same options,
+ * apart from `first` and `examples`: files made with the same seed share their truth, and a test file
+ * is the one whose `first` is where the training file ends.
  *
- * Drift. drift_popularity: over the file, every column's popularity order moves by this share of its ids
+ * Drift. drift_popularity: over the file (or drift_over), every column's popularity order moves by this share of its ids
  * (ids in that range all count as head). drift_weights: over the file, weights turn into others, 1: all
  * the way to independent ones. */
 #ifndef FATHOM_GEN_H
@@ -83,7 +85,8 @@ typedef struct fth_gen_shares {
 
 typedef struct fth_gen_options {
     fth_gen_format format;
-    uint64_t seed, examples;
+    uint64_t seed;
+    uint64_t first, examples; /* the file holds examples first .. first + examples - 1 of the seed's */
     uint32_t threads; /* at least 1 */
     fth_gen_number numbers[FTH_GEN_MAX_COLUMNS];
     uint32_t n_numbers;
@@ -96,6 +99,7 @@ typedef struct fth_gen_options {
     double head;             /* ids beyond it lose weight; > 0 */
     uint32_t rank;           /* 1..8 */
     double drift_popularity, drift_weights; /* 0..1 */
+    uint64_t drift_over; /* examples from number 0 on over which drift runs, then stands; 0: to the last */
 } fth_gen_options;
 
 /* What was written. "Expected" takes the labels' probabilities in place of the drawn labels. */

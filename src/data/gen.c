@@ -124,6 +124,8 @@ static fth_status check_sequence(const fth_gen_options *o, fth_error *err) {
 static fth_status check_options(const fth_gen_options *o, fth_error *err) {
     if (o->format < FTH_GEN_CRITEO || o->format > FTH_GEN_LIBFFM)
         return wrong(err, "format", "criteo, csv, libsvm or libffm");
+    if (o->examples > UINT64_MAX / 2 || o->first > UINT64_MAX / 2)
+        return wrong(err, "first and examples", "below 2^63");
     if (o->threads < 1 || o->threads > 1024)
         return wrong(err, "threads", "1 to 1024");
     if (o->n_numbers > FTH_GEN_MAX_COLUMNS || o->n_columns > FTH_GEN_MAX_COLUMNS)
@@ -171,7 +173,7 @@ static void make_chunk(void *arg, uint32_t task, uint32_t worker) {
     chunk->n_truth = 0;
     char *p = chunk->text;
     for (uint64_t i = first; i < examples && chunk->n < run->per_chunk; i++) {
-        fth_gen_example_draw(run->model, i, e);
+        fth_gen_example_draw(run->model, run->model->options.first + i, e);
         p = fth_gen_line(run->model, e, p);
         chunk->logits[chunk->n] = e->logit;
         chunk->labels[chunk->n++] = (uint8_t)e->label;

@@ -64,14 +64,14 @@ static char *put_cells(const struct fth_gen_model *model, const struct fth_gen_e
     return p;
 }
 
-/* Item texts, then category texts, lists with '|'. */
+/* Item texts, then category texts, lists with ';'. */
 static char *put_history(const struct fth_gen_model *model, const struct fth_gen_example *e, char *p) {
     const struct fth_gen_field *item = &model->fields[model->options.n_columns];
     for (int categories = 0; categories < 2; categories++) {
         *p++ = ',';
         for (uint32_t t = 0; t < e->length; t++) {
             if (t > 0)
-                *p++ = '|';
+                *p++ = ';';
             p = put_id(p, item + categories,
                        categories ? fth_gen_item_category(model, e->history[t]) : e->history[t]);
         }

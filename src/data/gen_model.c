@@ -116,7 +116,7 @@ static void interaction_part(const struct fth_gen_model *model, const struct fth
         const struct fth_gen_field *field = &model->fields[f];
         if (!field->interacts)
             continue;
-        double scale = scale_of(field, model->options.head / 2, e->ids[f]);
+        double scale = scale_of(field, model->options.head / 4, e->ids[f]);
         for (uint32_t d = 0; d < rank; d++) {
             double v = turn[0] * weight_of(field->vector_key + 2 * d * GOLDEN * GOLDEN, e->ids[f]);
             if (turn[1] != 0)
@@ -166,8 +166,8 @@ static struct fth_gen_draws draw_inputs(const struct fth_gen_model *model, uint6
     uint32_t bits[4];
     fth_random_draw(options->seed, FTH_RANDOM_GENERATE, index, (uint64_t)pilot, bits);
     struct fth_gen_draws draws = {(uint64_t)bits[0] << 32 | bits[1]};
-    e->time = pilot ? (double)index / PILOT
-                    : (double)index / (double)options->examples;
+    uint64_t over = options->drift_over ? options->drift_over : options->first + options->examples;
+    e->time = pilot ? (double)index / PILOT : index < over ? (double)index / (double)over : 1;
     for (uint32_t j = 0; j < options->n_numbers; j++) {
         uint64_t draw = fth_gen_draw(&draws);
         e->quantile[j] = (uint32_t)draw < model->numeric[j].missing

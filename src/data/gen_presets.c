@@ -12,8 +12,8 @@ static void set_common(fth_gen_options *o, fth_gen_format format) {
     o->threads = 1;
     o->base_rate = 0.25;
     o->signal = 1.4;
-    o->shares = (fth_gen_shares){.linear = 0.5, .numeric = 0.15, .interaction = 0.15, .nonlinear = 0.2};
-    o->head = 100;
+    o->shares = (fth_gen_shares){.linear = 0.5, .numeric = 0.25, .interaction = 0.15, .nonlinear = 0.1};
+    o->head = 20;
     o->rank = 4;
 }
 
@@ -35,7 +35,7 @@ static void add_column(fth_gen_options *o, uint64_t cardinality, double zipf, do
 
 /* The columns of the Criteo Kaggle display advertising set: cardinalities, and roughly its skew, missing
  * rates and spread of integers. */
-static void set_criteo(fth_gen_options *o, uint64_t cap) {
+static void set_criteo(fth_gen_options *o, uint64_t cap, double zipf) {
     static const struct {
         double mean, deviation, missing;
         int shift;
@@ -58,21 +58,21 @@ static void set_criteo(fth_gen_options *o, uint64_t cap) {
     for (int j = 0; j < 13; j++)
         add_number(o, numbers[j].mean, numbers[j].deviation, 0, numbers[j].shift, numbers[j].missing);
     for (int f = 0; f < 26; f++)
-        add_column(o, columns[f].cardinality < cap ? columns[f].cardinality : cap, 1.1,
+        add_column(o, columns[f].cardinality < cap ? columns[f].cardinality : cap, zipf,
                    columns[f].missing, columns[f].interacts);
 }
 
-static void set_criteo_small(fth_gen_options *o) { set_criteo(o, 20000); }
+static void set_criteo_small(fth_gen_options *o) { set_criteo(o, 10000, 1.5); }
 
 static void set_criteo_kaggle(fth_gen_options *o) {
-    set_criteo(o, UINT64_MAX);
+    set_criteo(o, UINT64_MAX, 1.1);
     o->examples = 45840617;
 }
 
 static void add_mixed_columns(fth_gen_options *o) {
     static const uint64_t cardinality[8] = {2, 10, 50, 200, 1000, 5000, 20000, 100000};
     for (int f = 0; f < 8; f++)
-        add_column(o, cardinality[f], 1.1, f % 3 == 2 ? 0.05 : 0, f >= 1 && f <= 4);
+        add_column(o, cardinality[f], 1.2, f % 3 == 2 ? 0.05 : 0, f >= 1 && f <= 4);
 }
 
 static void set_csv(fth_gen_options *o) {
@@ -88,7 +88,7 @@ static void set_sequence(fth_gen_options *o) {
     set_common(o, FTH_GEN_CSV);
     add_column(o, 100000, 0.6, 0, 0);
     strcpy(o->columns[0].name, "user");
-    o->sequence = (fth_gen_sequence){.items = 50000, .categories = 200, .zipf = 1.0, .mean_length = 20,
+    o->sequence = (fth_gen_sequence){.items = 5000, .categories = 40, .zipf = 1.0, .mean_length = 20,
                                      .max_length = 100};
     o->shares = (fth_gen_shares){.linear = 0.3, .sequence = 0.7};
 }

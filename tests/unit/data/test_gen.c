@@ -195,6 +195,25 @@ static void columns_have_the_promised_skew(void **state) {
     free(data.data);
 }
 
+/* Two runs that meet give the bytes of one, with drift measured over the whole. */
+static void parts_make_the_whole(void **state) {
+    struct bytes whole, part[2];
+    for (int k = 0; k < 3; k++) {
+        preset("criteo-small", k < 2 ? 1500 : 3000);
+        o.first = k == 1 ? 1500 : 0;
+        o.drift_over = 3000;
+        o.drift_popularity = 0.3;
+        o.drift_weights = 1;
+        generate(k < 2 ? &part[k] : &whole, NULL);
+    }
+    assert_int_equal(whole.n, part[0].n + part[1].n);
+    assert_memory_equal(whole.data, part[0].data, part[0].n);
+    assert_memory_equal(whole.data + part[0].n, part[1].data, part[1].n);
+    free(whole.data);
+    free(part[0].data);
+    free(part[1].data);
+}
+
 static int compare(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -322,8 +341,8 @@ static void sequences_hold_together(void **state) {
         *end = 0;
         char *cells[7], *items[200], *categories[200];
         assert_int_equal(split(line, ',', cells, 7), 6);
-        size_t n = *cells[4] ? split(cells[4], '|', items, 200) : 0;
-        assert_int_equal(*cells[5] ? split(cells[5], '|', categories, 200) : 0, n);
+        size_t n = *cells[4] ? split(cells[4], ';', items, 200) : 0;
+        assert_int_equal(*cells[5] ? split(cells[5], ';', categories, 200) : 0, n);
         assert_true(n <= 100);
         lengths += (double)n;
         int match = 0;
@@ -349,7 +368,7 @@ static void sequences_hold_together(void **state) {
     generate(&data, NULL);
     double bars = 0;
     for (char *c = data.data; *c; c++)
-        bars += *c == '|';
+        bars += *c == ';';
     assert_true(fabs(bars / 2 / 4000 - 8) < 0.2); /* lengths less one, for almost all */
     free(data.data);
 }
@@ -560,6 +579,7 @@ int main(void) {
         cmocka_unit_test(bytes_do_not_depend_on_threads),
         cmocka_unit_test(zipf_follows_its_law),
         cmocka_unit_test(columns_have_the_promised_skew),
+        cmocka_unit_test(parts_make_the_whole),
         cmocka_unit_test(best_score_matches_brute_force),
         cmocka_unit_test(base_rate_and_signal_are_calibrated),
         cmocka_unit_test(truth_is_a_function_of_the_columns),
