@@ -8,6 +8,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/log.h"
+#include "count_alloc.h"
 #include "data_support.h"
 
 #define LINES 1000
@@ -321,6 +323,15 @@ static void valid_files(void **state) {
     read_result_free(&train);
 }
 
+static char logged[4][400];
+static int n_logged;
+
+static void keep_line(void *ctx, fth_log_level level, const char *line) {
+    assert_int_equal(level, FTH_LOG_WARN);
+    assert_true(n_logged < 4);
+    snprintf(logged[n_logged++], sizeof logged[0], "%s", line);
+}
+
 static void malformed_lines(void **state) {
     static const char text[] = "1,2,3\n4,5,6\n7,8\n9,10,11\nrefuse,0,0\n12,13,14\n";
     static const char *file;
@@ -340,7 +351,14 @@ static void malformed_lines(void **state) {
         assert_int_equal(result.examples, 2);
         read_result_free(&result);
         config.on_bad_line = FTH_BAD_SKIP;
+        n_logged = 0;
+        fth_log_set(keep_line, NULL);
         result = read_all(&config, &train_set, &options);
+        fth_log_set(NULL, NULL);
+        assert_int_equal(n_logged, 2);
+        snprintf(expected, sizeof expected,
+                 "skipped 1 malformed line: %s:3:4: 2 cells; a line has 3", file);
+        assert_string_equal(logged[0], expected);
         assert_int_equal(result.status, FTH_OK);
         assert_int_equal(result.examples, 4);
         assert_int_equal(result.counts.bad, 2);
@@ -538,6 +556,41 @@ static void destroyed_early(void **state) {
     close(ends[1]);
 }
 
+/* Behind the first blocks and shuffle buffers, nothing is allocated until the end of the files. */
+static void steady_reading_allocates_nothing(void **state) {
+    static const char *file;
+    struct fth_transform transform = hash_transform();
+    size_t n;
+    char *text = csv_text(0, 60000, &n);
+    file = temp_path("long.csv");
+    write_file(file, text, n);
+    free(text);
+    if (!count_alloc_works())
+        skip();
+    for (int64_t threads = 0; threads < 3; threads++) {
+        struct fth_data_config config = csv_config(&file, 1, columns, 3);
+        struct fth_reader_options options = {.batch_size = 100, .epochs = 1, .train = 1};
+        fth_data_set *set;
+        fth_reader *reader;
+        struct fth_batch *batch;
+        config.parse_threads = threads;
+        config.shuffle = 1000;
+        config.block_bytes = 10000;
+        assert_int_equal(fth_data_set_create(&config, &train_set, &set, NULL), FTH_OK);
+        assert_int_equal(fth_reader_create(set, &transform, &options, &reader, NULL), FTH_OK);
+        for (int k = 0; k < 550; k++) {
+            if (k == 400)
+                count_alloc_start();
+            assert_int_equal(fth_reader_next(reader, &batch, NULL), FTH_OK);
+            assert_non_null(batch);
+            fth_reader_release(reader, batch);
+        }
+        assert_int_equal(count_alloc_stop().allocations, 0);
+        fth_reader_destroy(reader);
+        fth_data_set_destroy(set);
+    }
+}
+
 static void other_formats(void **state) {
     static const char svm[] = "1 1:1 2:0.5\n0 3:1 # c\n", ffm[] = "1 0:1:1\n0 1:3:1 2:3:4\n";
     struct fth_data_config config = csv_config(NULL, 0, NULL, 0);
@@ -575,6 +628,7 @@ int main(void) {
         cmocka_unit_test(missing_label_in_prediction),
         cmocka_unit_test(standard_input),
         cmocka_unit_test(destroyed_early),
+        cmocka_unit_test(steady_reading_allocates_nothing),
         cmocka_unit_test(other_formats),
     };
     return cmocka_run_group_tests(tests, make_files, NULL);
