@@ -19,17 +19,18 @@
  *                machine of dimension `rank`
  *   nonlinear    tanh(u_0 u_1) + sin(1.5 u_2) of the first number columns
  *   sequence     tanh(sum over the history, newest first, age t, of 0.8^t where the category is the target's)
- * Weights are draws by (seed, column, id), uniform with variance 1 and times 1 / (1 + id / head)
- * (interaction: head / 4): beyond the head ids matter less and less. Rare ids with strong weights of their own could not be learned from
- * few examples by any model, and the best possible AUC would be out of reach. On criteo-small (exponent 1.5,
- * head 20) DeepFM comes within 0.01 of it from one pass over a million examples, its embeddings begun
- * small (init_scale 0.01). Scales and bias come from a pilot of 32768 examples drawn from the same options,
- * apart from `first` and `examples`: files made with the same seed share their truth, and a test file
- * is the one whose `first` is where the training file ends.
+ * Weights are draws by (seed, column, id), uniform with variance 1 and times 1 / (1 + id / head), for the
+ * interaction head / 4: beyond the head ids matter less and less. Rare ids with strong weights of their
+ * own could not be learned from few examples by any model, and the best possible AUC would be out of
+ * reach. On criteo-small (exponent 1.5, head 20) DeepFM comes within 0.01 of it from one pass over a million
+ * examples and within 0.006 from two million, its embeddings begun small (init_scale 0.01). Scales and
+ * bias come from a pilot of 32768 examples drawn from the same options, apart from `first` and `examples`:
+ * files made with the same seed share their truth, and a test file is the one whose `first` is where the
+ * training file ends.
  *
- * Drift. drift_popularity: over the file (or drift_over), every column's popularity order moves by this share of its ids
- * (ids in that range all count as head). drift_weights: over the file, weights turn into others, 1: all
- * the way to independent ones. */
+ * Drift. drift_popularity: over the file (or drift_over), every column's popularity order moves by this
+ * share of its ids (ids in that range all count as head). drift_weights: over the file, weights turn into
+ * others, 1: all the way to independent ones. */
 #ifndef FATHOM_GEN_H
 #define FATHOM_GEN_H
 
@@ -99,7 +100,7 @@ typedef struct fth_gen_options {
     double head;             /* ids beyond it lose weight; > 0 */
     uint32_t rank;           /* 1..8 */
     double drift_popularity, drift_weights; /* 0..1 */
-    uint64_t drift_over; /* examples from number 0 on over which drift runs, then stands; 0: to the last */
+    uint64_t drift_over; /* drift runs over examples 0 .. drift_over, then stands; 0: to the last */
 } fth_gen_options;
 
 /* What was written. "Expected" takes the labels' probabilities in place of the drawn labels. */
