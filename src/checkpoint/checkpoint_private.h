@@ -39,6 +39,13 @@ struct fth_checkpoint {
     uint32_t n_tensors;
 };
 
+/* open.c: NULL when the checkpoint has no such tensor. */
+const struct fth_tensor *fth_checkpoint_find(const fth_checkpoint *checkpoint, const char *file,
+                                             const char *name);
+/* packs.c: what the manifest says of packs against the tensors that are there: types, shapes, numbers of rows.
+ * After it readers need not look again. */
+fth_status fth_checkpoint_check_packs(const fth_checkpoint *checkpoint, fth_error *err);
+
 /* digest.c */
 fth_status fth_checkpoint_digest_u64(const fth_parameters *parameters, const fth_embedding *embedding,
                                      const struct fth_checkpoint_state *state, uint64_t *out,

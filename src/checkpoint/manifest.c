@@ -19,18 +19,28 @@ static json_t *number(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+/* NULL when something could not be appended: json_pack then gives NULL too. */
+static json_t *whole_list(json_t *array, uint32_t n) {
+    if (array && json_array_size(array) == n)
+        return array;
+    json_decref(array);
+    return NULL;
+}
+
 static json_t *strings(const char *const *items, uint32_t n) {
     json_t *array = json_array();
     for (uint32_t i = 0; i < n; i++)
         json_array_append_new(array, json_string(items[i]));
-    return array;
+    return whole_list(array, n);
 }
 
-static uint64_t check_value(json_t *manifest) {
+/* 0: no memory. */
+static int check_value(json_t *manifest, uint64_t *out) {
     char *text = json_dumps(manifest, JSON_COMPACT | JSON_SORT_KEYS);
-    uint64_t hash = text ? fth_hash_bytes(text, strlen(text), 0) : 0;
+    if (text)
+        *out = fth_hash_bytes(text, strlen(text), 0);
     free(text);
-    return hash;
+    return text != NULL;
 }
 
 static json_t *position_json(const struct fth_position *at) {
@@ -71,10 +81,14 @@ json_t *fth_manifest_make(const struct fth_checkpoint_state *state, uint64_t dig
         hex(digest), "step", (json_int_t)state->step, "seed", hex(state->seed), "finished",
         state->finished, "position", position_json(&state->position), "early_stopping", stopping,
         "train_seconds", number(state->train_seconds), "tuning", hex(state->tuning_digest), "isa",
-        state->isa, "files", list, "packs", pack_list, "features", state->features);
-    if (manifest)
-        json_object_set_new(manifest, "check", hex(check_value(manifest)));
-    return manifest;
+        state->isa, "files", whole_list(list, n_files), "packs", whole_list(pack_list, n_packs),
+        "features", state->features);
+    uint64_t check;
+    if (manifest && check_value(manifest, &check) &&
+        json_object_set_new(manifest, "check", hex(check)) == 0)
+        return manifest;
+    json_decref(manifest);
+    return NULL;
 }
 
 /* ---- reading: every getter notes in *bad the first thing that is wrong ---- */
@@ -221,8 +235,11 @@ fth_status fth_manifest_read(fth_checkpoint *c, fth_error *err) {
                         "%s: format version %llu; this program (%s) reads version %d", path,
                         (unsigned long long)version, FTH_VERSION, FTH_CHECKPOINT_VERSION);
     uint64_t check = get_hex(c->manifest, "check", &bad), digest = get_hex(c->manifest, "digest", &bad);
+    uint64_t found = 0;
     json_object_del(c->manifest, "check");
-    if (bad || check != check_value(c->manifest))
+    if (!check_value(c->manifest, &found))
+        return fth_fail(err, FTH_E_MEMORY, "no memory to read a checkpoint");
+    if (bad || check != found)
         return fth_fail(err, FTH_E_CHECKPOINT, "%s: damaged: its content does not match its check value",
                         path);
     read_state(c->manifest, &c->state, &bad);

@@ -57,6 +57,29 @@ static fth_status list_tensors(fth_checkpoint *c, fth_error *err) {
     return FTH_OK;
 }
 
+const struct fth_tensor *fth_checkpoint_find(const fth_checkpoint *c, const char *file,
+                                             const char *name) {
+    for (uint32_t i = 0; i < c->n_tensors; i++)
+        if (strcmp(c->tensor_files[i], file) == 0 && strcmp(c->tensors[i].name, name) == 0)
+            return &c->tensors[i];
+    return NULL;
+}
+
+/* The two files that every checkpoint has stand in the manifest, each once: what it does not list was not
+ * verified. */
+static fth_status check_listed(const fth_checkpoint *c, fth_error *err) {
+    static const char *const names[] = {"config.yaml", "dense.safetensors"};
+    for (size_t k = 0; k < 2; k++) {
+        uint32_t times = 0;
+        for (uint32_t i = 0; i < c->n_files; i++)
+            times += strcmp(c->files[i].name, names[k]) == 0;
+        if (times != 1)
+            return fth_fail(err, FTH_E_CHECKPOINT, "%s/manifest.json: lists %s %u times", c->path,
+                            names[k], times);
+    }
+    return FTH_OK;
+}
+
 static fth_status read_config(fth_checkpoint *c, fth_error *err) {
     const char *path = fth_arena_printf(c->arena, "%s/config.yaml", c->path);
     char *text = NULL;
@@ -81,10 +104,14 @@ static fth_status open_folder(const struct fth_io *io, const char *path, fth_che
     fth_status status = c->path ? FTH_OK : no_memory(err);
     if (status == FTH_OK)
         status = fth_manifest_read(c, err);
+    if (status == FTH_OK)
+        status = check_listed(c, err);
     for (uint32_t i = 0; status == FTH_OK && i < c->n_files; i++)
         status = verify_file(c, &c->files[i], err);
     if (status == FTH_OK)
         status = list_tensors(c, err);
+    if (status == FTH_OK)
+        status = fth_checkpoint_check_packs(c, err);
     if (status == FTH_OK)
         status = read_config(c, err);
     if (status != FTH_OK) {
@@ -142,8 +169,8 @@ fth_status fth_checkpoint_open(const struct fth_io *io, const char *given, fth_c
     } else if (status == FTH_OK) {
         newest = n - 1;
         status = open_folder(io, folders[newest].path, out, err);
-    } else if (err) {
-        status = err->code = FTH_E_CHECKPOINT;
+    } else if (status == FTH_E_IO) {
+        status = err ? (err->code = FTH_E_CHECKPOINT) : FTH_E_CHECKPOINT;
     }
     if (status == FTH_E_CHECKPOINT)
         name_earlier(io, folders, newest < n ? newest : n, err);

@@ -28,13 +28,6 @@ static fth_status read_piece(const fth_checkpoint *c, const struct fth_tensor *t
     return fth_io_pread(c->io, handle, path, bytes, (size_t)n * row, t->offset + first * row, err);
 }
 
-static const struct fth_tensor *find(const fth_checkpoint *c, const char *file, const char *name) {
-    for (uint32_t i = 0; i < c->n_tensors; i++)
-        if (strcmp(c->tensor_files[i], file) == 0 && strcmp(c->tensors[i].name, name) == 0)
-            return &c->tensors[i];
-    return NULL;
-}
-
 static void keep_top(struct table_report *table, uint32_t room, struct top_row row) {
     uint32_t at = table->n_top;
     while (at > 0 && (table->top[at - 1].frequency < row.frequency ||
@@ -76,12 +69,13 @@ static void add_rows(const struct buffers *b, const struct fth_saved_pack *pack,
 static fth_status scan_file(const fth_checkpoint *c, const struct fth_saved_pack *pack,
                             const char *file, const struct buffers *b, uint32_t top,
                             struct table_report *tables, fth_error *err) {
-    const struct fth_tensor *keys = find(c, file, "keys"), *which = find(c, file, "tables"),
-                            *weights = find(c, file, "weights"),
-                            *frequency = find(c, file, "frequency");
+    const struct fth_tensor *keys = fth_checkpoint_find(c, file, "keys");
+    const struct fth_tensor *which = fth_checkpoint_find(c, file, "tables");
+    const struct fth_tensor *weights = fth_checkpoint_find(c, file, "weights");
+    const struct fth_tensor *frequency = fth_checkpoint_find(c, file, "frequency");
     const char *path = fth_arena_printf(c->arena, "%s/%s", c->path, file);
-    if (!keys || !which || !weights || !frequency || !path || weights->columns != pack->dim)
-        return fth_fail(err, FTH_E_CHECKPOINT, "%s/%s: a tensor is missing", c->path, file);
+    if (!path)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to look into a checkpoint");
     int handle = c->io->open(c->io->ctx, path, FTH_IO_READ);
     if (handle < 0)
         return fth_io_error(err, "open", path, handle);

@@ -9,18 +9,11 @@ static fth_status no_memory(fth_error *err) {
     return fth_fail(err, FTH_E_MEMORY, "no memory to restore a checkpoint");
 }
 
-static const struct fth_tensor *find(const fth_checkpoint *c, const char *file, const char *name) {
-    for (uint32_t i = 0; i < c->n_tensors; i++)
-        if (strcmp(c->tensor_files[i], file) == 0 && strcmp(c->tensors[i].name, name) == 0)
-            return &c->tensors[i];
-    return NULL;
-}
-
 /* ---- dense ---- */
 
 static fth_status check_dense_tensor(const fth_checkpoint *c, const struct fth_parameter *p,
                                      const char *name, fth_error *err) {
-    const struct fth_tensor *t = find(c, "dense.safetensors", name);
+    const struct fth_tensor *t = fth_checkpoint_find(c, "dense.safetensors", name);
     if (!t)
         return fth_fail(err, FTH_E_CHECKPOINT,
                         "%s has no '%s': it was made with another model or optimizer than the "
@@ -58,7 +51,7 @@ static fth_status check_dense(const fth_checkpoint *c, const fth_parameters *par
 
 static fth_status read_rows(const fth_checkpoint *c, const char *file, const char *name,
                             uint64_t first, uint64_t n, void *bytes, fth_error *err) {
-    const struct fth_tensor *t = find(c, file, name);
+    const struct fth_tensor *t = fth_checkpoint_find(c, file, name);
     const char *path = fth_arena_printf(c->arena, "%s/%s", c->path, file);
     if (!path)
         return no_memory(err);
@@ -116,7 +109,9 @@ static fth_status find_table(const fth_checkpoint *c, const fth_embedding *embed
                 continue;
             int slots = info.n_slots == saved->n_slots;
             for (uint32_t s = 0; slots && s < info.n_slots; s++)
-                slots = strcmp(info.slot_names[s], saved->slots[s]) == 0;
+                slots = strcmp(info.slot_names[s], saved->slots[s]) == 0 &&
+                        fth_checkpoint_find(c, saved->files[0], saved->slots[s])->columns ==
+                            info.slot_columns[s];
             if (info.dim != saved->dim || !slots)
                 return fth_fail(err, FTH_E_CHECKPOINT,
                                 "%s: table '%s' has dimension %u and %u optimizer slots (%s); the "
@@ -133,33 +128,22 @@ static fth_status find_table(const fth_checkpoint *c, const fth_embedding *embed
                     table);
 }
 
-static fth_status check_shards(const fth_checkpoint *c, const struct fth_saved_pack *saved,
-                               fth_error *err) {
-    uint64_t rows = 0;
-    for (uint32_t f = 0; f < saved->n_files; f++) {
-        const struct fth_tensor *keys = find(c, saved->files[f], "keys");
-        const char *const names[] = {"keys", "tables", "weights", "frequency", "last_step"};
-        static const enum fth_tensor_type kinds[] = {FTH_TENSOR_U64, FTH_TENSOR_U32, FTH_TENSOR_F32,
-                                                     FTH_TENSOR_U64, FTH_TENSOR_U64};
-        int ok = keys != NULL;
-        for (uint32_t i = 0; ok && i < 5; i++) {
-            const struct fth_tensor *t = find(c, saved->files[f], names[i]);
-            ok = t && t->type == kinds[i] && t->rows == keys->rows &&
-                 t->columns == (kinds[i] == FTH_TENSOR_F32 ? saved->dim : 1);
+/* No table of the configuration may be left without its rows. */
+static fth_status check_tables(const fth_checkpoint *c, const fth_embedding *embedding, fth_error *err) {
+    for (uint32_t p = 0; embedding && p < fth_embedding_packs(embedding); p++) {
+        struct fth_pack_info info;
+        fth_embedding_pack_info(embedding, p, &info);
+        for (uint32_t t = 0; t < info.n_tables; t++) {
+            int there = 0;
+            for (uint32_t s = 0; s < c->n_packs && !there; s++)
+                for (uint32_t k = 0; k < c->packs[s].n_tables && !there; k++)
+                    there = strcmp(c->packs[s].tables[k], info.table_names[t]) == 0;
+            if (!there)
+                return fth_fail(err, FTH_E_CHECKPOINT,
+                                "%s has no table '%s', which the configuration now asks for", c->path,
+                                info.table_names[t]);
         }
-        for (uint32_t s = 0; ok && s < saved->n_slots; s++) {
-            const struct fth_tensor *t = find(c, saved->files[f], saved->slots[s]);
-            ok = t && t->type == FTH_TENSOR_F32 && t->rows == keys->rows &&
-                 (t->columns == saved->dim || t->columns == 1);
-        }
-        if (!ok)
-            return fth_fail(err, FTH_E_CHECKPOINT, "%s/%s: a tensor is missing or of the wrong shape",
-                            c->path, saved->files[f]);
-        rows += keys->rows;
     }
-    if (rows != saved->rows)
-        return fth_fail(err, FTH_E_CHECKPOINT, "%s: a pack of %llu rows has %llu in its files", c->path,
-                        (unsigned long long)saved->rows, (unsigned long long)rows);
     return FTH_OK;
 }
 
@@ -261,12 +245,12 @@ static fth_status restore_pack(const fth_checkpoint *c, const struct fth_saved_p
     struct pieces pieces = {0};
     uint32_t slot_columns[FTH_MAX_SLOTS] = {0};
     for (uint32_t s = 0; s < saved->n_slots; s++)
-        slot_columns[s] = (uint32_t)find(c, saved->files[0], saved->slots[s])->columns;
+        slot_columns[s] = (uint32_t)fth_checkpoint_find(c, saved->files[0], saved->slots[s])->columns;
     fth_status status = FTH_OK;
     if (!make_arrays(&pieces.read, saved) || !make_arrays(&pieces.share, saved))
         status = no_memory(err);
     for (uint32_t f = 0; status == FTH_OK && f < saved->n_files; f++) {
-        uint64_t rows = find(c, saved->files[f], "keys")->rows;
+        uint64_t rows = fth_checkpoint_find(c, saved->files[f], "keys")->rows;
         for (uint64_t first = 0; status == FTH_OK && first < rows; first += AT_ONCE) {
             uint64_t n = rows - first < AT_ONCE ? rows - first : AT_ONCE;
             status = read_piece(c, saved, saved->files[f], first, n, &pieces.read, err);
@@ -281,26 +265,6 @@ static fth_status restore_pack(const fth_checkpoint *c, const struct fth_saved_p
     return status;
 }
 
-static fth_status check_pack(const fth_checkpoint *c, const struct fth_saved_pack *saved,
-                             const fth_embedding *embedding, struct target *targets, fth_error *err) {
-    if (saved->n_slots > FTH_MAX_SLOTS || !saved->n_files || !saved->dim)
-        return fth_fail(err, FTH_E_CHECKPOINT, "%s: a pack's description is impossible", c->path);
-    for (uint32_t t = 0; t < saved->n_tables; t++)
-        FTH_TRY(find_table(c, embedding, saved, saved->tables[t], &targets[t], err));
-    FTH_TRY(check_shards(c, saved, err));
-    const struct fth_tensor *candidates = find(c, saved->files[0], "candidate_keys");
-    const struct fth_tensor *tables = find(c, saved->files[0], "candidate_tables");
-    const struct fth_tensor *counts = find(c, saved->files[0], "candidate_counts");
-    if (saved->candidates &&
-        (!candidates || !tables || !counts || candidates->rows != saved->candidates ||
-         tables->rows != saved->candidates || counts->rows != saved->candidates ||
-         candidates->type != FTH_TENSOR_U64 || tables->type != FTH_TENSOR_U32 ||
-         counts->type != FTH_TENSOR_U64))
-        return fth_fail(err, FTH_E_CHECKPOINT, "%s/%s: the candidates are missing", c->path,
-                        saved->files[0]);
-    return FTH_OK;
-}
-
 fth_status fth_checkpoint_restore(fth_checkpoint *c, fth_parameters *parameters,
                                   fth_embedding *embedding, fth_error *err) {
     struct target **targets = fth_arena_alloc(c->arena, c->n_packs + 1, sizeof *targets);
@@ -311,8 +275,10 @@ fth_status fth_checkpoint_restore(fth_checkpoint *c, fth_parameters *parameters,
         targets[p] = fth_arena_alloc(c->arena, c->packs[p].n_tables + 1, sizeof **targets);
         if (!targets[p])
             return no_memory(err);
-        FTH_TRY(check_pack(c, &c->packs[p], embedding, targets[p], err));
+        for (uint32_t t = 0; t < c->packs[p].n_tables; t++)
+            FTH_TRY(find_table(c, embedding, &c->packs[p], c->packs[p].tables[t], &targets[p][t], err));
     }
+    FTH_TRY(check_tables(c, embedding, err));
     FTH_TRY(restore_dense(c, parameters, err));
     for (uint32_t p = 0; p < c->n_packs; p++)
         FTH_TRY(restore_pack(c, &c->packs[p], targets[p], embedding, err));

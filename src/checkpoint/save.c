@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "checkpoint/checkpoint_private.h"
 
 /* One save in progress. */
@@ -247,41 +248,76 @@ static fth_status sweep(struct save *save, const char *dir, fth_error *err) {
     return FTH_OK;
 }
 
-/* Keeps the newest `keep`; one on its way out loses its final name first. */
-static fth_status prune(struct save *save, const char *dir, int64_t keep, fth_error *err) {
+/* Takes a checkpoint away; it loses its final name first, so that half of one never has it. */
+static fth_status discard(struct save *save, const char *dir, const struct fth_step_folder *folder,
+                          fth_error *err) {
+    const char *out = fth_arena_printf(save->arena, "%s/.%s.old.tmp", dir,
+                                       fth_step_name(save->arena, folder->step));
+    if (!out)
+        return no_memory(err);
+    int result = save->io->rename(save->io->ctx, folder->path, out);
+    if (result < 0)
+        return fth_io_error(err, "remove", folder->path, result);
+    return fth_io_remove(save->io, out, err);
+}
+
+/* Keeps the newest `keep` up to this one. Later ones, of a run that was further before it was resumed from an
+ * earlier checkpoint, neither count nor go. */
+static fth_status prune(struct save *save, const char *dir, uint64_t step, int64_t keep, fth_error *err) {
     struct fth_step_folder *folders;
-    size_t n;
-    FTH_TRY(fth_step_folders(save->io, dir, save->arena, &folders, &n, err));
-    for (size_t i = 0; keep > 0 && i + (size_t)keep < n; i++) {
-        const char *out = fth_arena_printf(save->arena, "%s/.%s.tmp", dir,
-                                           fth_step_name(save->arena, folders[i].step));
-        if (!out)
-            return no_memory(err);
-        int result = save->io->rename(save->io->ctx, folders[i].path, out);
-        if (result < 0)
-            return fth_io_error(err, "remove", folders[i].path, result);
-        FTH_TRY(fth_io_remove(save->io, out, err));
-    }
+    size_t all, n = 0;
+    FTH_TRY(fth_step_folders(save->io, dir, save->arena, &folders, &all, err));
+    while (n < all && folders[n].step <= step)
+        n++;
+    for (size_t i = 0; keep > 0 && i + (size_t)keep < n; i++)
+        FTH_TRY(discard(save, dir, &folders[i], err));
     return FTH_OK;
 }
 
-/* A checkpoint of this step that is there already: the same one is fine, another one is not overwritten. */
+/* A checkpoint of this step that is there already: the same one is fine, another one is not overwritten, a
+ * damaged one (an earlier one was resumed from) makes room for the new. */
 static fth_status already_there(struct save *save, const char *final, uint64_t digest, int *same,
-                                fth_error *err) {
+                                int *damaged, fth_error *err) {
     struct fth_io_stat stat;
-    *same = 0;
+    *same = *damaged = 0;
     if (save->io->stat(save->io->ctx, final, &stat) < 0)
         return FTH_OK;
     fth_checkpoint *there = NULL;
     char hex[17];
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)digest);
-    fth_status status = fth_checkpoint_open(save->io, final, &there, NULL);
-    *same = status == FTH_OK && strcmp(fth_checkpoint_digest(there), hex) == 0;
+    fth_error why = {0};
+    fth_status status = fth_checkpoint_open(save->io, final, &there, &why);
+    *damaged = status == FTH_E_CHECKPOINT;
+    if (*damaged)
+        return FTH_OK;
+    if (status != FTH_OK)
+        return fth_fail(err, status, "%s", why.message);
+    *same = strcmp(fth_checkpoint_digest(there), hex) == 0;
     fth_checkpoint_close(there);
     if (*same)
         return FTH_OK;
     return fth_fail(err, FTH_E_CHECKPOINT,
                     "%s is there already and holds another state; name another checkpoint.dir", final);
+}
+
+/* checkpoint.dir; where it is new, its name must last as long as what will be in it. */
+static fth_status make_dir(const struct fth_io *io, const char *dir, fth_error *err) {
+    struct fth_io_stat stat;
+    if (io->stat(io->ctx, dir, &stat) >= 0 && stat.kind == FTH_IO_DIRECTORY)
+        return FTH_OK;
+    FTH_TRY(fth_io_make_dirs(io, dir, err));
+    return fth_io_sync_parent(io, dir, err);
+}
+
+/* The new folder gets its final name, for good. */
+static fth_status publish(struct save *save, const char *dir, const struct fth_step_folder *final,
+                          int damaged, fth_error *err) {
+    if (damaged)
+        FTH_TRY(discard(save, dir, final, err));
+    int result = save->io->rename(save->io->ctx, save->folder, final->path);
+    if (result < 0)
+        return fth_io_error(err, "rename", save->folder, result);
+    return fth_io_sync_dir(save->io, dir, err);
 }
 
 /* Names the last whole checkpoint behind the reason why this save failed. */
@@ -313,25 +349,25 @@ fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t
     save.folder = final ? fth_arena_printf(save.arena, "%s/.%s.tmp", dir, name) : NULL;
     fth_status status = FTH_E_MEMORY;
     uint64_t digest = 0;
-    int same = 0;
+    int same = 0, damaged = 0;
     if (!save.folder) {
         fth_arena_destroy(save.arena);
         return no_memory(err);
     }
     FTH_TRY_GOTO(status, fth_checkpoint_digest_u64(parameters, embedding, state, &digest, err), done);
-    FTH_TRY_GOTO(status, fth_io_make_dirs(io, dir, err), failed);
-    FTH_TRY_GOTO(status, already_there(&save, final, digest, &same, err), done);
-    if (!same) {
-        FTH_TRY_GOTO(status, sweep(&save, dir, err), failed);
+    FTH_TRY_GOTO(status, make_dir(io, dir, err), failed);
+    FTH_TRY_GOTO(status, already_there(&save, final, digest, &same, &damaged, err), done);
+    FTH_TRY_GOTO(status, sweep(&save, dir, err), failed);
+    if (same) {
+        FTH_TRY_GOTO(status, fth_io_sync_dir(io, dir, err), failed);
+    } else {
+        const struct fth_step_folder folder = {final, state->step};
         FTH_TRY_GOTO(status, write_folder(&save, state, digest, err), failed);
-        int result = io->rename(io->ctx, save.folder, final);
-        if (result < 0) {
-            status = fth_io_error(err, "rename", save.folder, result);
-            goto failed;
-        }
-        FTH_TRY_GOTO(status, fth_io_sync_dir(io, dir, err), done);
-        FTH_TRY_GOTO(status, prune(&save, dir, keep, err), done);
+        FTH_TRY_GOTO(status, publish(&save, dir, &folder, damaged, err), failed);
     }
+    fth_error why = {0};
+    if (prune(&save, dir, state->step, keep, &why) != FTH_OK) /* the new one is safe: no failure */
+        fth_log(FTH_LOG_WARN, "%s: earlier checkpoints stay: %s", dir, why.message);
     if (path_out && !(*path_out = strdup(final)))
         status = no_memory(err);
     goto done;
