@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "fathom/config.h"
+#include "fathom/gen.h"
 #include "fathom/metric.h"
 #include "fathom/session.h"
 #include "fathom/status.h"

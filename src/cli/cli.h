@@ -52,6 +52,8 @@ int64_t cli_number(const struct argp_state *state, const char *option, const cha
 double cli_real(const struct argp_state *state, const char *option, const char *text, double low,
                 double high);
 
+uint32_t cli_cores(void); /* CPUs this process may use */
+
 /* A file that a command writes; NULL or "-" is standard output. An existing file is replaced only by a whole
  * new one. */
 struct cli_output {

@@ -6,7 +6,10 @@
 static const char doc[] =
     "Evaluate a checkpoint (a step-* folder, or a checkpoint.dir whose newest is taken).\v"
     "Without FILE the configuration's data.test is read, or else data.valid or the held-out part of "
-    "data.train. '-' is standard input. The result goes to standard output.";
+    "data.train. '-' is standard input. The result goes to standard output.\n\n"
+    "Examples:\n"
+    "  fathom eval checkpoints\n"
+    "  fathom eval checkpoints/step-000000001200 monday.tsv 'tuesday-*.tsv.gz'";
 
 static const struct argp_option options[] = {
     {"set", 's', "KEY=VALUE", 0, "override a configuration key", 0},

@@ -6,7 +6,10 @@
 
 static const char doc[] =
     "Print the training graph of a configuration: its nodes, phases and where values live.\v"
-    "With --dot the output is for Graphviz: fathom graph --dot CONFIG | dot -Tsvg > graph.svg";
+    "No data is read. With --dot the output is for Graphviz.\n\n"
+    "Examples:\n"
+    "  fathom graph examples/deepfm.yaml\n"
+    "  fathom graph --dot examples/dlrm.yaml | dot -Tsvg > dlrm.svg";
 
 static const struct argp_option options[] = {
     {"set", 's', "KEY=VALUE", 0, "override a configuration key", 0},

@@ -8,7 +8,10 @@ static const char doc[] =
     "Print a probability for every data line of FILE (default: standard input), one a line, in order.\v"
     "CHECKPOINT is a step-* folder, or a checkpoint.dir whose newest is taken. Lines are in the "
     "format of the training data; the label is not looked at and a csv file may lack its column. With "
-    "data.on_bad_line=skip a malformed line gives 'nan', so that lines still match.";
+    "data.on_bad_line=skip a malformed line gives 'nan', so that lines still match.\n\n"
+    "Examples:\n"
+    "  fathom predict checkpoints demo/criteo.test.tsv -o probabilities.txt\n"
+    "  zcat new.tsv.gz | fathom predict checkpoints --set data.on_bad_line=skip | paste - labels.txt";
 
 static const struct argp_option options[] = {
     {"set", 's', "KEY=VALUE", 0, "override a configuration key", 0},

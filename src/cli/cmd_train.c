@@ -11,7 +11,12 @@ static const char doc[] =
     "Train a model from a configuration file ('-' is standard input).\v"
     "With --resume DIR training goes on from a checkpoint (a step-* folder, or a checkpoint.dir whose "
     "newest is taken) with the configuration saved in it; CONFIG is then left out and --set still "
-    "applies. SIGINT and SIGTERM save a checkpoint after the step in progress and stop.";
+    "applies. SIGINT and SIGTERM save a checkpoint after the step in progress (where checkpoint.dir is set) and "
+    "stop with exit code 130 or 143; a second one stops at once.\n\n"
+    "Examples:\n"
+    "  fathom train examples/deepfm.yaml\n"
+    "  fathom train examples/dlrm.yaml --set checkpoint.dir=checkpoints --set train.epochs=2\n"
+    "  fathom train --resume checkpoints --threads 8";
 
 static const struct argp_option options[] = {
     {"set", 's', "KEY=VALUE", 0, "override a configuration key, as in --set train.epochs=2", 0},
