@@ -60,6 +60,7 @@ typedef struct fth_training {
     uint64_t steps, examples, epochs;
     double final_loss;            /* mean over the last steps */
     int stopped_early, interrupted;
+    int already_finished;         /* the checkpoint was of a finished run: nothing was done, nothing saved */
     int evaluated;                /* `last` and `best` are set */
     fth_evaluation last, best;
     uint64_t best_step;

@@ -21,7 +21,7 @@ static const char doc[] =
 
 enum {
     KEY_FIRST = 256, KEY_COUNT, KEY_TRUTH, KEY_BASE_RATE, KEY_SIGNAL, KEY_ZIPF, KEY_CAP, KEY_COLUMN,
-    KEY_DRIFT_POPULARITY, KEY_DRIFT_WEIGHTS, KEY_HISTORY, KEY_SEED
+    KEY_DRIFT_POPULARITY, KEY_DRIFT_WEIGHTS, KEY_HISTORY, KEY_SEED, KEY_HEAD, KEY_SHARES
 };
 
 static const struct argp_option options[] = {
@@ -35,6 +35,9 @@ static const struct argp_option options[] = {
     {"threads", 't', "N", 0, "threads (default: all cores)", 0},
     {"base-rate", KEY_BASE_RATE, "P", 0, "share of positive labels", 1},
     {"signal", KEY_SIGNAL, "S", 0, "standard deviation of the logit; 0: labels are noise", 1},
+    {"head", KEY_HEAD, "N", 0, "ids beyond the N most popular of a column matter less and less", 1},
+    {"shares", KEY_SHARES, "LIN,NUM,INT,NON,SEQ", 0,
+     "shares of the linear, numeric, interaction, nonlinear and sequence parts of the truth", 1},
     {"zipf", KEY_ZIPF, "A", 0, "exponent of every categorical column, 0 to 5", 1},
     {"cap", KEY_CAP, "N", 0, "at most N ids a column", 1},
     {"column", KEY_COLUMN, "NAME:KEY=VALUE,...", 0, "change one column (may be repeated)", 1},
@@ -69,6 +72,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_SEED:
     case KEY_BASE_RATE:
     case KEY_SIGNAL:
+    case KEY_HEAD:
+    case KEY_SHARES:
     case KEY_ZIPF:
     case KEY_CAP:
     case KEY_COLUMN:
@@ -189,6 +194,14 @@ static int change_history(fth_gen_sequence *sequence, const char *text) {
     return CLI_OK;
 }
 
+static int change_shares(fth_gen_shares *s, const char *text) {
+    char end;
+    if (sscanf(text, "%lf,%lf,%lf,%lf,%lf%c", &s->linear, &s->numeric, &s->interaction, &s->nonlinear,
+               &s->sequence, &end) != 5)
+        return bad_value("--shares", text, "five numbers, such as 0.5,0.15,0.15,0.2,0");
+    return CLI_OK;
+}
+
 static int apply(fth_gen_options *o, const struct change *change) {
     const char *text = change->text;
     uint64_t value = 0;
@@ -204,6 +217,8 @@ static int apply(fth_gen_options *o, const struct change *change) {
     case KEY_SEED: return whole("--seed", text, &o->seed);
     case KEY_BASE_RATE: return real("--base-rate", text, &o->base_rate);
     case KEY_SIGNAL: return real("--signal", text, &o->signal);
+    case KEY_HEAD: return real("--head", text, &o->head);
+    case KEY_SHARES: return change_shares(&o->shares, text);
     case KEY_DRIFT_POPULARITY: return real("--drift-popularity", text, &o->drift_popularity);
     case KEY_DRIFT_WEIGHTS: return real("--drift-weights", text, &o->drift_weights);
     case KEY_COLUMN: return change_column(o, text);

@@ -50,18 +50,13 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 static int predict(const struct arguments *a, fth_session *session) {
     fth_error err = {0};
     uint64_t lines = 0;
-    FILE *out = a->output ? fopen(a->output, "w") : stdout;
-    if (!out) {
-        fprintf(stderr, "fathom predict: cannot write %s: %m\n", a->output);
+    struct cli_output out;
+    if (!cli_output_open(&out, "predict", a->output))
         return CLI_FAILURE;
-    }
-    fth_status status = fth_session_predict(session, a->file ? a->file : "-", out, &lines, &err);
-    int code = status == FTH_OK ? CLI_OK : cli_fail(&err);
-    if (a->output && fclose(out) != 0) {
-        fprintf(stderr, "fathom predict: cannot write %s: %m\n", a->output);
-        code = code ? code : CLI_FAILURE;
-    }
-    return code;
+    if (fth_session_predict(session, a->file ? a->file : "-", out.file, &lines, &err) == FTH_OK)
+        return cli_output_close(&out);
+    cli_output_discard(&out);
+    return cli_fail(&err);
 }
 
 int cli_predict(int argc, char **argv) {

@@ -1,6 +1,7 @@
 /* fathom train: trains a model from a configuration, or goes on from a checkpoint. */
 #include <argp.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -164,6 +165,8 @@ static int train(struct arguments *a, fth_session *session) {
                                .saved = on_saved,
                                .loss = display.losses ? on_loss : NULL};
     cli_watch_signals(session);
+    /* A log that nobody reads any more is no reason to lose a model. */
+    signal(SIGPIPE, SIG_IGN);
     fth_status status = fth_session_train(session, &callbacks, &result, &err);
     cli_watch_signals(NULL);
     if (display.terminal && !display.quiet)
@@ -179,7 +182,15 @@ static int train(struct arguments *a, fth_session *session) {
                     fth_session_checkpoint(session));
         return code;
     }
+    if (result.already_finished) {
+        fprintf(stderr, "fathom train: %s is of a finished run%s: nothing is left to do; --set train.epochs=N "
+                        "or train.max_steps=N with more than it had goes on\n",
+                fth_session_checkpoint(session), result.stopped_early ? " (stopped early)" : "");
+        return CLI_OK;
+    }
     print_result(&result, session);
+    if (result.interrupted && !fth_session_checkpoint(session))
+        fprintf(stderr, "fathom train: nothing is saved, as checkpoint.dir is not set\n");
     char *report = NULL;
     if (!a->quiet && fth_session_report(session, &report, &err) == FTH_OK) {
         fputs(report, stdout);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -153,8 +154,13 @@ int cli_output_close(struct cli_output *out) {
 }
 
 void cli_output_discard(struct cli_output *out) {
-    if (!out->path)
+    if (!out->path) {
+        if (ferror(stdout)) { /* told once, by who met it */
+            __fpurge(stdout);
+            clearerr(stdout);
+        }
         return;
+    }
     fclose(out->file);
     if (out->beside)
         unlink(out->beside);

@@ -82,7 +82,7 @@ fth_status fth_paths_expand(const struct fth_strings *patterns, const char *key,
         } else if (strpbrk(path, "*?[")) {
             FTH_TRY(add_glob(&list, path, key, err));
         } else {
-            return fth_fail(err, FTH_E_CONFIG, "%s: '%s': %s", key, path, strerror(errno));
+            return fth_fail(err, FTH_E_IO, "%s: '%s': %s", key, path, strerror(errno));
         }
     }
     out->items = list.items;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "metric/metric.h"
 #include "train/session_private.h"
@@ -223,9 +224,15 @@ static int is_own_directory(const struct fth_session *session, const char *dir) 
     return same;
 }
 
-/* A directory with another run's checkpoints is not written into. */
+/* Before hours of training: the directory can be written, and holds no other run's checkpoints. */
 static fth_status check_directory(struct fth_session *session, fth_error *err) {
     const char *dir = session->config->checkpoint.dir;
+    if (!*dir)
+        return FTH_OK;
+    FTH_TRY(fth_io_make_dirs(fth_io_posix(), dir, err));
+    if (access(dir, W_OK | X_OK) != 0)
+        return fth_fail(err, FTH_E_IO, "checkpoint.dir: %s cannot be written into: %s", dir,
+                        strerror(errno));
     if (!*dir || is_own_directory(session, dir))
         return FTH_OK;
     char *newest = NULL;
@@ -273,6 +280,12 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
     *result = (fth_training){0};
     if (!session->config->data.train.n)
         return fth_fail(err, FTH_E_CONFIG, "data.train: no training files are named");
+    if (session->step && fth_session_is_finished(session)) {
+        result->already_finished = 1;
+        result->stopped_early = session->stopped_early;
+        result->best_step = session->best_step;
+        return FTH_OK;
+    }
     struct loop loop = {.session = session,
                         .callbacks = callbacks,
                         .result = result,

@@ -227,7 +227,7 @@ static void globs(void **state) {
     assert_non_null(strstr(err.message, "data.train: '"));
     assert_non_null(strstr(err.message, "none-*' matches no file"));
     items[0] = temp_path("absent");
-    assert_int_equal(fth_paths_expand(&list, "data.valid", arena, &files, &err), FTH_E_CONFIG);
+    assert_int_equal(fth_paths_expand(&list, "data.valid", arena, &files, &err), FTH_E_IO);
     assert_non_null(strstr(err.message, "data.valid: '"));
     assert_non_null(strstr(err.message, "absent': No such file"));
     items[0] = items[1] = "-";
