@@ -56,7 +56,7 @@ def run(command, folder, environment):
 def transcript(lines, folder, environment):
     out = []
     for line in lines:
-        if line.startswith("#") or line == "":
+        if line.startswith("#"):
             out.append(line)
         elif line.startswith("$$ "):
             out.append(line)
