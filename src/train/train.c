@@ -233,7 +233,7 @@ static fth_status check_directory(struct fth_session *session, fth_error *err) {
     if (access(dir, W_OK | X_OK) != 0)
         return fth_fail(err, FTH_E_IO, "checkpoint.dir: %s cannot be written into: %s", dir,
                         strerror(errno));
-    if (!*dir || is_own_directory(session, dir))
+    if (is_own_directory(session, dir))
         return FTH_OK;
     char *newest = NULL;
     FTH_TRY(fth_checkpoint_newest(fth_io_posix(), dir, &newest, err));
