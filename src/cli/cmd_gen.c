@@ -9,26 +9,25 @@
 static const char doc[] =
     "Generate data with a planted truth, and print how well the best possible model would do on it.\v"
     "A preset says the format and the columns: %s.\n\n"
-    "The bytes depend on the options alone, not on the threads. --first and --count write a part of the data "
-    "set, so that training and test files share one truth. --column NAME:KEY=VALUE,... changes a categorical "
+    "The bytes depend on the options alone, not on the threads. Files of one seed share one truth: a test file "
+    "begins (--first) where the training file ends. --column NAME:KEY=VALUE,... changes a categorical "
     "column: cardinality, zipf (exponent), top (SHARE_OF_IDS/SHARE_OF_DRAWS instead of an exponent), missing "
     "(rate); for number columns: missing, mean, deviation.\n\n"
     "Examples:\n"
-    "  fathom gen --examples 1200000 --count 1000000 -o train.tsv\n"
-    "  fathom gen --examples 1200000 --first 1000000 -o test.tsv\n"
+    "  fathom gen --examples 1000000 -o train.tsv\n"
+    "  fathom gen --first 1000000 --examples 200000 -o test.tsv\n"
     "  fathom gen --preset csv --examples 1000 --column C3:cardinality=5000,zipf=1.2 > clicks.csv\n"
     "  fathom gen --preset criteo-kaggle --drift-weights 0.3 | zstd > kaggle.tsv.zst";
 
 enum {
-    KEY_FIRST = 256, KEY_COUNT, KEY_TRUTH, KEY_BASE_RATE, KEY_SIGNAL, KEY_ZIPF, KEY_CAP, KEY_COLUMN,
+    KEY_FIRST = 256, KEY_DRIFT_OVER, KEY_TRUTH, KEY_BASE_RATE, KEY_SIGNAL, KEY_ZIPF, KEY_CAP, KEY_COLUMN,
     KEY_DRIFT_POPULARITY, KEY_DRIFT_WEIGHTS, KEY_HISTORY, KEY_SEED, KEY_HEAD, KEY_SHARES
 };
 
 static const struct argp_option options[] = {
     {"preset", 'p', "NAME", 0, "format and columns (default: the first below)", 0},
-    {"examples", 'n', "N", 0, "size of the data set (default: the preset's)", 0},
-    {"first", KEY_FIRST, "N", 0, "leave out the first N examples", 0},
-    {"count", KEY_COUNT, "N", 0, "write at most N examples", 0},
+    {"examples", 'n', "N", 0, "how many examples to write (default: the preset's number)", 0},
+    {"first", KEY_FIRST, "N", 0, "begin with example N (default 0)", 0},
     {"seed", KEY_SEED, "N", 0, "another data set (default 1)", 0},
     {"output", 'o', "FILE", 0, "write there instead of standard output", 0},
     {"truth", KEY_TRUTH, "FILE", 0, "write every example's true probability to FILE", 0},
@@ -43,6 +42,7 @@ static const struct argp_option options[] = {
     {"column", KEY_COLUMN, "NAME:KEY=VALUE,...", 0, "change one column (may be repeated)", 1},
     {"history", KEY_HISTORY, "MEAN,MAX", 0, "lengths of the histories of preset sequence", 1},
     {"drift-popularity", KEY_DRIFT_POPULARITY, "P", 0, "share of ids by which popularity moves", 1},
+    {"drift-over", KEY_DRIFT_OVER, "N", 0, "the drift's length in examples (default: those of the file)", 1},
     {"drift-weights", KEY_DRIFT_WEIGHTS, "P", 0, "how far weights turn into others", 1},
     {0}};
 
@@ -68,7 +68,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case 'n':
     case 't':
     case KEY_FIRST:
-    case KEY_COUNT:
+    case KEY_DRIFT_OVER:
     case KEY_SEED:
     case KEY_BASE_RATE:
     case KEY_SIGNAL:
@@ -213,7 +213,7 @@ static int apply(fth_gen_options *o, const struct change *change) {
         o->threads = value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
         return code;
     case KEY_FIRST: return whole("--first", text, &o->first);
-    case KEY_COUNT: return whole("--count", text, &o->count);
+    case KEY_DRIFT_OVER: return whole("--drift-over", text, &o->drift_over);
     case KEY_SEED: return whole("--seed", text, &o->seed);
     case KEY_BASE_RATE: return real("--base-rate", text, &o->base_rate);
     case KEY_SIGNAL: return real("--signal", text, &o->signal);
