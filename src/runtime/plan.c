@@ -6,11 +6,13 @@
 
 #include "runtime/plan_private.h"
 
-uint32_t fth_plan_tile(const uint32_t *group_max, uint32_t n_groups) {
+uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max) {
     uint32_t most = 1, tile = 64;
-    for (uint32_t g = 0; g < n_groups; g++)
-        if (group_max[g] > most)
-            most = group_max[g];
+    for (uint32_t v = 0; v < graph->n_values; v++) {
+        const struct fth_value *value = &graph->values[v];
+        if (value->extent == FTH_POSITIONS && group_max[value->group] > most)
+            most = group_max[value->group];
+    }
     while (tile > 16 && (uint64_t)tile * most > 2048)
         tile /= 2;
     return tile;
@@ -215,7 +217,7 @@ fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
     plan->parameters = parameters;
     plan->options = *options;
     if (!plan->options.tile)
-        plan->options.tile = fth_plan_tile(options->group_max, options->n_groups);
+        plan->options.tile = fth_plan_tile(graph, options->group_max);
     if (plan->options.tile > options->max_batch)
         plan->options.tile = options->max_batch;
     plan->max_tiles = (options->max_batch + plan->options.tile - 1) / plan->options.tile;

@@ -40,9 +40,9 @@ struct fth_plan_options {
     size_t row_update_scratch;
 };
 
-/* 64 examples (measured best, docs/step.md), fewer where examples carry many positions, so that a tile's
- * values stay in the L2 cache. */
-uint32_t fth_plan_tile(const uint32_t *group_max, uint32_t n_groups);
+/* 64 examples (measured best), fewer where the graph has values for the positions of examples that carry
+ * many, so that a tile's values stay in the L2 cache. */
+uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max);
 
 /* Graph and parameters are borrowed for the plan's life. Owned: fth_plan_destroy. */
 fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
