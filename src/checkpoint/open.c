@@ -170,6 +170,7 @@ fth_status fth_checkpoint_open(const struct fth_io *io, const char *given, fth_c
         newest = n - 1;
         status = open_folder(io, folders[newest].path, out, err);
     } else if (status == FTH_E_IO) {
+        fth_error_frame(err, "no checkpoint");
         status = err ? (err->code = FTH_E_CHECKPOINT) : FTH_E_CHECKPOINT;
     }
     if (status == FTH_E_CHECKPOINT)

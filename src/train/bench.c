@@ -311,7 +311,8 @@ static fth_status run(struct bench *bench, const fth_config *config, fth_error *
     FTH_TRY(profile(bench, err));
     if (bench->options->ablate)
         FTH_TRY(ablate(bench, err));
-    FTH_TRY(peaks(bench, err));
+    if (bench->options->seconds >= 1) /* a short look needs no second opinion */
+        FTH_TRY(peaks(bench, err));
     share_of_gather(bench);
     return FTH_OK;
 }
