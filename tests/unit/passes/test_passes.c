@@ -1,0 +1,111 @@
+/* Passes change no bit: each model trained 20 steps with and without each of them ends in one digest. And each
+ * does something, and leaves a graph that the verifier accepts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "graph/op.h"
+#include "model/model.h"
+#include "passes/passes.h"
+#include "runs.h"
+#include "zoo.h"
+
+static void train(const char *model, const char *without, const char *extra, char digest[17]) {
+    struct run run = {.config = run_config(model, run_data(0)),
+                      .overrides = {"train.max_steps=20", without, extra}};
+    run_train_ok(&run);
+    assert_int_equal(run.training.steps, 20);
+    memcpy(digest, run.digest, 17);
+}
+
+static void test_same_bits(void **state) {
+    char all[256] = "without=[";
+    for (const char *const *name = fth_pass_names(); *name; name++)
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", all[9] ? ", " : "", *name);
+    snprintf(all + strlen(all), sizeof all - strlen(all), "]");
+    for (const struct fth_model *const *model = fth_models(); *model; model++) {
+        char expected[17], got[17], without[64];
+        train((*model)->name, "without=[]", NULL, expected);
+        for (const char *const *name = fth_pass_names(); *name; name++) {
+            snprintf(without, sizeof without, "without=[%s]", *name);
+            train((*model)->name, without, NULL, got);
+            if (strcmp(expected, got))
+                fail_msg("%s: %s changed bits", (*model)->name, without);
+        }
+        train((*model)->name, all, NULL, got);
+        assert_string_equal(expected, got);
+    }
+}
+
+/* Where a pass must hold back: clipping needs whole gradients, LAMB whole parameters. */
+static void test_same_bits_where_passes_hold_back(void **state) {
+    static const char *const extras[] = {"train.clip_norm=0.5", "optimizer.dense={name: lamb, lr: 0.01}"};
+    for (size_t i = 0; i < 2; i++) {
+        char expected[17], got[17];
+        train("wide_deep", "without=[]", extras[i], expected);
+        train("wide_deep", "without=[fuse_updates, concat_in_place, fuse_activations]", extras[i], got);
+        assert_string_equal(expected, got);
+    }
+}
+
+static void test_unknown_names(void **state) {
+    struct run run = {.config = run_config("lr", run_data(0)), .overrides = {"without=[fuse_update]"}};
+    run_train(&run);
+    assert_int_equal(run.status, FTH_E_CONFIG);
+    assert_non_null(strstr(run.error.message, "did you mean 'fuse_updates'"));
+}
+
+static uint32_t count_ops(const fth_graph *graph, const char *op) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        n += strcmp(graph->nodes[i]->op->name, op) == 0;
+    return n;
+}
+
+/* zoo_graph verifies; here: the graph is another one where the pass has work. */
+static void test_each_does_something(void **state) {
+    for (const struct fth_model *const *model = fth_models(); *model; model++) {
+        const char *name = (*model)->name;
+        int deep = strcmp(name, "lr") && strcmp(name, "fm");
+        struct zoo_options with = {.model = name, .plain = 1};
+        fth_graph *full = zoo_graph(&with);
+        for (const struct fth_pass *const *pass = fth_passes(); *pass; pass++) {
+            struct zoo_options without = {.model = name, .plain = 1, .without = (*pass)->name};
+            fth_graph *graph = zoo_graph(&without);
+            if (!strcmp((*pass)->name, "fuse_updates")) {
+                assert_int_equal(count_ops(graph, "linear_update"), 0);
+                assert_true(count_ops(full, "linear_update") == count_ops(graph, "linear_weight_grad"));
+                assert_true(!deep || count_ops(full, "linear_update") > 0);
+            } else if (!strcmp((*pass)->name, "fuse_activations") && deep && strcmp(name, "din")) {
+                assert_true(full->n_nodes < graph->n_nodes);
+            } else if (!strcmp((*pass)->name, "concat_in_place") && deep) {
+                uint32_t views = 0, plain_views = 0;
+                for (uint32_t v = 0; v < full->n_values; v++)
+                    views += full->values[v].view_of != FTH_NONE;
+                for (uint32_t v = 0; v < graph->n_values; v++)
+                    plain_views += graph->values[v].view_of != FTH_NONE;
+                assert_true(views > plain_views);
+            }
+            fth_graph_destroy(graph);
+        }
+        with.clip_norm = 1;
+        fth_graph *clipped = zoo_graph(&with);
+        assert_int_equal(count_ops(clipped, "linear_update"), 0);
+        fth_graph_destroy(clipped);
+        fth_graph_destroy(full);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_does_something),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_same_bits_where_passes_hold_back),
+        cmocka_unit_test(test_unknown_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
