@@ -38,6 +38,10 @@ fth_status fth_session_report(const fth_session *session, char **out, fth_error 
                         (double)session->bytes_read * 1e3 / (double)session->parse_ns);
     fth_text_printf(&text, "\n  %.0f examples/s\n",
                     seconds > 0 ? (double)session->examples / seconds : 0);
+    char bytes[32];
+    fth_format_bytes(bytes, (double)fth_session_model_bytes(session));
+    fth_text_printf(&text, "  model %s (%llu bytes)\n", bytes,
+                    (unsigned long long)fth_session_model_bytes(session));
     char *copy = text.failed ? NULL : strdup(fth_text_get(&text));
     fth_text_free(&text);
     if (!copy)

@@ -262,11 +262,17 @@ static void test_workers_change_nothing(void **state) {
     destroy(&p);
 }
 
+/* Long histories make small tiles where positions are kept, not where they are pooled at once. */
 static void test_tile_rule(void **state) {
-    static const uint32_t long_ones[] = {50}, longer[] = {3, 2000};
-    assert_int_equal(fth_plan_tile(NULL, 0), 64);
-    assert_int_equal(fth_plan_tile(long_ones, 1), 32);
-    assert_int_equal(fth_plan_tile(longer, 2), 16);
+    static const uint32_t shorter[] = {5}, longer[] = {50}, longest[] = {2000};
+    fth_graph *kept = zoo_graph(&(struct zoo_options){.model = "din"});
+    fth_graph *pooled = zoo_graph(&(struct zoo_options){.model = "deepfm"});
+    assert_int_equal(fth_plan_tile(kept, shorter), 64);
+    assert_int_equal(fth_plan_tile(kept, longer), 32);
+    assert_int_equal(fth_plan_tile(kept, longest), 16);
+    assert_int_equal(fth_plan_tile(pooled, longest), 64);
+    fth_graph_destroy(kept);
+    fth_graph_destroy(pooled);
 }
 
 /* More than there is of address space is refused, with the keys that would help. */
