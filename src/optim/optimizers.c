@@ -105,6 +105,9 @@ void fth_optimizer_args(const struct fth_optimizer *optimizer,
                         const struct fth_optimizer_config *config,
                         const struct fth_schedule_config *schedule, uint64_t step, int decay,
                         struct fth_opt_args *out) {
+    /* Of the decays as the kernels have them: 0.999 as a float differs from 0.999 by more than a float
+     * near 1 - 0.999 can resolve, and the first steps' averages would come out off by 1e-5. */
+    float beta1 = (float)config->beta1, beta2 = (float)config->beta2;
     int ftrl = strcmp(optimizer->name, "ftrl") == 0;
     int decoupled = strcmp(optimizer->name, "adamw") == 0 || strcmp(optimizer->name, "lamb") == 0;
     *out = (struct fth_opt_args){
@@ -115,10 +118,10 @@ void fth_optimizer_args(const struct fth_optimizer *optimizer,
         .weight_decay = decoupled && decay ? (float)config->weight_decay : 0,
         .momentum = (float)config->momentum,
         .eps = (float)config->eps,
-        .beta1 = (float)config->beta1,
-        .beta2 = (float)config->beta2,
-        .correction1 = (float)(1 - pow(config->beta1, (double)step)),
-        .correction2 = (float)(1 - pow(config->beta2, (double)step)),
+        .beta1 = beta1,
+        .beta2 = beta2,
+        .correction1 = (float)(1 - pow((double)beta1, (double)step)),
+        .correction2 = (float)(1 - pow((double)beta2, (double)step)),
         .lr_power = (float)config->lr_power,
         .beta = (float)config->beta,
     };

@@ -58,8 +58,11 @@ static void arguments_of_a_step(void **state) {
     assert_true(args.lr == 0.25f);
     assert_true(args.grad_scale == 1);
     assert_true(args.weight_decay == 0.01f && args.l2 == 0.125f && args.l1 == 0);
-    assert_true(args.correction1 == (float)(1 - 0.9 * 0.9));
-    assert_true(args.correction2 == (float)(1 - 0.99 * 0.99));
+    assert_true(args.correction1 == (float)(1 - (double)0.9f * 0.9f));
+    assert_true(args.correction2 == (float)(1 - (double)0.99f * 0.99f));
+    /* After one step the corrected average is the gradient itself. */
+    fth_optimizer_args(fth_optimizer_find("adam"), &config, &warm, 1, 1, &args);
+    assert_true(args.correction1 == 1 - args.beta1 && args.correction2 == 1 - args.beta2);
     fth_optimizer_args(fth_optimizer_find("adam"), &config, &warm, 9, 0, &args);
     assert_true(args.lr == 0.5f && args.weight_decay == 0 && args.l2 == 0);
     fth_optimizer_args(fth_optimizer_find("ftrl"), &config, &warm, 9, 0, &args);

@@ -1,0 +1,194 @@
+"""The twins: Fathom's models in plain PyTorch, made from a checkpoint of Fathom's initial values.
+
+Each class is what the file of its name in src/model/ builds. Names of layers are Fathom's; linear weights are stored
+[inputs, outputs] there. What the checkpoint holds and a twin does not ask for is an error."""
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from batches import expand
+
+
+def key(name):
+    """PyTorch wants no dots in names."""
+    return name.replace(".", "/")
+
+
+class Twin(nn.Module):
+    def __init__(self, start, config):
+        super().__init__()
+        self.start, self.config, self.model = start, config, config["model"]
+        self.left = {name for name in start.dense if "running_" not in name}
+        self.layers = nn.ModuleDict()
+        self.slopes = nn.ParameterDict()
+        self.tables = nn.ParameterList([torch.tensor(pack.weights) for pack in start.packs])
+        self.fields, self.table_of = [], {}
+        for section in config["features"]["categorical"]:
+            for name in expand(section["columns"]):
+                self.fields.append(name)
+                self.table_of[name] = section.get("table", name)
+        self.build()
+        if self.left:
+            raise ValueError(f"{self.model['name']}: the twin has no {', '.join(sorted(self.left))}")
+
+    # ---- parameters ----
+
+    def take(self, name):
+        self.left.remove(name)
+        return torch.tensor(self.start.dense[name])
+
+    def linear(self, name):
+        weight = self.take(name + ".weight")
+        bias = self.take(name + ".bias").flatten()
+        weight = weight if len(bias) == 1 else weight.T.contiguous()
+        layer = nn.Linear(weight.shape[1], weight.shape[0])
+        layer.weight, layer.bias = nn.Parameter(weight), nn.Parameter(bias)
+        self.layers[key(name)] = layer
+
+    def mlp(self, name, widths):
+        for i in range(len(widths)):
+            layer = f"{name}.{i}"
+            self.linear(layer)
+            if self.model.get("layer_norm"):
+                norm = nn.LayerNorm(widths[i], eps=1e-5)
+                norm.weight = nn.Parameter(self.take(layer + ".norm.scale").flatten())
+                norm.bias = nn.Parameter(self.take(layer + ".norm.shift").flatten())
+                self.layers[key(layer + ".norm")] = norm
+            if self.model["activation"] == "dice":
+                self.slopes[key(layer)] = self.take(layer + ".slope").flatten()
+
+    def row_parameters(self):
+        return list(self.tables)
+
+    def dense_parameters(self):
+        return list(self.layers.parameters()) + list(self.slopes.parameters())
+
+    # ---- forward ----
+
+    def rows_of(self, fields, suffix=""):
+        """The rows of fields of one dimension, [keys of all fields, dim]; notes which rows the step touches."""
+        tables = [self.table_of[field] + suffix for field in fields]
+        number = self.start.pack_of(tables[0])
+        pack = self.start.packs[number]
+        rows = [pack.rows(table, self.batch.keys[field]) for table, field in zip(tables, fields)]
+        rows = torch.from_numpy(np.concatenate(rows))
+        self.touched[number].append(rows)
+        return F.embedding(rows, self.tables[number])
+
+    def embeddings(self, fields, suffix=""):
+        """[n, fields, dim]"""
+        rows = self.rows_of(fields, suffix)
+        return rows.view(len(fields), len(self.batch.label), -1).transpose(0, 1)
+
+    def linear_terms(self, name, fields):
+        """A weight a key, a weight a float, a bias."""
+        return self.embeddings(fields, ".linear").sum(dim=1) + self.apply_linear(name, self.floats)
+
+    def apply_linear(self, name, x):
+        return self.layers[key(name)](x)
+
+    def apply_mlp(self, name, widths, x):
+        for i in range(len(widths)):
+            layer = f"{name}.{i}"
+            x = self.apply_linear(layer, x)
+            if self.model.get("layer_norm"):
+                x = self.layers[key(layer + ".norm")](x)
+            x = self.activation(layer, x)
+        return x
+
+    def activation(self, name, x):
+        kind = self.model["activation"]
+        if kind != "dice":
+            return getattr(F, kind)(x)
+        p = torch.sigmoid(F.batch_norm(x, None, None, training=True, eps=1e-5))
+        return (p + (1 - p) * self.slopes[key(name)]) * x
+
+    def forward(self, batch):
+        self.batch = batch
+        self.floats = torch.from_numpy(batch.dense)
+        self.touched = [[] for _ in self.tables]
+        return self.logit()[:, 0]
+
+
+class DeepFM(Twin):
+    def build(self):
+        self.linear("linear")
+        self.mlp("deep", self.model["hidden"])
+        self.linear("deep.out")
+
+    def logit(self):
+        vectors = self.embeddings(self.fields)
+        pairs = 0.5 * (vectors.sum(dim=1) ** 2 - (vectors ** 2).sum(dim=1)).sum(dim=1, keepdim=True)
+        x = torch.cat([vectors.flatten(1), self.floats], dim=1)
+        deep = self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
+        return self.linear_terms("linear", self.fields) + pairs + deep
+
+
+class WideDeep(Twin):
+    def build(self):
+        self.linear("wide")
+        self.mlp("deep", self.model["hidden"])
+        self.linear("deep.out")
+
+    def logit(self):
+        x = torch.cat([self.embeddings(self.fields).flatten(1), self.floats], dim=1)
+        deep = self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
+        return self.linear_terms("wide", self.model["wide"]) + deep
+
+
+class DCNv2(Twin):
+    def build(self):
+        for i in range(self.model["cross_layers"]):
+            self.linear(f"cross.{i}")
+        self.mlp("deep", self.model["hidden"])
+        self.linear("out")
+
+    def logit(self):
+        x0 = torch.cat([self.embeddings(self.fields).flatten(1), self.floats], dim=1)
+        x = x0
+        for i in range(self.model["cross_layers"]):
+            x = x0 * self.apply_linear(f"cross.{i}", x) + x
+        deep = self.apply_mlp("deep", self.model["hidden"], x0)
+        return self.apply_linear("out", torch.cat([x, deep], dim=1))
+
+
+class DLRM(Twin):
+    def build(self):
+        self.mlp("bottom", self.model["bottom"])
+        self.mlp("top", self.model["top"])
+        self.linear("top.out")
+
+    def logit(self):
+        bottom = self.apply_mlp("bottom", self.model["bottom"], self.floats)
+        vectors = torch.cat([bottom[:, None], self.embeddings(self.fields)], dim=1)
+        dots = torch.bmm(vectors, vectors.transpose(1, 2))
+        below = torch.tril_indices(vectors.shape[1], vectors.shape[1], offset=-1)
+        x = torch.cat([bottom, dots[:, below[0], below[1]]], dim=1)
+        return self.apply_linear("top.out", self.apply_mlp("top", self.model["top"], x))
+
+
+class DIN(Twin):
+    """One history: the sequences hist_item and hist_category, compared with item and category."""
+
+    def build(self):
+        self.mlp("attention.hist_item", self.model["attention"])
+        self.linear("attention.hist_item.out")
+        self.mlp("deep", self.model["hidden"])
+        self.linear("deep.out")
+
+    def logit(self):
+        offsets = self.batch.offsets["hist_item"]
+        example = torch.repeat_interleave(torch.from_numpy(offsets[1:] - offsets[:-1]))
+        target = self.embeddings(["item", "category"]).flatten(1)
+        keys = torch.cat(self.rows_of(["hist_item", "hist_category"]).chunk(2), dim=1)
+        query = target[example]
+        x = torch.cat([query, keys, query - keys, query * keys], dim=1)
+        x = self.apply_mlp("attention.hist_item", self.model["attention"], x)
+        weights = self.apply_linear("attention.hist_item.out", x)
+        pooled = torch.zeros(len(offsets) - 1, keys.shape[1]).index_add(0, example, keys * weights)
+        x = torch.cat([self.rows_of(["user"]), target, pooled], dim=1)
+        return self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
+
+
+TWINS = {"deepfm": DeepFM, "wide_deep": WideDeep, "dcnv2": DCNv2, "dlrm": DLRM, "din": DIN}

@@ -1,0 +1,59 @@
+"""Optimizers of the twins.
+
+Fathom updates embedding rows lazily: a step changes the rows that its batch reads, no others. For SGD and Adagrad that
+is what PyTorch's optimizers do with the zero gradients of the other rows. Adam is different: in PyTorch's, averages
+decay and weights move in rows without a gradient too. So the rows have an Adam here that is applied to the rows of the
+batch, with bias corrections by the global step. (torch.optim.SparseAdam does the same but for eps, which it adds
+to the root before the bias correction instead of after it.)"""
+import torch
+
+
+class LazyAdam:
+    """Kingma & Ba 2015, as torch.optim.Adam, on the rows of a batch."""
+
+    def __init__(self, tables, lr, betas=(0.9, 0.999), eps=1e-8):
+        self.tables, self.lr, self.betas, self.eps, self.step_number = tables, lr, betas, eps, 0
+        self.m = [torch.zeros_like(table) for table in tables]
+        self.v = [torch.zeros_like(table) for table in tables]
+
+    def zero_grad(self):
+        for table in self.tables:
+            table.grad = None
+
+    @torch.no_grad()
+    def step(self, touched):
+        self.step_number += 1
+        beta1, beta2 = self.betas
+        correction1, correction2 = 1 - beta1 ** self.step_number, 1 - beta2 ** self.step_number
+        for table, m, v, lookups in zip(self.tables, self.m, self.v, touched):
+            rows = torch.unique(torch.cat(lookups))
+            g = table.grad[rows]
+            m[rows] = beta1 * m[rows] + (1 - beta1) * g
+            v[rows] = beta2 * v[rows] + (1 - beta2) * g * g
+            table[rows] -= self.lr / correction1 * m[rows] / (v[rows].sqrt() / correction2 ** 0.5 + self.eps)
+
+
+class Dense:
+    """One of torch.optim on whole tables."""
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+        self.zero_grad = optimizer.zero_grad
+
+    def step(self, touched):
+        self.optimizer.step()
+
+
+def make(section, parameters, rows):
+    """Of a configuration's optimizer.dense or optimizer.sparse."""
+    name, lr = section["name"], section["lr"]
+    if name == "sgd":
+        return Dense(torch.optim.SGD(parameters, lr=lr))
+    if name == "adagrad":
+        return Dense(torch.optim.Adagrad(parameters, lr=lr, eps=section["eps"],
+                                         initial_accumulator_value=section["initial_accumulator"]))
+    if name == "adam" and rows:
+        return LazyAdam(parameters, lr, eps=section["eps"])
+    if name == "adam":
+        return Dense(torch.optim.Adam(parameters, lr=lr, eps=section["eps"]))
+    raise ValueError(f"there is no twin of optimizer {name}")
