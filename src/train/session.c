@@ -62,7 +62,7 @@ fth_status fth_session_create(const fth_config *config, int for_shape_only, fth_
 fth_status fth_session_open(const char *path, const char *const *overrides, size_t n_overrides,
                             fth_session **out, fth_error *err) {
     fth_checkpoint *checkpoint = NULL;
-    fth_config *config = NULL;
+    fth_config *config = NULL, *own = NULL; /* own: without the overrides */
     fth_session *session = NULL;
     fth_status status = fth_checkpoint_open(fth_io_posix(), path, &checkpoint, err);
     if (status != FTH_OK)
@@ -72,12 +72,18 @@ fth_status fth_session_open(const char *path, const char *const *overrides, size
                  fth_config_parse(fth_checkpoint_path(checkpoint), text, strlen(text), overrides,
                                   n_overrides, &config, err),
                  done);
+    FTH_TRY_GOTO(status, fth_config_parse(fth_checkpoint_path(checkpoint), text, strlen(text), NULL, 0,
+                                          &own, err),
+                 done);
     FTH_TRY_GOTO(status, begin(config, 0, &session, err), done);
+    session->begun_seed = own->seed;
+    session->begun_shuffle = own->data.shuffle;
     FTH_TRY_GOTO(status, fth_session_restore(session, checkpoint, err), done);
     *out = session;
     session = NULL;
 done:
     fth_session_destroy(session);
+    fth_config_free(own);
     fth_checkpoint_close(checkpoint);
     return status;
 }

@@ -52,6 +52,9 @@ struct fth_session {
     uint64_t best_step, evaluations_without_better;
     int stopped_early;
     double earlier_seconds; /* trained before this session (resumed) */
+    /* what the order of a shuffle block that was begun follows from */
+    uint64_t begun_seed;
+    int64_t begun_shuffle;
     char *checkpoint_path;
     atomic_int interrupted;
     /* reports */

@@ -247,6 +247,19 @@ static fth_status check_directory(struct fth_session *session, fth_error *err) {
     return FTH_E_CHECKPOINT;
 }
 
+/* Within a shuffle block the examples that were used are known by their place in its order alone. */
+static fth_status check_order(const struct fth_session *session, fth_error *err) {
+    const struct fth_config *config = session->config;
+    if (!session->position.taken || !session->begun_shuffle ||
+        (config->seed == session->begun_seed && config->data.shuffle == session->begun_shuffle))
+        return FTH_OK;
+    return fth_fail(err, FTH_E_CONFIG,
+                    "data.shuffle, seed: %s stands within a shuffle block (data.shuffle %lld, seed %llu), "
+                    "which cannot be gone on with in another order; leave both as they are",
+                    session->checkpoint_path, (long long)session->begun_shuffle,
+                    (unsigned long long)session->begun_seed);
+}
+
 static fth_status open_reader(struct loop *loop, fth_error *err) {
     struct fth_session *session = loop->session;
     struct fth_reader_options options = {.batch_size = (uint32_t)session->config->train.batch_size,
@@ -297,6 +310,7 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
     uint64_t first_step = session->step;
     fth_status status;
     FTH_TRY(check_directory(session, err));
+    FTH_TRY(check_order(session, err));
     FTH_TRY_GOTO(status, fth_session_plan(session, 1, &loop.plan, err), done);
     FTH_TRY_GOTO(status, open_reader(&loop, err), done);
     FTH_TRY_GOTO(status, run_steps(&loop, err), done);

@@ -1,0 +1,162 @@
+/* Resuming where something has changed: what cannot be gone on with is refused before a step is made, what can
+ * ends in the same bits. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "data_support.h"
+#include "fathom/tools.h"
+#include "runs.h"
+
+static struct run stopped(const char *dir, uint64_t after) {
+    struct run run = {.config = run_config("wide_deep", run_data(0)), .dir = dir, .stop_after = after};
+    run_train_ok(&run);
+    assert_true(run.training.interrupted);
+    run.stop_after = 0;
+    return run;
+}
+
+static void whole_run(char digest[17]) {
+    struct run run = {.config = run_config("wide_deep", run_data(0))};
+    run_train_ok(&run);
+    memcpy(digest, run.digest, 17);
+}
+
+static void refused(struct run *run, fth_status status, const char *part) {
+    run_resume(run);
+    if (run->status != status || !strstr(run->error.message, part))
+        fail_msg("status %d, '%s' without '%s'", run->status, run->error.message, part);
+    assert_int_equal(run->training.steps, 0);
+}
+
+static void test_other_shapes(void **state) {
+    static const struct {
+        const char *change, *part;
+    } cases[] = {
+        {"embedding.dim=4", "'deep.0.weight' is 51 x 16"},
+        {"model.hidden=[16, 9]", "deep"},
+        {"model.batch_norm=false", "dense tensors"},
+        {"optimizer.dense={name: sgd}", "another model or optimizer"},
+        {"optimizer.sparse={name: adam}", "optimizer slots"},
+        {"features.numeric.0.standardise=none", "running"},
+        {"features.numeric.0.quantiles=0", "boundaries"},
+    };
+    struct run run = stopped(run_new_dir(), 5);
+    char expected[17], got[17];
+    fth_error err = {0};
+    assert_int_equal(fth_inspect_digest(run.dir, expected, &err), FTH_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run.overrides[0] = cases[i].change;
+        refused(&run, FTH_E_CHECKPOINT, cases[i].part);
+    }
+    assert_int_equal(fth_inspect_digest(run.dir, got, &err), FTH_OK);
+    assert_string_equal(got, expected);
+}
+
+/* The order of a shuffle block that was begun cannot change: examples would be used twice or never. */
+static void test_other_order(void **state) {
+    struct run run = stopped(run_new_dir(), 3); /* 300 examples: in the second block of 200 */
+    run.overrides[0] = "data.shuffle=300";
+    refused(&run, FTH_E_CONFIG, "data.shuffle 200");
+    run.overrides[0] = "seed=8";
+    refused(&run, FTH_E_CONFIG, "seed 7");
+    run.overrides[0] = "optimizer.dense.lr=0.001"; /* anybody's free choice */
+    run_resume_ok(&run);
+
+    run = stopped(run_new_dir(), 2); /* between two blocks */
+    run.overrides[0] = "data.shuffle=300";
+    run_resume_ok(&run);
+    assert_int_equal(run.training.lines_bad, 0);
+}
+
+static void test_other_directories(void **state) {
+    const char *mine = run_new_dir(), *others = run_new_dir(), *new = run_new_dir();
+    char expected[17];
+    whole_run(expected);
+    struct run other = stopped(others, 4), run = stopped(mine, 5);
+    run_train(&run); /* from the beginning, into a folder that is in use */
+    assert_int_equal(run.status, FTH_E_CHECKPOINT);
+    assert_non_null(strstr(run.error.message, "--resume"));
+    char into[600], spelled[600];
+    snprintf(into, sizeof into, "checkpoint.dir=%s", others);
+    const char *overrides[] = {into};
+    fth_session *session = NULL;
+    assert_int_equal(fth_session_open(mine, overrides, 1, &session, &run.error), FTH_OK);
+    assert_int_equal(fth_session_train(session, NULL, NULL, &run.error), FTH_E_CHECKPOINT);
+    assert_non_null(strstr(run.error.message, others));
+    fth_session_destroy(session);
+    snprintf(into, sizeof into, "checkpoint.dir=%s", new); /* a new one is fine */
+    assert_int_equal(fth_session_open(mine, overrides, 1, &session, &run.error), FTH_OK);
+    assert_int_equal(fth_session_train(session, NULL, NULL, &run.error), FTH_OK);
+    assert_int_equal(fth_session_digest(session, other.digest, &run.error), FTH_OK);
+    assert_string_equal(other.digest, expected);
+    fth_session_destroy(session);
+    snprintf(spelled, sizeof spelled, "%s/../%s/", mine, strrchr(mine, '/') + 1); /* the same, said otherwise */
+    run.dir = spelled;
+    run_resume_ok(&run);
+    assert_string_equal(run.digest, expected);
+}
+
+/* The newest checkpoint is damaged: resuming names the one before, which leads to the same end, past the
+ * damaged one's step. */
+static void test_newest_is_damaged(void **state) {
+    const char *dir = run_new_dir();
+    char expected[17], path[600];
+    whole_run(expected);
+    struct run run = {.config = run_config("wide_deep", run_data(0)), .dir = dir, .stop_after = 16,
+                      .overrides = {"checkpoint.every_steps=5", "checkpoint.keep=3"}};
+    run_train_ok(&run);
+    run.stop_after = 0;
+    snprintf(path, sizeof path, "%s/step-000000000015/pack-0.safetensors", dir);
+    write_file(path, "x", 1);
+    snprintf(path, sizeof path, "%s/step-000000000016/manifest.json", dir);
+    write_file(path, "{", 1);
+    run_resume(&run);
+    assert_int_equal(run.status, FTH_E_CHECKPOINT);
+    assert_non_null(strstr(run.error.message, "step-000000000016"));
+    assert_non_null(strstr(run.error.message, "step-000000000010 is whole"));
+    fth_session *session = NULL;
+    snprintf(path, sizeof path, "%s/step-000000000010", dir);
+    const char *overrides[] = {"checkpoint.every_steps=1"};
+    assert_int_equal(fth_session_open(path, overrides, 1, &session, &run.error), FTH_OK);
+    if (fth_session_train(session, NULL, NULL, &run.error) != FTH_OK)
+        fail_msg("%s", run.error.message);
+    assert_int_equal(fth_session_digest(session, run.digest, &run.error), FTH_OK);
+    fth_session_destroy(session);
+    assert_string_equal(run.digest, expected);
+}
+
+/* Data that is gone or shorter is told by file. */
+static void test_other_data(void **state) {
+    size_t n = 0;
+    char *text = read_whole(run_data(0), &n);
+    char copy[300];
+    snprintf(copy, sizeof copy, "%s", temp_path("copy.csv"));
+    write_file(copy, text, n);
+    struct run run = {.config = run_config("wide_deep", copy), .dir = run_new_dir(), .stop_after = 20};
+    run_train_ok(&run);
+    run.stop_after = 0;
+    write_file(copy, text, n / 3);
+    run_resume(&run);
+    assert_int_equal(run.status, FTH_E_DATA);
+    assert_non_null(strstr(run.error.message, "copy.csv"));
+    assert_int_equal(remove(copy), 0);
+    run_resume(&run);
+    assert_true(run.status != FTH_OK);
+    assert_non_null(strstr(run.error.message, "copy.csv"));
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_other_shapes),      cmocka_unit_test(test_other_order),
+        cmocka_unit_test(test_other_directories), cmocka_unit_test(test_newest_is_damaged),
+        cmocka_unit_test(test_other_data),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
