@@ -175,7 +175,7 @@ static fth_status find_columns(fth_data_set *set, fth_error *err) {
         if (config->columns.n == 0 || config->columns.n > FTH_COLUMN_LIMIT)
             return fth_fail(
                 err, FTH_E_CONFIG,
-                "data.columns: %u names; csv without header needs 1 to %u, in the order of "
+                "data.csv.columns: %u names; csv without header needs 1 to %u, in the order of "
                 "the cells",
                 config->columns.n, FTH_COLUMN_LIMIT);
         set->columns = config->columns;

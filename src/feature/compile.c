@@ -34,7 +34,7 @@ static fth_status find_column(const fth_feature_program *p, const char *key, con
         if (found < p->n_columns)
             return fth_fail(err, FTH_E_CONFIG,
                             "%s: the data has two columns named '%s' (the %u. and the %u.); name each "
-                            "differently in the header or by data.columns",
+                            "differently in the header or by data.csv.columns",
                             key, name, found + 1, i + 1);
         found = i;
     }
@@ -215,7 +215,7 @@ static fth_status compile_categorical(fth_feature_program *p, const char *key,
                                 : config->ffm_field >= 0      ? config->ffm_field
                                                               : (int64_t)p->n_fields - 1;
         if (config->ffm_field >= 0 && config->columns.n > 1)
-            return fth_fail(err, FTH_E_CONFIG, "%s.ffm_field: needs exactly one name in columns", key);
+            return fth_fail(err, FTH_E_CONFIG, "%s.field: needs exactly one name in columns", key);
         return join_group(p, key, "", config, &field->info.group, err);
     }
     char *where = fth_arena_printf(p->arena, "%s.columns", key);
@@ -261,7 +261,7 @@ static fth_status finish_groups(fth_feature_program *p, fth_error *err) {
         if (p->config->features.categorical[k].ffm_field >= 0)
             p->ffm_by_order = 0;
     if (top > 1 << 20)
-        return fth_fail(err, FTH_E_CONFIG, "features.categorical: ffm_field %lld is above %d",
+        return fth_fail(err, FTH_E_CONFIG, "features.categorical: field %lld is above %d",
                         (long long)top, 1 << 20);
     p->n_ffm_map = (uint32_t)(top + 1);
     p->ffm_map = fth_arena_alloc(p->arena, (size_t)top + 1, sizeof *p->ffm_map);

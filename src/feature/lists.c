@@ -123,7 +123,7 @@ static void count_entries(struct fth_feature_chunk *chunk, uint32_t i, uint32_t 
         } else if (program->ffm_by_order) {
             fth_feature_refuse(chunk, i, &chunk->block->labels[chunk->lines[i]],
                                "field %u is not among the %u configured ones, numbered from 0 in their "
-                               "order (give ffm_field to choose by number)",
+                               "order (features.categorical: field chooses by number)",
                                e->field, program->n_fields);
             return;
         }

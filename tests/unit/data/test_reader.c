@@ -433,7 +433,7 @@ static void headers(void **state) {
     config.header = 0;
     result = read_all(&config, &train_set, &options);
     assert_int_equal(result.status, FTH_E_CONFIG);
-    assert_non_null(strstr(result.error.message, "data.columns: 0 names"));
+    assert_non_null(strstr(result.error.message, "data.csv.columns: 0 names"));
 }
 
 static void missing_label_in_prediction(void **state) {

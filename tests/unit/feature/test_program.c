@@ -373,7 +373,7 @@ static void entries_of_libffm(void **state) {
     assert_int_equal(block->n_bad, 1);
     assert_string_equal(block->first_bad.message,
                         "hand.csv:3:1: field 3 is not among the 3 configured ones, numbered from 0 in "
-                        "their order (give ffm_field to choose by number)");
+                        "their order (features.categorical: field chooses by number)");
     assert_int_equal(f.batch->n, 3);
     const uint32_t first[] = {0, 2, 2, 2}, second[] = {0, 0, 0, 1};
     assert_memory_equal(f.batch->groups[0].offsets, first, sizeof first);
@@ -540,7 +540,7 @@ static void wrong_configurations_are_refused(void **state) {
     config.data.weight = "";
     refuse_config(&config, twice, 4,
                   "features.categorical.0.columns: the data has two columns named 'job' (the 2. and the "
-                  "3.); name each differently in the header or by data.columns");
+                  "3.); name each differently in the header or by data.csv.columns");
 }
 
 static void criteo_names(void **state) {
