@@ -3,6 +3,7 @@
 #ifndef FTH_CLI_CLI_H
 #define FTH_CLI_CLI_H
 
+#include <argp.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -38,14 +39,16 @@ int cli_usage(const char *command, const char *format, ...) __attribute__((forma
 struct cli_overrides {
     char **items;
     size_t n;
+    const char *without[64];
+    size_t n_without;
 };
 void cli_override(struct cli_overrides *overrides, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void cli_overrides_free(struct cli_overrides *overrides);
-/* Turns the names of --without into one override. */
-void cli_override_without(struct cli_overrides *overrides, char *const *names, size_t n);
+/* Option parsers for argp's children, whose input is a struct cli_overrides: for commands that plan training
+ * (--set, --without, --threads) and for those that only use a model (--set, --threads). */
+extern const struct argp_child cli_plan_options[], cli_use_options[];
 
-struct argp_state;
 /* A whole number from low to high, else a usage error that names the option. */
 int64_t cli_number(const struct argp_state *state, const char *option, const char *text, int64_t low,
                    int64_t high);

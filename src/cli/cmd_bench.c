@@ -1,5 +1,4 @@
 /* fathom bench: how fast steps are and where their time goes. */
-#include <argp.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -7,9 +6,12 @@
 
 static const char doc[] =
     "Measure training steps on batches held in memory.\v"
-    "Batches come from data.train, or are generated where no file matches it. Prints examples/s, and for "
-    "every part of the step and every node time, GFLOP/s, GB/s and the share of this machine's peaks, which "
-    "are measured, too. With --ablate every optimisation is left out alone and the ratio printed. The "
+    "Batches come from data.train, or are generated where no file matches it. Prints examples/s, "
+    "and for "
+    "every part of the step and every node time, GFLOP/s, GB/s and the share of this machine's "
+    "peaks, which "
+    "are measured, too. With --ablate every optimisation is left out alone and the ratio printed. "
+    "The "
     "machine should be otherwise idle.\n\n"
     "Examples:\n"
     "  fathom bench examples/dlrm.yaml\n"
@@ -19,9 +21,6 @@ static const char doc[] =
 enum { KEY_GENERATED = 256, KEY_SECONDS, KEY_JSON };
 
 static const struct argp_option options[] = {
-    {"set", 's', "KEY=VALUE", 0, "override a configuration key", 0},
-    {"without", 'w', "NAME", 0, "switch an optimisation off (may be repeated)", 0},
-    {"threads", 't', "N", 0, "worker threads (default: all cores)", 0},
     {"batches", 'b', "N", 0, "batches held in memory (default 16)", 0},
     {"seconds", KEY_SECONDS, "S", 0, "measure for about S seconds (default 4)", 0},
     {"generated", KEY_GENERATED, NULL, 0, "use generated batches even where there is data", 0},
@@ -31,8 +30,6 @@ static const struct argp_option options[] = {
 
 struct arguments {
     const char *config, *json;
-    char *without[64];
-    size_t n_without;
     fth_bench_options bench;
     struct cli_overrides overrides;
 };
@@ -40,17 +37,23 @@ struct arguments {
 static error_t parse(int key, char *arg, struct argp_state *state) {
     struct arguments *a = state->input;
     switch (key) {
-    case 's': cli_override(&a->overrides, "%s", arg); break;
-    case 't': cli_override(&a->overrides, "threads=%s", arg); break;
-    case 'b': a->bench.batches = (uint32_t)cli_number(state, "--batches", arg, 1, 4096); break;
-    case KEY_SECONDS: a->bench.seconds = cli_real(state, "--seconds", arg, 0.001, 3600); break;
-    case KEY_GENERATED: a->bench.generated = 1; break;
-    case 'a': a->bench.ablate = 1; break;
-    case KEY_JSON: a->json = arg; break;
-    case 'w':
-        if (a->n_without == sizeof a->without / sizeof *a->without)
-            argp_error(state, "more than %zu --without", a->n_without);
-        a->without[a->n_without++] = arg;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->overrides;
+        break;
+    case 'b':
+        a->bench.batches = (uint32_t)cli_number(state, "--batches", arg, 1, 4096);
+        break;
+    case KEY_SECONDS:
+        a->bench.seconds = cli_real(state, "--seconds", arg, 0.001, 3600);
+        break;
+    case KEY_GENERATED:
+        a->bench.generated = 1;
+        break;
+    case 'a':
+        a->bench.ablate = 1;
+        break;
+    case KEY_JSON:
+        a->json = arg;
         break;
     case ARGP_KEY_ARG:
         if (a->config)
@@ -61,7 +64,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         if (!a->config)
             argp_error(state, "a configuration file is needed");
         break;
-    default: return ARGP_ERR_UNKNOWN;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
     return 0;
 }
@@ -94,11 +98,10 @@ static int bench(const struct arguments *a, const fth_config *config) {
 }
 
 int cli_bench(int argc, char **argv) {
-    static const struct argp argp = {options, parse, "CONFIG", doc, NULL, NULL, NULL};
+    static const struct argp argp = {options, parse, "CONFIG", doc, cli_plan_options, NULL, NULL};
     struct arguments a = {.bench = {.batches = 16, .seconds = 4, .begun = begun}};
     if (argp_parse(&argp, argc, argv, 0, NULL, &a))
         return CLI_USAGE;
-    cli_override_without(&a.overrides, a.without, a.n_without);
     fth_error err = {0};
     fth_config *config = NULL;
     fth_status status = fth_config_read(a.config, (const char *const *)a.overrides.items,

@@ -1,20 +1,15 @@
 /* fathom eval: AUC and the other metrics of a checkpoint on labelled data. */
-#include <argp.h>
 
 #include "cli/cli.h"
 
 static const char doc[] =
     "Evaluate a checkpoint (a step-* folder, or a checkpoint.dir whose newest is taken).\v"
-    "Without FILE the configuration's data.test is read, or else data.valid or the held-out part of "
+    "Without FILE the configuration's data.test is read, or else data.valid or the held-out part "
+    "of "
     "data.train. '-' is standard input. The result goes to standard output.\n\n"
     "Examples:\n"
     "  fathom eval checkpoints\n"
     "  fathom eval checkpoints/step-000000001200 monday.tsv 'tuesday-*.tsv.gz'";
-
-static const struct argp_option options[] = {
-    {"set", 's', "KEY=VALUE", 0, "override a configuration key", 0},
-    {"threads", 't', "N", 0, "worker threads (default: all cores)", 0},
-    {0}};
 
 #define MOST_FILES 1024
 struct arguments {
@@ -26,8 +21,9 @@ struct arguments {
 static error_t parse(int key, char *arg, struct argp_state *state) {
     struct arguments *a = state->input;
     switch (key) {
-    case 's': cli_override(&a->overrides, "%s", arg); break;
-    case 't': cli_override(&a->overrides, "threads=%s", arg); break;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->overrides;
+        break;
     case ARGP_KEY_ARG:
         if (!a->checkpoint)
             a->checkpoint = arg;
@@ -40,13 +36,15 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         if (!a->checkpoint)
             argp_error(state, "a checkpoint is needed");
         break;
-    default: return ARGP_ERR_UNKNOWN;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
     return 0;
 }
 
 int cli_eval(int argc, char **argv) {
-    static const struct argp argp = {options, parse, "CHECKPOINT [FILE...]", doc, NULL, NULL, NULL};
+    static const struct argp argp = {NULL, parse, "CHECKPOINT [FILE...]", doc, cli_use_options,
+                                     NULL, NULL};
     struct arguments a = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &a))
         return CLI_USAGE;

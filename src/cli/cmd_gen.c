@@ -1,5 +1,4 @@
 /* fathom gen: data sets of any size with a planted truth. */
-#include <argp.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* fathom graph: the planned graph of a configuration. */
-#include <argp.h>
 #include <stdlib.h>
 
 #include "cli/cli.h"
@@ -11,29 +10,22 @@ static const char doc[] =
     "  fathom graph examples/deepfm.yaml\n"
     "  fathom graph --dot examples/dlrm.yaml | dot -Tsvg > dlrm.svg";
 
-static const struct argp_option options[] = {
-    {"set", 's', "KEY=VALUE", 0, "override a configuration key", 0},
-    {"without", 'w', "NAME", 0, "switch an optimisation off (may be repeated)", 0},
-    {"dot", 'd', NULL, 0, "Graphviz DOT", 0},
-    {0}};
+static const struct argp_option options[] = {{"dot", 'd', NULL, 0, "Graphviz DOT", 0}, {0}};
 
 struct arguments {
     const char *config;
     int dot;
-    char *without[64];
-    size_t n_without;
     struct cli_overrides overrides;
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
     struct arguments *a = state->input;
     switch (key) {
-    case 's': cli_override(&a->overrides, "%s", arg); break;
-    case 'd': a->dot = 1; break;
-    case 'w':
-        if (a->n_without == sizeof a->without / sizeof *a->without)
-            argp_error(state, "more than %zu --without", a->n_without);
-        a->without[a->n_without++] = arg;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->overrides;
+        break;
+    case 'd':
+        a->dot = 1;
         break;
     case ARGP_KEY_ARG:
         if (a->config)
@@ -44,17 +36,17 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         if (!a->config)
             argp_error(state, "a configuration file is needed");
         break;
-    default: return ARGP_ERR_UNKNOWN;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
     return 0;
 }
 
 int cli_graph(int argc, char **argv) {
-    static const struct argp argp = {options, parse, "CONFIG", doc, NULL, NULL, NULL};
+    static const struct argp argp = {options, parse, "CONFIG", doc, cli_plan_options, NULL, NULL};
     struct arguments a = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &a))
         return CLI_USAGE;
-    cli_override_without(&a.overrides, a.without, a.n_without);
     fth_error err = {0};
     fth_config *config = NULL;
     fth_session *session = NULL;

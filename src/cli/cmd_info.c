@@ -1,5 +1,4 @@
 /* fathom info: this build and this machine. */
-#include <argp.h>
 #include <stdlib.h>
 
 #include "cli/cli.h"

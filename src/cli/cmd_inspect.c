@@ -1,5 +1,4 @@
 /* fathom inspect: what is in a checkpoint or in data files. */
-#include <argp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,23 +1,22 @@
 /* fathom predict: a probability for every input line. */
-#include <argp.h>
 #include <stdio.h>
 
 #include "cli/cli.h"
 
 static const char doc[] =
-    "Print a probability for every data line of FILE (default: standard input), one a line, in order.\v"
+    "Print a probability for every data line of FILE (default: standard input), one a line, in "
+    "order.\v"
     "CHECKPOINT is a step-* folder, or a checkpoint.dir whose newest is taken. Lines are in the "
-    "format of the training data; the label is not looked at and a csv file may lack its column. With "
+    "format of the training data; the label is not looked at and a csv file may lack its column. "
+    "With "
     "data.on_bad_line=skip a malformed line gives 'nan', so that lines still match.\n\n"
     "Examples:\n"
     "  fathom predict checkpoints demo/criteo.test.tsv -o probabilities.txt\n"
-    "  zcat new.tsv.gz | fathom predict checkpoints --set data.on_bad_line=skip | paste - labels.txt";
+    "  zcat new.tsv.gz | fathom predict checkpoints --set data.on_bad_line=skip | paste - "
+    "labels.txt";
 
 static const struct argp_option options[] = {
-    {"set", 's', "KEY=VALUE", 0, "override a configuration key", 0},
-    {"threads", 't', "N", 0, "worker threads (default: all cores)", 0},
-    {"output", 'o', "FILE", 0, "write there instead of standard output", 0},
-    {0}};
+    {"output", 'o', "FILE", 0, "write there instead of standard output", 0}, {0}};
 
 struct arguments {
     const char *checkpoint, *file, *output;
@@ -27,9 +26,12 @@ struct arguments {
 static error_t parse(int key, char *arg, struct argp_state *state) {
     struct arguments *a = state->input;
     switch (key) {
-    case 's': cli_override(&a->overrides, "%s", arg); break;
-    case 't': cli_override(&a->overrides, "threads=%s", arg); break;
-    case 'o': a->output = arg; break;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->overrides;
+        break;
+    case 'o':
+        a->output = arg;
+        break;
     case ARGP_KEY_ARG:
         if (!a->checkpoint)
             a->checkpoint = arg;
@@ -42,7 +44,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         if (!a->checkpoint)
             argp_error(state, "a checkpoint is needed");
         break;
-    default: return ARGP_ERR_UNKNOWN;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
     return 0;
 }
@@ -60,7 +63,8 @@ static int predict(const struct arguments *a, fth_session *session) {
 }
 
 int cli_predict(int argc, char **argv) {
-    static const struct argp argp = {options, parse, "CHECKPOINT [FILE]", doc, NULL, NULL, NULL};
+    static const struct argp argp = {options, parse, "CHECKPOINT [FILE]", doc, cli_use_options,
+                                     NULL,    NULL};
     struct arguments a = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &a))
         return CLI_USAGE;

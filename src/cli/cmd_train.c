@@ -1,5 +1,4 @@
 /* fathom train: trains a model from a configuration, or goes on from a checkpoint. */
-#include <argp.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,9 +9,11 @@
 
 static const char doc[] =
     "Train a model from a configuration file ('-' is standard input).\v"
-    "With --resume DIR training goes on from a checkpoint (a step-* folder, or a checkpoint.dir whose "
+    "With --resume DIR training goes on from a checkpoint (a step-* folder, or a checkpoint.dir "
+    "whose "
     "newest is taken) with the configuration saved in it; CONFIG is then left out and --set still "
-    "applies. SIGINT and SIGTERM save a checkpoint after the step in progress (where checkpoint.dir is set) and "
+    "applies. SIGINT and SIGTERM save a checkpoint after the step in progress (where "
+    "checkpoint.dir is set) and "
     "stop with exit code 130 or 143; a second one stops at once.\n\n"
     "Examples:\n"
     "  fathom train examples/deepfm.yaml\n"
@@ -20,9 +21,6 @@ static const char doc[] =
     "  fathom train --resume checkpoints --threads 8";
 
 static const struct argp_option options[] = {
-    {"set", 's', "KEY=VALUE", 0, "override a configuration key, as in --set train.epochs=2", 0},
-    {"without", 'w', "NAME", 0, "switch an optimisation off (may be repeated)", 0},
-    {"threads", 't', "N", 0, "worker threads (default: all cores)", 0},
     {"resume", 'r', "DIR", 0, "go on from a checkpoint", 0},
     {"losses", 'l', "FILE", 0, "write every step's loss to FILE, one a line", 0},
     {"quiet", 'q', NULL, 0, "no progress, only the result", 0},
@@ -30,8 +28,6 @@ static const struct argp_option options[] = {
 
 struct arguments {
     const char *config, *resume, *losses;
-    char *without[64];
-    size_t n_without;
     int quiet;
     struct cli_overrides overrides;
 };
@@ -39,15 +35,17 @@ struct arguments {
 static error_t parse(int key, char *arg, struct argp_state *state) {
     struct arguments *a = state->input;
     switch (key) {
-    case 's': cli_override(&a->overrides, "%s", arg); break;
-    case 't': cli_override(&a->overrides, "threads=%s", arg); break;
-    case 'r': a->resume = arg; break;
-    case 'l': a->losses = arg; break;
-    case 'q': a->quiet = 1; break;
-    case 'w':
-        if (a->n_without == sizeof a->without / sizeof *a->without)
-            argp_error(state, "more than %zu --without", a->n_without);
-        a->without[a->n_without++] = arg;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->overrides;
+        break;
+    case 'r':
+        a->resume = arg;
+        break;
+    case 'l':
+        a->losses = arg;
+        break;
+    case 'q':
+        a->quiet = 1;
         break;
     case ARGP_KEY_ARG:
         if (a->config)
@@ -58,10 +56,13 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         if (!a->config && !a->resume)
             argp_error(state, "a configuration file is needed (or --resume DIR)");
         if (a->config && a->resume)
-            argp_error(state, "with --resume the configuration is the checkpoint's own: leave out '%s' "
-                              "and change keys with --set", a->config);
+            argp_error(state,
+                       "with --resume the configuration is the checkpoint's own: leave out '%s' "
+                       "and change keys with --set",
+                       a->config);
         break;
-    default: return ARGP_ERR_UNKNOWN;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
     return 0;
 }
@@ -138,8 +139,7 @@ static void print_result(const fth_training *result, const fth_session *session)
     if (result->evaluated)
         cli_print_evaluation(stdout, "held-out data", &result->last);
     printf("trained %llu steps, %llu examples%s%s\n", (unsigned long long)result->steps,
-           (unsigned long long)result->examples,
-           result->stopped_early ? ", stopped early" : "",
+           (unsigned long long)result->examples, result->stopped_early ? ", stopped early" : "",
            result->interrupted ? ", interrupted" : "");
     if (result->lines_bad)
         printf("malformed lines left out: %llu\n", (unsigned long long)result->lines_bad);
@@ -183,9 +183,11 @@ static int train(struct arguments *a, fth_session *session) {
         return code;
     }
     if (result.already_finished) {
-        fprintf(stderr, "fathom train: %s is of a finished run%s: nothing is left to do; --set train.epochs=N "
-                        "or train.max_steps=N with more than it had goes on\n",
-                fth_session_checkpoint(session), result.stopped_early ? " (stopped early)" : "");
+        fprintf(
+            stderr,
+            "fathom train: %s is of a finished run%s: nothing is left to do; --set train.epochs=N "
+            "or train.max_steps=N with more than it had goes on\n",
+            fth_session_checkpoint(session), result.stopped_early ? " (stopped early)" : "");
         return CLI_OK;
     }
     print_result(&result, session);
@@ -200,11 +202,11 @@ static int train(struct arguments *a, fth_session *session) {
 }
 
 int cli_train(int argc, char **argv) {
-    static const struct argp argp = {options, parse, "CONFIG\n--resume DIR", doc, NULL, NULL, NULL};
+    static const struct argp argp = {options, parse, "CONFIG\n--resume DIR", doc, cli_plan_options,
+                                     NULL,    NULL};
     struct arguments a = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &a))
         return CLI_USAGE;
-    cli_override_without(&a.overrides, a.without, a.n_without);
     fth_error err = {0};
     fth_config *config = NULL;
     fth_session *session = NULL;

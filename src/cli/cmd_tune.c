@@ -1,5 +1,4 @@
 /* fathom tune: the fastest provider for every matrix product of a model on this machine. */
-#include <argp.h>
 #include <stdlib.h>
 #include <string.h>
 

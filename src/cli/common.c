@@ -1,5 +1,4 @@
 /* What several commands share: errors, overrides, numbers for people, signals. */
-#include <argp.h>
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
@@ -17,17 +16,24 @@
 int cli_fail(const fth_error *err) {
     fprintf(stderr, "fathom: %s\n", err->message);
     switch (err->code) {
-    case FTH_OK: return CLI_OK;
-    case FTH_E_ARGUMENT: return CLI_USAGE;
-    case FTH_E_CONFIG: return CLI_CONFIG;
-    case FTH_E_DATA: return CLI_DATA;
-    case FTH_E_CHECKPOINT: return CLI_CHECKPOINT;
-    case FTH_E_UNSUPPORTED: return CLI_UNSUPPORTED;
+    case FTH_OK:
+        return CLI_OK;
+    case FTH_E_ARGUMENT:
+        return CLI_USAGE;
+    case FTH_E_CONFIG:
+        return CLI_CONFIG;
+    case FTH_E_DATA:
+        return CLI_DATA;
+    case FTH_E_CHECKPOINT:
+        return CLI_CHECKPOINT;
+    case FTH_E_UNSUPPORTED:
+        return CLI_UNSUPPORTED;
     case FTH_E_MEMORY:
     case FTH_E_IO:
     case FTH_E_LIMIT:
     case FTH_E_INTERRUPTED:
-    case FTH_E_NUMERIC: break;
+    case FTH_E_NUMERIC:
+        break;
     }
     return CLI_FAILURE;
 }
@@ -57,23 +63,63 @@ void cli_override(struct cli_overrides *overrides, const char *format, ...) {
     int length = vasprintf(&text, format, args);
     va_end(args);
     must(length < 0 ? NULL : text);
-    overrides->items = must(realloc(overrides->items, (overrides->n + 1) * sizeof *overrides->items));
+    overrides->items =
+        must(realloc(overrides->items, (overrides->n + 1) * sizeof *overrides->items));
     overrides->items[overrides->n++] = text;
 }
 
-void cli_override_without(struct cli_overrides *overrides, char *const *names, size_t n) {
+/* Turns the names of --without into one override. */
+static void override_without(struct cli_overrides *overrides) {
     size_t length = 0;
-    for (size_t i = 0; i < n; i++)
-        length += strlen(names[i]) + 2;
+    for (size_t i = 0; i < overrides->n_without; i++)
+        length += strlen(overrides->without[i]) + 2;
     char *list = must(calloc(length + 1, 1));
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < overrides->n_without; i++) {
         strcat(list, i ? ", " : "");
-        strcat(list, names[i]);
+        strcat(list, overrides->without[i]);
     }
-    if (n)
+    if (overrides->n_without)
         cli_override(overrides, "without=[%s]", list);
     free(list);
 }
+
+static error_t parse_override(int key, char *arg, struct argp_state *state) {
+    struct cli_overrides *overrides = state->input;
+    switch (key) {
+    case 's':
+        cli_override(overrides, "%s", arg);
+        break;
+    case 't':
+        cli_override(overrides, "threads=%s", arg);
+        break;
+    case 'w':
+        if (overrides->n_without == sizeof overrides->without / sizeof *overrides->without)
+            argp_error(state, "more than %zu --without", overrides->n_without);
+        overrides->without[overrides->n_without++] = arg;
+        break;
+    case ARGP_KEY_SUCCESS:
+        override_without(overrides);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+#define OPTION_SET                                                                                 \
+    { "set", 's', "KEY=VALUE", 0, "override a configuration key", 0 }
+#define OPTION_THREADS                                                                             \
+    { "threads", 't', "N", 0, "worker threads (default: all cores)", 0 }
+static const struct argp_option use_options[] = {OPTION_SET, OPTION_THREADS, {0}};
+static const struct argp_option plan_options[] = {
+    OPTION_SET,
+    OPTION_THREADS,
+    {"without", 'w', "NAME", 0, "switch an optimisation off (may be repeated)", 0},
+    {0}};
+static const struct argp use_argp = {use_options, parse_override, NULL, NULL, NULL, NULL, NULL};
+static const struct argp plan_argp = {plan_options, parse_override, NULL, NULL, NULL, NULL, NULL};
+const struct argp_child cli_use_options[] = {{&use_argp, 0, NULL, 0}, {0}};
+const struct argp_child cli_plan_options[] = {{&plan_argp, 0, NULL, 0}, {0}};
 
 void cli_overrides_free(struct cli_overrides *overrides) {
     for (size_t i = 0; i < overrides->n; i++)
@@ -82,8 +128,8 @@ void cli_overrides_free(struct cli_overrides *overrides) {
     *overrides = (struct cli_overrides){0};
 }
 
-int64_t cli_number(const struct argp_state *state, const char *option, const char *text, int64_t low,
-                   int64_t high) {
+int64_t cli_number(const struct argp_state *state, const char *option, const char *text,
+                   int64_t low, int64_t high) {
     char *end;
     errno = 0;
     long long value = strtoll(text, &end, 10);
@@ -220,7 +266,8 @@ void cli_print_evaluation(FILE *out, const char *title, const fth_evaluation *ev
         print_number(out, "grouped AUC", evaluation->gauc, "%.6f");
     print_number(out, "base rate", evaluation->base_rate, "%.6f");
     if (evaluation->lines_bad)
-        fprintf(out, "  %-20s %llu\n", "malformed lines", (unsigned long long)evaluation->lines_bad);
+        fprintf(out, "  %-20s %llu\n", "malformed lines",
+                (unsigned long long)evaluation->lines_bad);
     print_number(out, "seconds", evaluation->seconds, "%.2f");
 }
 

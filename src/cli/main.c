@@ -1,5 +1,4 @@
 /* fathom: finds the command and runs it. */
-#include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
