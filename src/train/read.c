@@ -1,6 +1,7 @@
 /* The data side of a session: columns, learning from the head of the data, readers. */
 #include <string.h>
 
+#include "data/inspect.h"
 #include "data/source.h"
 #include "train/session_private.h"
 
@@ -127,61 +128,26 @@ double fth_session_epoch_fraction(const struct fth_session *session) {
 
 /* ---- learning ---- */
 
-struct learner {
-    struct fth_transform transform; /* a pass's, for the schema */
-    fth_feature_program *program;
-    int complete;
-};
-
-static fth_status learn_block(void *ctx, struct fth_block *block, struct fth_batch *out,
-                              fth_error *err) {
-    struct learner *learner = ctx;
-    (void)out;
-    FTH_TRY(fth_feature_learn_block(learner->program, block, err));
-    if (fth_feature_learn_wanted(learner->program) > 0)
-        return FTH_OK;
-    learner->complete = 1;
-    return fth_fail(err, FTH_E_INTERRUPTED, "the sample is complete");
-}
-
-static fth_status finish_nothing(void *ctx, struct fth_batch *batch, int train, fth_error *err) {
-    (void)ctx;
-    (void)batch;
-    (void)train;
-    (void)err;
+static fth_status learn_block(void *ctx, const struct fth_block *block, int *more, fth_error *err) {
+    fth_feature_program *program = ctx;
+    FTH_TRY(fth_feature_learn_block(program, block, err));
+    *more = fth_feature_learn_wanted(program) > 0;
     return FTH_OK;
 }
 
-/* Reads the first learn_lines lines, on this thread, in order. */
+/* Reads the first learn_lines lines, on this thread, in order. Malformed ones are left to training. */
 fth_status fth_session_learn(struct fth_session *session, fth_error *err) {
     if (fth_feature_learn_wanted(session->program) == 0)
         return FTH_OK;
-    struct fth_data_config head = session->config->data;
-    head.parse_threads = 0;
-    head.shuffle = 0;
-    head.holdout = FTH_HOLDOUT_NONE;
-    struct learner learner = {.program = session->program};
-    struct fth_transform transform = {.ctx = &learner,
-                                      .schema = fth_feature_schema(session->program),
-                                      .examples = learn_block,
-                                      .finish = finish_nothing};
-    struct fth_data_set_options options = {.part = FTH_PART_TRAIN, .seed = session->config->seed};
-    struct fth_reader_options reading = {.batch_size = 1, .epochs = 1};
+    struct fth_data_set_options options = {.part = FTH_PART_TRAIN};
     fth_data_set *set = NULL;
-    fth_reader *reader = NULL;
-    struct fth_batch *batch = NULL;
-    fth_status status = fth_data_set_create(&head, &options, &set, err);
+    fth_status status = fth_session_open_set(session, &options, &set, err);
     if (status == FTH_OK && !fth_data_set_again(set))
         status = fth_fail(err, FTH_E_CONFIG,
                           "features: learned quantiles need training data that can be read twice, not "
                           "standard input or a pipe; give boundaries instead");
     if (status == FTH_OK)
-        status = fth_reader_create(set, &transform, &reading, &reader, err);
-    if (status == FTH_OK)
-        status = fth_reader_next(reader, &batch, err);
-    if (learner.complete)
-        status = FTH_OK;
-    fth_reader_destroy(reader);
+        status = fth_data_each_block(set, learn_block, session->program, err);
     fth_data_set_destroy(set);
     return status == FTH_OK ? fth_feature_learn_finish(session->program, err) : status;
 }
