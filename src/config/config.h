@@ -131,6 +131,7 @@ struct fth_model_config {
     int64_t cross_layers;     /* dcn, dcnv2 */
     struct fth_ints attention; /* din: attention unit's hidden layers */
     const char *activation;   /* relu prelu dice sigmoid tanh gelu */
+    const char *attention_activation; /* din: of the attention unit's layers; "same": activation */
     double dropout;
     int batch_norm, layer_norm, residual;
     struct fth_strings wide;  /* wide_deep: categorical fields of the wide part; empty: all */

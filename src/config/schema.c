@@ -239,6 +239,9 @@ static const struct fth_choice models[] = {{"lr", 0},     {"fm", 0},  {"wide_dee
                                            {"dlrm", 0},   {"din", 0}, {NULL, 0}};
 static const struct fth_choice activations[] = {
     {"relu", 0}, {"prelu", 0}, {"dice", 0}, {"sigmoid", 0}, {"tanh", 0}, {"gelu", 0}, {NULL, 0}};
+static const struct fth_choice attention_activations[] = {
+    {"same", 0},    {"relu", 0}, {"prelu", 0}, {"dice", 0},
+    {"sigmoid", 0}, {"tanh", 0}, {"gelu", 0},  {NULL, 0}};
 
 static const struct fth_key model_keys[] = {
     {STRING("name", fth_model_config, name), .choices = models, .flags = FTH_REQUIRED,
@@ -255,6 +258,9 @@ static const struct fth_key model_keys[] = {
      .help = "widths of the attention unit's hidden layers"},
     {STRING("activation", fth_model_config, activation), .choices = activations, .standard = "relu",
      .used_by = HIDDEN | DLRM, .help = "between layers"},
+    {STRING("attention_activation", fth_model_config, attention_activation),
+     .choices = attention_activations, .standard = "same", .used_by = DIN,
+     .help = "between the attention unit's layers; same: activation"},
     {FLOAT("dropout", fth_model_config, dropout, "0", 0, 1, FTH_HIGH_OPEN),
      .used_by = HIDDEN | DLRM, .help = "share of units that is dropped in training"},
     {BOOL("batch_norm", fth_model_config, batch_norm, "false"), .used_by = HIDDEN | DLRM,

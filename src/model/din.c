@@ -92,10 +92,13 @@ static fth_status attend(struct din *din, uint32_t first, fth_error *err) {
         fth_arena_printf(din->graph->arena, "attention.%s", inputs->fields[first].name);
     if (!name)
         return fth_fail(err, FTH_E_MEMORY, "attention: out of memory");
+    const char *activation = din->config->attention_activation;
+    if (!activation || !strcmp(activation, "same"))
+        activation = din->config->activation;
     FTH_TRY(fth_layer_concat(din->graph, "history", keys, n, &key, err));
     FTH_TRY(fth_layer_concat(din->graph, "target", queries, n, &query, err));
     return fth_layer_attention(din->graph, name, query, key, din->config->attention.items,
-                               din->config->attention.n, din->config->activation,
+                               din->config->attention.n, activation,
                                &din->pooled[din->n_pooled++], err);
 }
 
