@@ -28,7 +28,7 @@ static fth_status part_add(struct sums *sums, fth_id value, fth_id gradient, fth
     if (!g)
         return fth_fail(err, FTH_E_ARGUMENT, "gradient %d of value %d does not exist",
                         (int)gradient, (int)value);
-    int fits = v->role == FTH_ROLE_PARAMETER
+    int fits = v->role == FTH_ROLE_PARAMETER || v->extent == FTH_WHOLE
                    ? (g->extent == FTH_WHOLE && g->rows == v->rows && g->columns == v->columns) ||
                          (g->extent == FTH_TILES && g->columns == v->rows * v->columns)
                    : g->extent == v->extent && g->group == v->group && g->columns == v->columns;

@@ -51,7 +51,8 @@ static fth_status values_check(const fth_graph *graph, fth_error *err) {
 }
 
 /* A plain view is there when its parent is. A value that only views of it are written to (columns
- * that producers fill in place) is there when they all are. */
+ * that producers fill in place) is there when they all are; so is a plain view of its columns when
+ * the views inside it are. */
 static int is_defined(const struct check *check, fth_id id) {
     const fth_graph *graph = check->graph;
     const struct fth_value *v = &graph->values[id];
@@ -59,12 +60,15 @@ static int is_defined(const struct check *check, fth_id id) {
         return 1;
     if (v->producer != FTH_NONE)
         return 0;
-    if (v->view_of != FTH_NONE)
-        return is_defined(check, v->view_of);
+    fth_id root = v->view_of == FTH_NONE ? id : v->view_of;
+    if (graph->values[root].producer != FTH_NONE || check->defined[root])
+        return check->defined[root];
+    uint32_t first = v->view_of == FTH_NONE ? 0 : v->view_column;
     uint64_t columns = 0;
     for (uint32_t i = 0; i < graph->n_values; i++) {
         const struct fth_value *view = &graph->values[i];
-        if (view->view_of != id || view->producer == FTH_NONE)
+        if (view->view_of != root || view->producer == FTH_NONE || view->view_column < first ||
+            view->view_column + view->columns > first + v->columns)
             continue;
         if (!check->defined[i])
             return 0;

@@ -92,6 +92,9 @@ size_t fth_ops_row_entries_bytes(const struct fth_row_update_attributes *a);
 const struct fth_row_gradient *fth_ops_row_entries(const struct fth_run *run,
                                                    const struct fth_row_update_attributes *a);
 
+/* The transposed copy of weights that attention_weights made; FTH_NONE for other values. */
+fth_id fth_ops_transposed(const fth_graph *graph, fth_id weights);
+
 /* The matrix product of this shape by the plan's tuning, reported to who asks for shapes. */
 fth_status fth_ops_product(const struct fth_prepare *prepare, const struct fth_gemm_shape *shape,
                            fth_gemm **out, fth_error *err);

@@ -8,16 +8,34 @@
 /* Whether the producer may write straight into the concatenation. */
 static int can_move(const fth_graph *graph, const struct fth_node *concat, uint32_t input) {
     const struct fth_value *value = &graph->values[concat->inputs[input]];
-    if (value->role != FTH_ROLE_NORMAL || value->producer == FTH_NONE || value->view_of != FTH_NONE ||
-        value->id == graph->logit || fth_rewrite_has_views(graph, value->id))
+    if (value->role != FTH_ROLE_NORMAL || value->view_of != FTH_NONE || value->id == graph->logit)
         return 0;
     for (uint32_t j = 0; j < input; j++)
         if (concat->inputs[j] == value->id)
             return 0;
+    /* A concatenation inside this one was taken apart before: its inputs write into it. */
+    uint32_t writers = 0;
     for (uint32_t i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i]->id == value->producer)
-            return graph->nodes[i]->op->granularity == FTH_PER_TILE;
-    return 0;
+        for (uint32_t o = 0; o < graph->nodes[i]->n_outputs; o++) {
+            fth_id output = graph->nodes[i]->outputs[o];
+            if (output != value->id && graph->values[output].view_of != value->id)
+                continue;
+            if (graph->nodes[i]->op->granularity != FTH_PER_TILE)
+                return 0;
+            writers++;
+        }
+    return writers > 0;
+}
+
+/* The value and its views as views of the concatenation's output. */
+static void move(fth_graph *graph, fth_id value, fth_id into, uint32_t column) {
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (graph->values[i].view_of == value) {
+            graph->values[i].view_of = into;
+            graph->values[i].view_column += column;
+        }
+    graph->values[value].view_of = into;
+    graph->values[value].view_column = column;
 }
 
 /* A node that copies `input` into columns [column, ...) of the concatenation's output. */
@@ -46,8 +64,7 @@ static fth_status in_place(fth_graph *graph, struct fth_node *concat, fth_error 
     for (uint32_t i = 0; i < concat->n_inputs; i++) {
         uint32_t columns = graph->values[concat->inputs[i]].columns;
         if (can_move(graph, concat, i)) {
-            graph->values[concat->inputs[i]].view_of = concat->outputs[0];
-            graph->values[concat->inputs[i]].view_column = column;
+            move(graph, concat->inputs[i], concat->outputs[0], column);
         } else {
             FTH_TRY(copy_there(graph, concat, i, column, err));
         }

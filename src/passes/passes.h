@@ -1,5 +1,6 @@
 /* Passes: rewrites of a graph, one file each, listed once in passes.def in the order in which they run. Each is
- * a switch (`without: [name]`) that changes no bit of the result; tests run graphs with and without. */
+ * a switch (`without: [name]`) that changes no bit of the result, or only the rounding where it says so; tests
+ * run graphs with and without. */
 #ifndef FTH_PASSES_PASSES_H
 #define FTH_PASSES_PASSES_H
 
@@ -14,6 +15,7 @@ struct fth_pass {
     const char *name;
     const char *summary;
     enum fth_pass_when when;
+    int rounding; /* 1: sums run in another order, so results differ in their last bits */
     fth_status (*run)(fth_graph *graph, fth_error *err);
 };
 

@@ -66,10 +66,10 @@ static enum fth_place_kind kind_of(const struct fth_plan *plan, const struct fth
     }
     if (!use->used)
         return FTH_PLACE_NONE;
-    int per_row = value->extent == FTH_EXAMPLES || value->extent == FTH_POSITIONS;
+    int per_tile = value->extent != FTH_WHOLE;
     int wanted = plan->graph->logit != FTH_NONE &&
                  plan->places[plan->graph->logit].root == value->id;
-    if (!per_row || use->whole || use->phase_first != use->phase_last || wanted)
+    if (!per_tile || use->whole || use->phase_first != use->phase_last || wanted)
         return FTH_PLACE_BUFFER;
     return FTH_PLACE_SCRATCH;
 }

@@ -18,7 +18,8 @@ uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max) {
     return tile;
 }
 
-/* ---- phases: even ones are tile phases, odd ones whole-batch; empty ones are dropped later ---- */
+/* ---- phases: odd ones are tile phases, even ones whole-batch (phase 0: what needs parameters only); empty
+ * ones are dropped later ---- */
 
 struct readiness {
     uint32_t *tile, *whole;   /* [values] by root: first phase that may read it, by the reader's kind */
@@ -39,7 +40,7 @@ static void raise_to(uint32_t *phase, uint32_t at_least) {
 
 static uint32_t phase_of(const fth_graph *graph, const struct fth_node *node, struct readiness *ready) {
     int whole = node->op->granularity == FTH_WHOLE_BATCH;
-    uint32_t phase = (uint32_t)whole;
+    uint32_t phase = (uint32_t)!whole;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         if (node->inputs[i] == FTH_NONE)
             continue;
@@ -80,11 +81,9 @@ static fth_status choose_nodes(struct fth_plan *plan, fth_error *err) {
     const fth_graph *graph = plan->graph;
     uint32_t n = graph->n_values ? graph->n_values : 1;
     struct readiness ready = {.tile = fth_alloc(n, 4), .whole = fth_alloc(n, 4),
-                              .after_readers = fth_alloc(n, 4), .after_gathers = 1};
+                              .after_readers = fth_alloc(n, 4)};
     plan->nodes = fth_alloc(graph->n_nodes ? graph->n_nodes : 1, sizeof *plan->nodes);
     int ok = ready.tile && ready.whole && ready.after_readers && plan->nodes;
-    for (uint32_t v = 0; ok && v < n; v++)
-        ready.whole[v] = 1;
     for (uint32_t i = 0; ok && i < graph->n_nodes; i++) {
         const struct fth_node *node = graph->nodes[i];
         if (!in_plan(plan, node))

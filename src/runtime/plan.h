@@ -6,9 +6,10 @@
  * else in a buffer for the whole batch. Tile size, tasks and placement never depend on the number of
  * workers: every worker count gives the same bits.
  *
- *   phase 0 (tiles)   embedding, linear, ..., bce, ..., gradients of the data
- *   phase 1 (whole)   blocks of the weight gradients with their updates, sums over tiles, rows
- *   ...               more pairs where an operation needs the whole batch (batch norm, clipping)
+ *   (whole)   what is made of parameters alone (attention_weights); rarely there
+ *   (tiles)   embedding, linear, ..., bce, ..., gradients of the data
+ *   (whole)   blocks of the weight gradients with their updates, sums over tiles, rows
+ *   ...       more pairs where an operation needs the whole batch (batch norm, clipping)
  *
  * Threads: create and run from one thread; running uses the pool. Nothing is allocated and no system call
  * is made in fth_plan_run but the pool's waiting. */
@@ -58,7 +59,7 @@ struct fth_step {
 };
 void fth_plan_run(fth_plan *plan, fth_pool *pool, const struct fth_step *step);
 
-/* A value's memory after a run: FTH_WHOLE and FTH_TILES values, the logit, and whatever crosses phases.
+/* A value's memory after a run: FTH_WHOLE values, the logit, and whatever crosses phases.
  * NULL for values that only ever lived in scratch. */
 const float *fth_plan_value(const fth_plan *plan, fth_id value, uint32_t *ld);
 

@@ -10,6 +10,7 @@ enum { ZOO_DENSE = 3, ZOO_GROUPS = 1, ZOO_GROUP_MAX = 5 };
 struct zoo_options {
     const char *model;
     int plain;              /* no dropout, no batch norm */
+    const char *attention_activation; /* din; NULL: the others' */
     float clip_norm;
     int no_passes;          /* none at all */
     const char *without;    /* one pass that is left out; NULL: none */

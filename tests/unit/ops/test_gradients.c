@@ -267,6 +267,32 @@ static fth_id attention(struct gradcheck *c) {
     return y;
 }
 
+static fth_id segment_mul(struct gradcheck *c) {
+    fth_id y, in[2] = {gradcheck_input(c, 0, c->columns), gradcheck_input(c, -1, c->columns)};
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_segment_mul, "mul", in, 2, NULL, 0, &y, &c->err));
+    return y;
+}
+
+/* What the pass split_attention makes: the query's product is the bias of its positions. */
+static fth_id attention_split(struct gradcheck *c) {
+    fth_id w, parts[4], x[3] = {FTH_NONE, FTH_NONE, FTH_NONE}, q[3] = {FTH_NONE, FTH_NONE, FTH_NONE};
+    struct fth_linear_attributes act = {FTH_ACT_TANH};
+    q[0] = gradcheck_input(c, -1, c->columns);
+    x[0] = gradcheck_input(c, 0, 2 * c->columns);
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "w", 4 * c->columns, 5,
+                                    FTH_PARAM_ZERO, 0, &w, &c->err));
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "b", 1, 5, FTH_PARAM_ZERO, 0,
+                                    &q[2], &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_attention_weights, "split", &w, 1, NULL, 0, parts,
+                               &c->err));
+    x[1] = parts[0];
+    q[1] = parts[1];
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear, "query", q, 3, NULL, 0, &x[2], &c->err));
+    fth_id y;
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear, "keys", x, 3, &act, sizeof act, &y, &c->err));
+    return y;
+}
+
 static fth_id mlp(struct gradcheck *c, struct fth_mlp_options options) {
     static const int64_t hidden[] = {7, 7, 4};
     fth_id y;
@@ -333,6 +359,8 @@ static const struct {
     CASE(segment_sum, EXAMPLES),
     CASE(segment_sum_weighted, EXAMPLES),
     CASE(attention, EXAMPLES),
+    CASE(segment_mul, EXAMPLES),
+    CASE(attention_split, EXAMPLES),
     CASE(mlp_batch_norm, MANY),
     CASE(mlp_layer_norm, ROWS),
 };

@@ -192,8 +192,7 @@ static void check_places(const struct planned *p, uint32_t tile) {
         if (!in_scratch && !in_buffer)
             continue;
         if (in_scratch)
-            assert_true(!life->crosses && !life->whole && value->extent != FTH_WHOLE &&
-                        value->extent != FTH_TILES);
+            assert_true(!life->crosses && !life->whole && value->extent != FTH_WHOLE);
         size_t rows = in_scratch ? rows_in(value, tile, 1) : rows_in(value, BATCH, (BATCH + tile - 1) / tile);
         life->start = place->offset;
         life->end = place->offset + rows * fth_padded_columns(value->columns) * sizeof(float);

@@ -1,0 +1,44 @@
+/* Weight gradients of layers over positions are computed tile by tile, while the layer's input and output
+ * gradient are in cache, and not from copies of both for the whole batch: an example has many positions and the
+ * weights are few, so a part of them a tile is less to write. Not where others than the update read the
+ * gradient (clipping). */
+#include "ops/ops.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+#define MOST_WEIGHTS (32 * 1024) /* a part stays in L2 beside the tile's values */
+
+static fth_status rewrite(fth_graph *graph, struct fth_node *gradient, fth_error *err) {
+    const struct fth_value *x = &graph->values[gradient->inputs[0]];
+    const struct fth_value *dy = &graph->values[gradient->inputs[1]];
+    fth_id old = gradient->outputs[0], parts;
+    struct fth_node *update = NULL;
+    if (x->extent != FTH_POSITIONS || (uint64_t)x->columns * dy->columns > MOST_WEIGHTS ||
+        fth_rewrite_readers(graph, old, &update) != 1 || update->op != &fth_op_update)
+        return FTH_OK;
+    fth_stage stage = graph->stage;
+    graph->stage = gradient->stage;
+    fth_status status = fth_graph_node(graph, &fth_op_linear_tile_grad, gradient->name,
+                                       gradient->inputs, 2, NULL, 0, &parts, err);
+    graph->stage = stage;
+    FTH_TRY(status);
+    fth_rewrite_move_last(graph, fth_rewrite_find(graph, gradient));
+    fth_rewrite_remove(graph, fth_rewrite_find(graph, gradient));
+    update->inputs[1] = parts;
+    graph->values[update->inputs[0]].gradient = parts;
+    return FTH_OK;
+}
+
+static fth_status run(fth_graph *graph, fth_error *err) {
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i]->op == &fth_op_linear_weight_grad)
+            FTH_TRY(rewrite(graph, graph->nodes[i], err));
+    return FTH_OK;
+}
+
+const struct fth_pass fth_pass_tile_weight_grads = {
+    .name = "tile_weight_grads",
+    .summary = "weight gradients of layers over positions are summed tile by tile",
+    .when = FTH_PASS_TRAINING,
+    .rounding = 1,
+    .run = run};
