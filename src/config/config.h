@@ -55,7 +55,7 @@ struct fth_data_config {
     int64_t bad_line_limit;     /* with skip: more than this many stop; -1 no limit */
     int64_t shuffle;            /* examples in the shuffle buffer; 0 none */
     int64_t queue_depth;        /* batches read ahead, at least 1 */
-    int64_t block_bytes;        /* text read at once */
+    int64_t block_bytes;        /* text read at once; with its cells it should stay in L2 */
     int64_t parse_threads;
     const char *label;          /* column name; criteo and libsvm have their own */
     struct fth_strings positive; /* label texts that mean 1; empty: the numbers 0 and 1 (-1 is 0) */

@@ -31,8 +31,11 @@ struct fth_entry {
     uint64_t index;
 };
 
+/* Bytes behind the text's NUL that may be read (and hold anything): cells can be looked at in words. */
+#define FTH_TEXT_PADDING 16
+
 struct fth_block {
-    char *text;              /* owned, NUL-terminated after text_length */
+    char *text;              /* owned, NUL-terminated after text_length; FTH_TEXT_PADDING */
     size_t text_length, text_capacity;
     const char *file;        /* name for messages, borrowed from the reader */
     uint32_t file_index;

@@ -33,7 +33,7 @@ fth_status fth_block_reserve_text(struct fth_block *block, size_t bytes, fth_err
     if (bytes >= UINT32_MAX)
         return fth_fail(err, FTH_E_LIMIT, "a block of text cannot hold %zu bytes", bytes);
     void *text = block->text;
-    if (!grow(&text, 1, block->text_length, bytes + 1))
+    if (!grow(&text, 1, block->text_length, bytes + 1 + FTH_TEXT_PADDING))
         return no_memory(err, bytes, "bytes");
     block->text = text;
     block->text_capacity = bytes + 1;

@@ -1,4 +1,5 @@
-/* Parsed blocks without a reader: for learned quantiles, and for `fathom inspect` on data files.
+/* Parsed blocks without a reader: for learned quantiles, for `fathom inspect` on data files, and for the
+ * speed of parsing in `fathom bench`.
  *
  * One thread, one block at a time; nothing depends on how long the files are. */
 #ifndef FTH_DATA_INSPECT_H
@@ -14,6 +15,17 @@ fth_status fth_data_each_block(fth_data_set *set,
                                fth_status (*each)(void *ctx, const struct fth_block *block,
                                                   int *more, fth_error *err),
                                void *ctx, fth_error *err);
+
+/* How fast text becomes examples on one thread, the stage alone: blocks of the set's files (about
+ * 16 MB) are held in memory and parsed and transformed again and again for `seconds`. Malformed
+ * lines are passed over. Uses up a set that can be read only once. */
+struct fth_stage_rate {
+    uint64_t bytes, lines; /* in all */
+    double split;          /* GB/s, median over blocks: text to cells */
+    double whole;          /* text to cells to floats and keys */
+};
+fth_status fth_data_time_stage(fth_data_set *set, const struct fth_transform *transform,
+                               double seconds, struct fth_stage_rate *out, fth_error *err);
 
 #define FTH_DATA_MESSAGES 10
 

@@ -52,18 +52,8 @@ void fth_feature_refuse(struct fth_feature_chunk *chunk, uint32_t i, const struc
              reason);
 }
 
-uint64_t fth_feature_text_key(const fth_feature_program *program,
-                              const struct fth_feature_field *field, const char *bytes,
-                              size_t length) {
-    if (fth_feature_is_missing(program, bytes, length))
-        return field->missing;
-    uint64_t key = fth_hash_bytes(bytes, length, field->salt);
-    return field->buckets ? fth_feature_number_key(field->salt, key % field->buckets) : key;
-}
-
-/* The number in a cell; 0 and the line refused when there is none. */
-static int parse_cell(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
-                      const char *column, float *out) {
+int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+                       const char *column, float *out) {
     const char *bytes = chunk->block->text + cell->offset;
     enum fth_number result = fth_number_parse(bytes, cell->length, out);
     if (result == FTH_NUMBER_OK)
@@ -76,77 +66,6 @@ static int parse_cell(struct fth_feature_chunk *chunk, uint32_t i, const struct 
                            : "column '%s': '%s' is too large for a 32-bit float",
                        column, quoted);
     return 0;
-}
-
-/* How many boundaries are <= x. */
-static uint32_t bucket_of(const struct fth_feature_boundaries *boundaries, float x) {
-    uint32_t low = 0, n = boundaries->n;
-    while (n > 0) {
-        uint32_t half = n / 2;
-        if (boundaries->values[low + half] <= x) {
-            low += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return low;
-}
-
-static float transform(const fth_feature_program *program, const struct fth_feature_numeric *numeric,
-                       float x) {
-    const struct fth_numeric_config *config = numeric->config;
-    if (config->clip)
-        x = x < numeric->clip_low ? numeric->clip_low : x > numeric->clip_high ? numeric->clip_high : x;
-    if (config->log1p) {
-        float magnitude = fabsf(x);
-        uint32_t whole = magnitude < FTH_FEATURE_LOG1P_TABLE ? (uint32_t)magnitude : 0;
-        float y = (float)whole == magnitude ? program->log1p_table[whole] : log1pf(magnitude);
-        x = copysignf(y, x);
-    }
-    if (config->standardise == FTH_STANDARDISE_GIVEN)
-        x = (float)(((double)x - config->mean) / config->deviation);
-    return x;
-}
-
-static void run_numeric(struct fth_feature_chunk *chunk, const struct fth_feature_numeric *numeric) {
-    const fth_feature_program *program = chunk->program;
-    struct fth_batch *out = chunk->out;
-    const char *column = program->columns[numeric->column];
-    for (uint32_t i = 0; i < chunk->n; i++) {
-        const struct fth_cell *cell =
-            fth_feature_cell(chunk->block, chunk->lines[i], numeric->column);
-        uint32_t row = chunk->base + i;
-        float x = 0, y;
-        int missing =
-            fth_feature_is_missing(program, chunk->block->text + cell->offset, cell->length);
-        if (!missing && !parse_cell(chunk, i, cell, column, &x))
-            continue;
-        if (numeric->field >= 0)
-            out->fields[numeric->field].keys[row] =
-                missing ? fth_feature_missing_key(numeric->salt)
-                        : fth_feature_number_key(numeric->salt, bucket_of(&numeric->boundaries, x));
-        if (numeric->dense < 0)
-            continue;
-        if (missing)
-            y = numeric->running >= 0 ? NAN : numeric->missing_value;
-        else
-            y = transform(program, numeric, x);
-        float *dense = out->dense + (size_t)row * out->dense_ld;
-        dense[numeric->dense] = y;
-        if (numeric->indicator >= 0)
-            dense[numeric->indicator] = (float)missing;
-    }
-}
-
-static void run_single(struct fth_feature_chunk *chunk, uint32_t index) {
-    const struct fth_feature_field *field = &chunk->program->fields[index];
-    uint64_t *keys = chunk->out->fields[index].keys + chunk->base;
-    for (uint32_t i = 0; i < chunk->n; i++) {
-        const struct fth_cell *cell = fth_feature_cell(chunk->block, chunk->lines[i], field->column);
-        keys[i] = fth_feature_text_key(chunk->program, field, chunk->block->text + cell->offset,
-                                       cell->length);
-    }
 }
 
 static void run_label(struct fth_feature_chunk *chunk, uint32_t column) {
@@ -168,7 +87,7 @@ static void run_label(struct fth_feature_chunk *chunk, uint32_t column) {
                     x = 1;
         } else if (cell->length == 1 && (bytes[0] == '0' || bytes[0] == '1')) {
             x = (float)(bytes[0] - '0');
-        } else if (parse_cell(chunk, i, cell, name, &x) && x != 0 && x != 1 && x != -1) {
+        } else if (fth_feature_number(chunk, i, cell, name, &x) && x != 0 && x != 1 && x != -1) {
             char quoted[96];
             fth_text_quote(quoted, sizeof quoted, bytes, cell->length);
             fth_feature_refuse(chunk, i, cell,
@@ -187,7 +106,7 @@ static void run_weight(struct fth_feature_chunk *chunk, uint32_t column) {
         float x = 1;
         if (cell->length == 0)
             fth_feature_refuse(chunk, i, cell, "column '%s': the sample weight is missing", name);
-        else if (parse_cell(chunk, i, cell, name, &x) && x < 0)
+        else if (fth_feature_number(chunk, i, cell, name, &x) && x < 0)
             fth_feature_refuse(chunk, i, cell, "column '%s': sample weight %g is below 0", name,
                                (double)x);
         chunk->out->weight[chunk->base + i] = x;
@@ -212,10 +131,10 @@ static fth_status run_chunk(struct fth_feature_chunk *chunk) {
         const struct fth_feature_instruction *instruction = &program->instructions[k];
         switch (instruction->op) {
         case FTH_FEATURE_NUMERIC:
-            run_numeric(chunk, &program->numeric[instruction->index]);
+            fth_feature_run_numeric(chunk, &program->numeric[instruction->index]);
             break;
         case FTH_FEATURE_SINGLE:
-            run_single(chunk, instruction->index);
+            fth_feature_run_single(chunk, instruction->index);
             break;
         case FTH_FEATURE_LISTS:
             FTH_TRY(fth_feature_run_lists(chunk, &program->groups[instruction->index]));

@@ -7,7 +7,7 @@
 #include "feature/program.h"
 
 /* Lines that instructions work on together: their cells and outputs stay in the first cache. */
-#define FTH_FEATURE_CHUNK 256
+#define FTH_FEATURE_CHUNK 64
 #define FTH_FEATURE_LOG1P_TABLE 4096
 
 struct fth_feature_boundaries {
@@ -135,6 +135,14 @@ int fth_feature_is_missing(const fth_feature_program *program, const char *bytes
 void fth_feature_refuse(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
                         const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* The number in a cell; 0 and row i refused when there is none. */
+int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+                       const char *column, float *out);
+
+/* cells.c */
+void fth_feature_run_numeric(struct fth_feature_chunk *chunk,
+                             const struct fth_feature_numeric *numeric);
+void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t field);
 /* The key of one categorical text. */
 uint64_t fth_feature_text_key(const fth_feature_program *program,
                               const struct fth_feature_field *field, const char *bytes,

@@ -157,3 +157,25 @@ void fth_bench_release(struct fth_bench_batches *batches) {
     fth_free(batches->items);
     *batches = (struct fth_bench_batches){0};
 }
+
+fth_status fth_bench_stage(struct fth_session *session, double seconds, struct fth_stage_rate *out,
+                           fth_error *err) {
+    struct fth_data_set_options options = {.part = FTH_PART_TRAIN};
+    fth_feature_program *program = NULL;
+    fth_feature_pass *pass = NULL;
+    fth_data_set *set = NULL;
+    fth_status status = FTH_OK;
+    *out = (struct fth_stage_rate){0};
+    if (!fth_data_set_again(session->train_set))
+        return FTH_OK;
+    FTH_TRY_GOTO(status, fth_session_open_set(session, &options, &set, err), done);
+    FTH_TRY_GOTO(status, fth_session_program_for(session, set, 1, &program, err), done);
+    FTH_TRY_GOTO(status, fth_feature_pass_create(program, NULL, 0, &pass, err), done);
+    struct fth_transform transform = fth_feature_pass_transform(pass);
+    status = fth_data_time_stage(set, &transform, seconds, out, err);
+done:
+    fth_feature_pass_destroy(pass);
+    fth_feature_destroy(program);
+    fth_data_set_destroy(set);
+    return status;
+}

@@ -3,6 +3,7 @@
 #ifndef FTH_TRAIN_BENCH_PRIVATE_H
 #define FTH_TRAIN_BENCH_PRIVATE_H
 
+#include "data/inspect.h"
 #include "fathom/tools.h"
 #include "train/session_private.h"
 
@@ -23,6 +24,9 @@ int fth_bench_has_data(const fth_config *config);
 fth_status fth_bench_hold(struct fth_session *session, uint32_t n, int generated,
                           struct fth_bench_batches *out, fth_error *err);
 void fth_bench_release(struct fth_bench_batches *batches);
+/* Text to examples, alone, on one thread; leaves *out at 0 where the data cannot be read again. */
+fth_status fth_bench_stage(struct fth_session *session, double seconds, struct fth_stage_rate *out,
+                           fth_error *err);
 
 /* Where a step's time goes. Times are of all threads together. */
 enum fth_bench_part {
@@ -64,6 +68,7 @@ struct fth_bench_report {
     double seconds;
     double median, p10, p90; /* examples a second */
     struct fth_reader_counts counts;
+    struct fth_stage_rate stage; /* real data that can be read again; else bytes 0 */
     uint64_t examples_read;
     double keys, unique; /* a step */
     struct fth_bench_sum parts[FTH_BENCH_PARTS];

@@ -61,9 +61,17 @@ static void print_peaks(const struct fth_bench_report *r, struct fth_text *text)
                           "the memory's rate is possible\n");
 }
 
+static double stage_lines(const struct fth_stage_rate *stage) {
+    return stage->bytes ? stage->whole * 1e9 * (double)stage->lines / (double)stage->bytes : 0;
+}
+
 static void print_reading(const struct fth_bench_report *r, struct fth_text *text) {
     const struct fth_reader_counts *c = &r->counts;
     double ns = (double)(c->read_ns + c->parse_ns + c->assemble_ns);
+    if (r->stage.bytes)
+        fth_text_printf(text, "parse and hash (alone, a thread): %.2f GB/s, %.0f lines/s; into cells only "
+                              "%.2f GB/s\n",
+                        r->stage.whole, stage_lines(&r->stage), r->stage.split);
     if (r->generated || !c->bytes || ns <= 0)
         return;
     fth_text_printf(text, "reading (beside training, a thread): read %.0f MB/s, parse %.0f MB/s, assemble "
@@ -168,6 +176,11 @@ fth_status fth_bench_json(const struct fth_bench_report *r, char **out, fth_erro
         r->seconds, "examples_per_second", "median", r->median, "p10", r->p10, "p90", r->p90,
         "keys_per_step", r->keys, "unique_rows_per_step", r->unique);
     if (root) {
+        if (r->stage.bytes)
+            json_object_set_new(root, "parse_and_hash",
+                                json_pack("{s:f, s:f, s:f}", "gigabytes_per_second", r->stage.whole,
+                                          "lines_per_second", stage_lines(&r->stage),
+                                          "cells_gigabytes_per_second", r->stage.split));
         json_object_set_new(root, "parts", parts);
         json_object_set_new(root, "nodes", nodes_json(r));
         json_object_set_new(root, "ablations", ablations);

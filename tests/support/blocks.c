@@ -12,7 +12,7 @@ static struct fth_block *make_block(const char *text) {
         abort();
     block->text_length = strlen(text);
     block->text_capacity = block->text_length + 1;
-    block->text = fth_alloc(block->text_capacity, 1);
+    block->text = fth_alloc(block->text_capacity + FTH_TEXT_PADDING, 1);
     memcpy(block->text, text, block->text_capacity);
     block->file = "hand.csv";
     block->first_line = 1;

@@ -1,0 +1,193 @@
+/* Feature programs, one cell a line: a column of cells to floats or keys. Runs on the lines of one chunk,
+ * on any thread.
+ *
+ * Most cells of click logs are short whole numbers, texts of eight bytes (hashes in hexadecimal) or
+ * empty, and which of them a cell is cannot be predicted: those three go through without branches, eight
+ * bytes of text in a register (behind a block's text FTH_TEXT_PADDING bytes may be read). Everything else
+ * takes the general functions, whose results are the same. */
+#define XXH_INLINE_ALL /* a hash of a constant length is a few multiplications */
+#include <xxhash.h>
+
+#include "feature/program_private.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ONES 0x0101010101010101ull
+
+static inline uint64_t load_8(const char *bytes) {
+    uint64_t word;
+    memcpy(&word, bytes, sizeof word);
+    return word;
+}
+
+/* A whole number of one to eight digits, perhaps with a minus in front, as fth_number_parse gives it: 0
+ * is returned. Something else: not 0, and *out is 0. No comparison's result is ever stored: on some CPUs
+ * setting a byte of a register waits for the whole of it, which would chain one cell to the next. */
+static inline uint64_t short_number(const char *bytes, uint32_t length, float *out) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    uint32_t minus = (((uint32_t)(unsigned char)bytes[0] ^ '-') - 1) >> 31 & (1 - length) >> 31;
+    uint32_t digits = length - minus, shift = (0 - 8 * digits) & 63;
+    /* The last digit goes to the highest byte; zeros stand in front of the first. */
+    uint64_t word = (load_8(bytes + minus) - '0' * ONES) << shift;
+    uint64_t other = (((word + 0x76 * ONES) | word) & 0x80 * ONES) >> 7 | (digits - 1) >> 3;
+    /* Neighbours are added up: pairs, fours, all eight. */
+    word = word * 10 + (word >> 8);
+    word = ((word & 0x000000ff000000ff) * 0x000f424000000064 +
+            (word >> 16 & 0x000000ff000000ff) * 0x0000271000000001) >> 32;
+    float value = (float)(int32_t)word;
+    uint32_t bits, keep = (uint32_t)((int64_t)(other - 1) >> 63);
+    memcpy(&bits, &value, sizeof bits);
+    bits = (bits | minus << 31) & keep;
+    memcpy(out, &bits, sizeof bits);
+    return other;
+#else
+    *out = 0;
+    return 1;
+#endif
+}
+
+/* How many boundaries are <= x. */
+static uint32_t bucket_of(const struct fth_feature_boundaries *boundaries, float x) {
+    uint32_t low = 0, n = boundaries->n;
+    while (n > 0) {
+        uint32_t half = n / 2;
+        if (boundaries->values[low + half] <= x) {
+            low += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return low;
+}
+
+/* sign(x) log(1 + |x|); whole numbers from a table, then those that are not in it. */
+static void log1p_all(const float *table, float *x, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        float magnitude = fabsf(x[i]);
+        int32_t whole = (int32_t)fminf(magnitude, FTH_FEATURE_LOG1P_TABLE - 1);
+        float y = table[whole];
+        if ((float)whole != magnitude)
+            y = log1pf(magnitude);
+        x[i] = copysignf(y, x[i]);
+    }
+}
+
+static void transform(const fth_feature_program *program, const struct fth_feature_numeric *numeric,
+                      float *x, uint32_t n) {
+    const struct fth_numeric_config *config = numeric->config;
+    float low = numeric->clip_low, high = numeric->clip_high;
+    if (config->clip)
+        for (uint32_t i = 0; i < n; i++)
+            x[i] = x[i] < low ? low : x[i] > high ? high : x[i];
+    if (config->log1p)
+        log1p_all(program->log1p_table, x, n);
+    if (config->standardise == FTH_STANDARDISE_GIVEN)
+        for (uint32_t i = 0; i < n; i++)
+            x[i] = (float)(((double)x[i] - config->mean) / config->deviation);
+}
+
+/* The chunk's cells of one column, one after the other. */
+static void take_column(const struct fth_feature_chunk *chunk, uint32_t column,
+                        struct fth_cell *restrict out) {
+    const struct fth_cell *cells = chunk->block->cells + column;
+    const uint32_t *lines = chunk->lines;
+    size_t columns = chunk->block->n_columns;
+    for (uint32_t i = 0, n = chunk->n; i < n; i++)
+        out[i] = cells[lines[i] * columns];
+}
+
+/* The column's numbers, 0 where there is none; where a cell is missing, present is 0, else all ones. */
+static void parse_column(struct fth_feature_chunk *chunk, uint32_t column, float *restrict x,
+                         uint32_t *restrict present) {
+    const fth_feature_program *program = chunk->program;
+    const char *text = chunk->block->text;
+    struct fth_cell cells[FTH_FEATURE_CHUNK];
+    uint32_t n = chunk->n;
+    uint64_t rest = program->config->features.missing.n;
+    take_column(chunk, column, cells);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t other = short_number(text + cells[i].offset, cells[i].length, &x[i]);
+        present[i] = (uint32_t)((int32_t)(0 - cells[i].length) >> 31);
+        rest |= (other | other >> 32) & present[i];
+    }
+    for (uint32_t i = 0; rest && i < n; i++) {
+        const char *bytes = text + cells[i].offset;
+        if (fth_feature_is_missing(program, bytes, cells[i].length))
+            present[i] = 0;
+        if (!present[i] ||
+            (short_number(bytes, cells[i].length, &x[i]) &&
+             !fth_feature_number(chunk, i, &cells[i], program->columns[column], &x[i])))
+            x[i] = 0;
+    }
+}
+
+/* To every ld-th float: x where present is all ones, else `absent`. */
+static void write_column(const float *restrict x, const uint32_t *restrict present, float absent,
+                         uint32_t n, float *restrict out, size_t ld) {
+    uint32_t other;
+    memcpy(&other, &absent, sizeof other);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bits = (bits & present[i]) | (other & ~present[i]);
+        memcpy(&out[i * ld], &bits, sizeof bits);
+    }
+}
+
+void fth_feature_run_numeric(struct fth_feature_chunk *chunk,
+                             const struct fth_feature_numeric *numeric) {
+    const fth_feature_program *program = chunk->program;
+    struct fth_batch *out = chunk->out;
+    float x[FTH_FEATURE_CHUNK];
+    uint32_t present[FTH_FEATURE_CHUNK];
+    parse_column(chunk, numeric->column, x, present);
+    if (numeric->field >= 0) {
+        uint64_t *keys = out->fields[numeric->field].keys + chunk->base;
+        uint64_t missing = fth_feature_missing_key(numeric->salt);
+        for (uint32_t i = 0; i < chunk->n; i++) {
+            uint64_t key =
+                fth_feature_number_key(numeric->salt, bucket_of(&numeric->boundaries, x[i]));
+            keys[i] = present[i] ? key : missing;
+        }
+    }
+    if (numeric->dense < 0)
+        return;
+    transform(program, numeric, x, chunk->n);
+    float absent = numeric->running >= 0 ? NAN : numeric->missing_value;
+    float *dense = out->dense + (size_t)chunk->base * out->dense_ld;
+    write_column(x, present, absent, chunk->n, dense + numeric->dense, out->dense_ld);
+    for (uint32_t i = 0; numeric->indicator >= 0 && i < chunk->n; i++)
+        dense[(size_t)i * out->dense_ld + (uint32_t)numeric->indicator] = present[i] ? 0.0f : 1.0f;
+}
+
+uint64_t fth_feature_text_key(const fth_feature_program *program,
+                              const struct fth_feature_field *field, const char *bytes,
+                              size_t length) {
+    if (fth_feature_is_missing(program, bytes, length))
+        return field->missing;
+    uint64_t key = fth_hash_bytes(bytes, length, field->salt);
+    return field->buckets ? fth_feature_number_key(field->salt, key % field->buckets) : key;
+}
+
+void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t index) {
+    const fth_feature_program *program = chunk->program;
+    const struct fth_feature_field *field = &program->fields[index];
+    const char *text = chunk->block->text;
+    struct fth_cell cells[FTH_FEATURE_CHUNK];
+    uint64_t *restrict keys = chunk->out->fields[index].keys + chunk->base;
+    uint64_t salt = field->salt, missing = field->missing;
+    uint32_t n = chunk->n, rest = 0;
+    take_column(chunk, field->column, cells);
+    int plain = field->buckets == 0 && program->config->features.missing.n == 0;
+    for (uint32_t i = 0; plain && i < n; i++) {
+        uint64_t key = XXH3_64bits_withSeed(text + cells[i].offset, 8, salt);
+        uint64_t present = 0 - (uint64_t)(cells[i].length != 0);
+        keys[i] = (key & present) | (missing & ~present);
+        rest |= cells[i].length & ~8u;
+    }
+    for (uint32_t i = 0; (!plain || rest) && i < n; i++)
+        if (!plain || (cells[i].length & ~8u))
+            keys[i] = fth_feature_text_key(program, field, text + cells[i].offset, cells[i].length);
+}
