@@ -90,6 +90,7 @@ static fth_status take_field(struct fth_embedding_lookup *lookup, const struct f
             err, FTH_E_ARGUMENT,
             "table '%s' looks up field %u as of ragged group %d; the batch has it in %d",
             lookup->is.table, lookup->is.field, (int)lookup->is.group, (int)keys->group);
+    lookup->unique.n = 0; /* until unique.c has numbered this batch */
     int ragged = keys->group != FTH_NO_GROUP;
     lookup->offsets = ragged ? batch->groups[keys->group].offsets : NULL;
     lookup->n = ragged ? batch->groups[keys->group].total : batch->n;

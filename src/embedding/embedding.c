@@ -93,6 +93,8 @@ static fth_status place_lookup(struct fth_embedding *embedding,
                             to->name);
         embedding->lookups[i].argmax = argmax;
     }
+    if (lookup->numbered)
+        FTH_TRY(fth_embedding_unique_create(&embedding->lookups[i], options->max_batch, err));
     return FTH_OK;
 }
 
@@ -135,6 +137,7 @@ static fth_status fill(struct fth_embedding *embedding, const struct fth_embeddi
         .ctx = embedding,
         .gather = fth_embedding_gather,
         .gather_many = fth_embedding_gather_many,
+        .unique = fth_embedding_unique,
         .update_tasks = fth_embedding_update_tasks,
         .update = fth_embedding_update,
         .gradient_squares = fth_embedding_gradient_squares,
@@ -163,8 +166,10 @@ void fth_embedding_destroy(fth_embedding *embedding) {
         return;
     for (uint32_t p = 0; p < embedding->n_packs; p++)
         fth_pack_destroy(&embedding->packs[p]);
-    for (uint32_t i = 0; embedding->lookups && i < embedding->n_lookups; i++)
+    for (uint32_t i = 0; embedding->lookups && i < embedding->n_lookups; i++) {
         fth_free(embedding->lookups[i].argmax);
+        fth_embedding_unique_free(&embedding->lookups[i], embedding->max_batch);
+    }
     fth_free(embedding->packs);
     fth_free(embedding->lookups);
     fth_free(embedding->names);

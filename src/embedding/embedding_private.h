@@ -31,6 +31,11 @@ struct fth_embedding_lookup {
     const uint64_t *keys;
     const float *values;     /* NULL: all 1 */
     const uint32_t *offsets; /* ragged fields */
+    /* numbered lookups: see unique.c */
+    struct fth_unique_rows unique;
+    void *unique_region;
+    uint32_t *unique_number, *unique_begin, *unique_examples;
+    float *unique_rows;
 };
 
 struct fth_part {
@@ -98,7 +103,15 @@ fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struc
 /* Frees what that has allocated. */
 void fth_embedding_free_batch(struct fth_embedding *embedding);
 
+/* unique.c: room for a numbered lookup; its part of prepare, training only (otherwise nothing is
+ * numbered); and the end of that room. */
+fth_status fth_embedding_unique_create(struct fth_embedding_lookup *lookup, uint32_t max_batch,
+                                       fth_error *err);
+void fth_embedding_unique_number(struct fth_embedding *embedding, fth_pool *pool);
+void fth_embedding_unique_free(struct fth_embedding_lookup *lookup, uint32_t max_batch);
+
 /* rows.h's functions. */
+const struct fth_unique_rows *fth_embedding_unique(void *ctx, uint32_t lookup);
 void fth_embedding_gather(void *ctx, uint32_t lookup, uint32_t example0, uint32_t n, float *out,
                           uint32_t ld);
 void fth_embedding_gather_many(void *ctx, const uint32_t *lookups, uint32_t n_lookups,

@@ -314,6 +314,7 @@ static fth_status prepare(struct fth_embedding *embedding, fth_pool *pool, fth_e
     for (uint32_t i = 0; i < shards; i++)
         embedding->n_unique +=
             embedding->packs[i / FTH_SHARDS].shards[i % FTH_SHARDS].n_unique_rows;
+    fth_embedding_unique_number(embedding, pool);
     if (embedding->training)
         cut_updates(embedding);
     return FTH_OK;

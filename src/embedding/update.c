@@ -19,7 +19,9 @@
 /* A lookup's gradients among those of the call: [first, last] bounds the ones that are its own;
  * usually one. */
 struct own_gradients {
-    uint32_t first, last; /* first > last: none */
+    uint32_t first, last;               /* a row an example; first > last: none */
+    uint32_t first_unique, last_unique; /* a row a unique row */
+    uint32_t parts;                     /* of those, together */
 };
 
 struct work {
@@ -54,12 +56,15 @@ static struct work work_begin(const struct fth_embedding *embedding,
     work.picked = work.sum[1] + dim;
     work.own = (struct own_gradients *)(work.picked + PICKED * dim);
     for (uint32_t l = 0; l < embedding->n_lookups; l++)
-        work.own[l] = (struct own_gradients){.first = 1, .last = 0};
+        work.own[l] = (struct own_gradients){.first = 1, .first_unique = 1};
     for (uint32_t i = 0; i < n; i++) {
         struct own_gradients *own = &work.own[gradients[i].lookup];
-        if (own->first > own->last)
-            own->first = i;
-        own->last = i;
+        uint32_t *first = gradients[i].parts ? &own->first_unique : &own->first;
+        uint32_t *last = gradients[i].parts ? &own->last_unique : &own->last;
+        if (*first > *last)
+            *first = i;
+        *last = i;
+        own->parts += gradients[i].parts;
     }
     return work;
 }
@@ -97,6 +102,37 @@ static const float *sum_sources(const struct work *work, uint32_t from, uint32_t
     return out;
 }
 
+/* The occurrences of a unique key, as far as their own gradients are looked at: in a numbered lookup,
+ * the only one of its table, without gradients for examples none are. */
+static inline const uint32_t *first_occurrence(const struct work *work, uint32_t unique,
+                                               const uint32_t *end) {
+    const uint32_t *first = end - work->embedding->unique_count[unique];
+    const struct fth_embedding_lookup *lookup = fth_lookup_of(work->embedding, *first);
+    struct own_gradients own = work->own[lookup - work->embedding->lookups];
+    return lookup->is.numbered && own.first > own.last ? end : first;
+}
+
+/* The next of the gradients of unique rows that the key has, from number `i` on; NULL after the last. */
+static const struct fth_row_gradient *next_unique_gradient(const struct work *work,
+                                                           uint32_t occurrence, uint32_t *i,
+                                                           const float **row) {
+    const struct fth_embedding *embedding = work->embedding;
+    const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, occurrence);
+    struct own_gradients own = work->own[lookup - embedding->lookups];
+    if (*i < own.first_unique)
+        *i = own.first_unique;
+    for (; *i <= own.last_unique; ++*i) {
+        const struct fth_row_gradient *from = &work->gradients[*i];
+        if (!from->parts || &embedding->lookups[from->lookup] != lookup)
+            continue;
+        uint32_t number = lookup->unique.number[occurrence - lookup->base];
+        *row = from->gradient + (size_t)number * from->ld;
+        ++*i;
+        return from;
+    }
+    return NULL;
+}
+
 /* ---- in pieces ---- */
 
 /* Adds up what is collected; the sum so far is the next piece's first source. */
@@ -126,14 +162,14 @@ static const float *sum_in_pieces(struct work *work, uint32_t unique, uint32_t d
     const uint32_t *end = embedding->list + embedding->unique_end[unique];
     work->n = work->n_picked = 0;
     work->scaled = 0;
-    for (const uint32_t *at = end - embedding->unique_count[unique]; at < end; at++) {
+    for (const uint32_t *at = first_occurrence(work, unique, end); at < end; at++) {
         const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, *at);
         struct own_gradients own = work->own[lookup - embedding->lookups];
         uint32_t row;
         float scale = occurrence_scale(embedding, lookup, *at, &row);
         for (uint32_t i = own.first; i <= own.last; i++) {
             const struct fth_row_gradient *from = &work->gradients[i];
-            if (&embedding->lookups[from->lookup] != lookup)
+            if (from->parts || &embedding->lookups[from->lookup] != lookup)
                 continue;
             if (work->n == SOURCES || work->n_picked == PICKED)
                 end_piece(work, dim);
@@ -143,6 +179,15 @@ static const float *sum_in_pieces(struct work *work, uint32_t unique, uint32_t d
             add_source(work, gradient, scale);
         }
     }
+    const struct fth_row_gradient *from;
+    const float *row;
+    uint32_t i = 0;
+    while ((from = next_unique_gradient(work, end[-1], &i, &row)) != NULL)
+        for (uint32_t p = 0; p < from->parts; p++) {
+            if (work->n == SOURCES)
+                end_piece(work, dim);
+            add_source(work, row + (size_t)p * dim, 1);
+        }
     if (work->n == 0)
         return NULL;
     return sum_sources(work, 0, work->n, work->scaled, dim, work->sum[0]);
@@ -159,11 +204,11 @@ static inline void apply(const struct work *work, const struct fth_pack *pack, u
 }
 
 /* Collects the sources of one row of a block and fetches them; returns whether one has a scale. */
-static int collect_row(struct work *work, uint32_t unique) {
+static int collect_row(struct work *work, uint32_t unique, uint32_t dim) {
     const struct fth_embedding *embedding = work->embedding;
     const uint32_t *end = embedding->list + embedding->unique_end[unique];
     work->scaled = 0;
-    for (const uint32_t *at = end - embedding->unique_count[unique]; at < end; at++) {
+    for (const uint32_t *at = first_occurrence(work, unique, end); at < end; at++) {
         const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, *at);
         struct own_gradients own = work->own[lookup - embedding->lookups];
         if (own.first > own.last)
@@ -175,7 +220,24 @@ static int collect_row(struct work *work, uint32_t unique) {
         __builtin_prefetch(gradient);
         add_source(work, gradient, scale);
     }
+    const struct fth_row_gradient *from;
+    const float *row;
+    uint32_t i = 0;
+    while ((from = next_unique_gradient(work, end[-1], &i, &row)) != NULL)
+        for (uint32_t p = 0; p < from->parts; p++, row += dim) {
+            __builtin_prefetch(row);
+            add_source(work, row, 1);
+        }
     return work->scaled;
+}
+
+/* At most so many sources has a row that a block can take. */
+static uint32_t sources_of(const struct work *work, uint32_t unique) {
+    const struct fth_embedding *embedding = work->embedding;
+    const uint32_t *end = embedding->list + embedding->unique_end[unique];
+    const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, end[-1]);
+    return (uint32_t)(end - first_occurrence(work, unique, end)) +
+           work->own[lookup - embedding->lookups].parts;
 }
 
 /* As many rows from `unique` on as a block takes; returns where it stopped. Rows too large for a
@@ -193,13 +255,13 @@ static uint32_t update_block(struct work *work, const struct fth_pack *pack, uin
         uint32_t row = embedding->unique_row[unique];
         if (row == FTH_ROW_NONE)
             continue;
-        if (embedding->unique_count[unique] > SOURCES - work->n)
+        if (sources_of(work, unique) > SOURCES - work->n)
             break;
         const char *memory = (const char *)fth_pack_row(pack, row);
         for (size_t line = 0; line < pack->stride * sizeof(float); line += FTH_CACHE_LINE)
             __builtin_prefetch(memory + line, 1);
         rows[n].row = row;
-        rows[n].scaled = collect_row(work, unique);
+        rows[n].scaled = collect_row(work, unique, pack->dim);
         rows[n++].end = work->n;
     }
     uint32_t from = 0;

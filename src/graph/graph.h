@@ -88,6 +88,8 @@ struct fth_lookup {
     int weighted;       /* the field has values */
     uint64_t min_count; /* admission */
     int zero_init;      /* rows start at zero (linear terms) */
+    int numbered;       /* training wants the batch's unique rows (fth_unique_rows): one key an example,
+                           no values, and no other lookup of the table */
 };
 
 typedef struct fth_graph fth_graph;

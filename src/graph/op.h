@@ -56,6 +56,7 @@ struct fth_prepare {
     const struct fth_view *in, *out; /* data NULL; rows are the most there can be; columns, ld final */
     uint32_t tile;                   /* examples a tile */
     uint32_t batch;                  /* the most examples a batch has */
+    int training;                    /* 0: the plan evaluates */
     int precision;                   /* fth_precision of kernels/gemm.h */
     const struct fth_tuning *tuning;
     const struct fth_optimizer *optimizer; /* the dense one */

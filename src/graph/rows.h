@@ -16,10 +16,29 @@ struct fth_row_gradient {
     uint32_t lookup;
     const float *gradient;
     uint32_t ld;
+    /* 0: a row an example or position, as above. Else: `parts` rows side by side for each of the
+     * lookup's unique rows, in the order of fth_unique_rows; they are added after the examples'. */
+    uint32_t parts;
     const float *output; /* the lookup's forward output, same ld rules; may be NULL (max pooling
                             keeps what it needs when the batch is gathered) */
     uint32_t output_ld;
 };
+
+/* The unique rows of a lookup in the prepared batch, numbered by first occurrence. */
+struct fth_unique_rows {
+    uint32_t n;               /* 0: not numbered, or too many to be worth it (fth_unique_most) */
+    const uint32_t *number;   /* [examples] which one an example has */
+    const uint32_t *examples; /* unique row u is in examples[begin[u] .. begin[u + 1]), which rise */
+    const uint32_t *begin;    /* [n + 1] */
+    const float *rows;        /* [n][ld] */
+    uint32_t ld;
+};
+
+/* With more unique rows than this a batch's lookup is not worth treating row by row: measured, see
+ * docs/performance.md. */
+static inline uint32_t fth_unique_most(uint32_t batch) {
+    return batch / 2;
+}
 
 struct fth_rows {
     void *ctx;
@@ -30,6 +49,8 @@ struct fth_rows {
      * prefetching across fields). */
     void (*gather_many)(void *ctx, const uint32_t *lookups, uint32_t n_lookups, uint32_t example0,
                         uint32_t n, float *out, uint32_t ld);
+    /* Of lookups that ask for it (fth_lookup.numbered); NULL: there never are any. */
+    const struct fth_unique_rows *(*unique)(void *ctx, uint32_t lookup);
     /* A fixed number of update tasks, whatever the threads and the batch. */
     uint32_t (*update_tasks)(void *ctx);
     /* Sums the gradients per unique row in example order and applies the row optimizer; the table

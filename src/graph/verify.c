@@ -50,6 +50,19 @@ static fth_status values_check(const fth_graph *graph, fth_error *err) {
     return FTH_OK;
 }
 
+/* Whether no value before `i` is a written view of the same columns: one may write on what another has
+ * written. */
+static int first_of_range(const fth_graph *graph, uint32_t i) {
+    const struct fth_value *view = &graph->values[i];
+    for (uint32_t j = 0; j < i; j++) {
+        const struct fth_value *other = &graph->values[j];
+        if (other->view_of == view->view_of && other->producer != FTH_NONE &&
+            other->view_column == view->view_column && other->columns == view->columns)
+            return 0;
+    }
+    return 1;
+}
+
 /* A plain view is there when its parent is. A value that only views of it are written to (columns
  * that producers fill in place) is there when they all are; so is a plain view of its columns when
  * the views inside it are. */
@@ -72,7 +85,7 @@ static int is_defined(const struct check *check, fth_id id) {
             continue;
         if (!check->defined[i])
             return 0;
-        columns += view->columns;
+        columns += first_of_range(graph, i) ? view->columns : 0;
     }
     return columns == v->columns;
 }

@@ -108,8 +108,9 @@ static fth_status rows_prepare(struct fth_prepare *prepare, fth_error *err) {
 static void rows_run(const struct fth_run *run) {
     const struct fth_row_update_attributes *a = run->node->attributes;
     const uint32_t *tasks = run->prepared;
-    const struct fth_row_gradient *gradients = fth_ops_row_entries(run, a);
-    double sum = run->rows->gradient_squares(run->rows->ctx, gradients, a->n, run->task,
+    uint32_t n;
+    const struct fth_row_gradient *gradients = fth_ops_row_entries(run, a, &n);
+    double sum = run->rows->gradient_squares(run->rows->ctx, gradients, n, run->task,
                                              (char *)run->scratch + fth_ops_row_entries_bytes(a));
     double_put(&run->out[0], run->task, sum);
     for (uint32_t row = *tasks; run->task == 0 && row < run->out[0].rows; row++)

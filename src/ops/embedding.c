@@ -49,7 +49,15 @@ static void print(const struct fth_node *node, struct fth_text *out) {
 static void run(const struct fth_run *run) {
     const struct fth_embedding_attributes *a = run->node->attributes;
     const struct fth_rows *rows = run->rows;
-    if (a->n_lookups == 1)
+    if (a->skip_factored) {
+        float *out = run->out[0].data;
+        for (uint32_t i = 0; i < a->n_lookups; i++) {
+            if (!rows->unique || !rows->unique(rows->ctx, a->lookups[i])->n)
+                rows->gather(rows->ctx, a->lookups[i], run->example0, run->examples, out,
+                             run->out[0].ld);
+            out += run->out[0].columns / a->n_lookups;
+        }
+    } else if (a->n_lookups == 1)
         rows->gather(rows->ctx, a->lookups[0], run->example0, run->examples, run->out[0].data,
                      run->out[0].ld);
     else

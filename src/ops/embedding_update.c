@@ -31,9 +31,10 @@ static void print(const struct fth_node *node, struct fth_text *out) {
 static void run(const struct fth_run *run) {
     const struct fth_row_update_attributes *a = run->node->attributes;
     const struct fth_rows *rows = run->rows;
-    const struct fth_row_gradient *gradients = fth_ops_row_entries(run, a);
+    uint32_t n;
+    const struct fth_row_gradient *gradients = fth_ops_row_entries(run, a, &n);
     float factor = a->clip >= 0 ? run->in[a->clip].data[0] : 1.0f;
-    rows->update(rows->ctx, gradients, a->n, factor, run->task,
+    rows->update(rows->ctx, gradients, n, factor, run->task,
                  (char *)run->scratch + fth_ops_row_entries_bytes(a));
 }
 

@@ -25,6 +25,7 @@ struct fth_act_attributes {
 };
 /* embedding(): lookups side by side */
 struct fth_embedding_attributes {
+    int skip_factored; /* nobody reads the columns of lookups that are factorised in the batch */
     uint32_t n_lookups;
     uint32_t lookups[];
 };
@@ -35,6 +36,8 @@ struct fth_embedding_attributes {
 struct fth_row_entry {
     uint32_t lookup, input, column;
     int32_t output;
+    uint32_t parts;   /* 0: a row an example; else as in fth_row_gradient, when it is factorised */
+    int not_factored; /* only when the lookup is not factorised in the batch */
 };
 struct fth_row_update_attributes {
     int32_t clip;
@@ -78,5 +81,30 @@ struct fth_clip_attributes {
 
 /* linear_update(W, x, dy) is linear_weight_grad(x, dy) and update(W, gradient) in one.
  * update(parameter, gradient, clip factor or none) */
+
+/* A linear layer over concatenated embeddings whose fields' parts are computed once for each of the
+ * batch's unique rows where those are few (ops/factor.h):
+ *   factor_sum(W) -> y0, W', W'^T              y0: sums of the factorised fields; W' the rest of W
+ *   factor_linear(x, W, b, y0, W') -> y, x'    x': the rest of x; y lies where y0 does
+ *   factor_data_grad(dy, W, W'^T) -> dx
+ *   factor_weight_grad(W, x', dy) -> row gradients, dW
+ *   factor_update(W, x', dy) -> row gradients, and W is updated
+ * Pieces: the columns of x from left to right, lookups of `dim` columns and what lies between. */
+struct fth_factor_piece {
+    uint32_t column, columns;
+    int32_t lookup; /* -1: never factorised */
+    int gradient;   /* dx is wanted here */
+};
+struct fth_factor_attributes {
+    fth_act act;
+    uint32_t dim;
+    int zeros; /* factor_data_grad: the factorised columns of dx are read; they get zeros */
+    uint32_t n_lookups, n;
+    struct fth_factor_piece pieces[];
+};
+#define FTH_FACTOR_LOOKUPS 64 /* at most in a layer */
+/* Row gradients [examples, n_lookups * parts * dim]: unique row u of lookup l in row u, as one sum
+ * over each part of W's columns. */
+uint32_t fth_factor_parts(uint32_t columns);
 
 #endif

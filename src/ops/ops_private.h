@@ -90,7 +90,8 @@ fth_status fth_ops_check_row_entries(const fth_graph *graph, const struct fth_no
                                      const struct fth_row_update_attributes *a, fth_error *err);
 size_t fth_ops_row_entries_bytes(const struct fth_row_update_attributes *a);
 const struct fth_row_gradient *fth_ops_row_entries(const struct fth_run *run,
-                                                   const struct fth_row_update_attributes *a);
+                                                   const struct fth_row_update_attributes *a,
+                                                   uint32_t *n);
 
 /* The transposed copy of weights that attention_weights made; FTH_NONE for other values. */
 fth_id fth_ops_transposed(const fth_graph *graph, fth_id weights);

@@ -15,6 +15,8 @@ fth_status fth_ops_check_row_entries(const fth_graph *graph, const struct fth_no
             return fth_fail(err, FTH_E_ARGUMENT, "there is no lookup %u", entry->lookup);
         FTH_TRY(fth_ops_need_rows(graph, node, entry->input, err));
         uint32_t dim = graph->lookups[entry->lookup].dim;
+        if (entry->parts)
+            dim *= entry->parts;
         if (entry->column + dim > fth_ops_input(graph, node, entry->input).columns)
             return fth_fail(err, FTH_E_ARGUMENT, "lookup %u lies outside input %u", entry->lookup,
                             entry->input);
@@ -29,16 +31,25 @@ size_t fth_ops_row_entries_bytes(const struct fth_row_update_attributes *a) {
 }
 
 const struct fth_row_gradient *fth_ops_row_entries(const struct fth_run *run,
-                                                   const struct fth_row_update_attributes *a) {
+                                                   const struct fth_row_update_attributes *a,
+                                                   uint32_t *n) {
     struct fth_row_gradient *gradients = run->scratch;
+    const struct fth_rows *rows = run->rows;
+    *n = 0;
     for (uint32_t i = 0; i < a->n; i++) {
         const struct fth_row_entry *entry = &a->entries[i];
         const struct fth_view *in = &run->in[entry->input];
-        gradients[i] = (struct fth_row_gradient){
-            .lookup = entry->lookup, .gradient = in->data + entry->column, .ld = in->ld};
+        int factored = rows->unique && rows->unique(rows->ctx, entry->lookup)->n;
+        if (factored ? entry->not_factored : entry->parts != 0)
+            continue;
+        struct fth_row_gradient *gradient = &gradients[(*n)++];
+        *gradient = (struct fth_row_gradient){.lookup = entry->lookup,
+                                              .gradient = in->data + entry->column,
+                                              .ld = in->ld,
+                                              .parts = entry->parts};
         if (entry->output >= 0) {
-            gradients[i].output = run->in[entry->output].data + entry->column;
-            gradients[i].output_ld = run->in[entry->output].ld;
+            gradient->output = run->in[entry->output].data + entry->column;
+            gradient->output_ld = run->in[entry->output].ld;
         }
     }
     return gradients;

@@ -150,6 +150,7 @@ static fth_status prepare_node(struct fth_plan *plan, struct fth_planned_node *p
         .out = views + node->n_inputs,
         .tile = plan->options.tile,
         .batch = plan->options.max_batch,
+        .training = plan->options.training,
         .precision = plan->options.precision,
         .tuning = plan->options.tuning,
         .optimizer = plan->options.optimizer,

@@ -110,6 +110,59 @@ void FTH_K(gather_pool)(size_t m, const uint32_t *offsets, const uint32_t *rows,
     }
 }
 
+/* Examples summed together, so that a field's pointers are read once for all of them. */
+enum { TOGETHER = VW == 16 ? 4 : 2, SUM_FLOATS = 32 };
+
+/* `vectors` (at most SUM_FLOATS / VW) vectors of columns of `together` examples. */
+static FTH_INLINE void gather_sum_block(int part, vt t, int vectors, int together, size_t n,
+                                        const uint32_t *const *rows, size_t i,
+                                        const float *const *base, size_t stride, size_t at, int add,
+                                        float *out, size_t ldo) {
+    vf sum[4][4];
+    for (int e = 0; e < together; e++)
+        for (int c = 0; c < vectors; c++)
+            sum[e][c] = add ? v_get(out + e * ldo + c * VW, part, t) : v_zero();
+    for (size_t f = 0; f < n; f++) {
+        const float *from = base[f] + at;
+        const uint32_t *number = rows[f] + i;
+        for (int e = 0; e < together; e++) {
+            const float *row = from + (size_t)number[e] * stride;
+            for (int c = 0; c < vectors; c++)
+                sum[e][c] = v_add(sum[e][c], v_get(row + c * VW, part, t));
+        }
+    }
+    for (int e = 0; e < together; e++)
+        for (int c = 0; c < vectors; c++)
+            v_put(out + e * ldo + c * VW, part, t, sum[e][c]);
+}
+
+void FTH_K(gather_sum)(size_t m, size_t n, const uint32_t *const *rows, const float *const *base,
+                       size_t stride, size_t d, int add, float *out, size_t ldo) {
+    for (size_t i = 0; i < m;) {
+        int together = m - i >= TOGETHER ? TOGETHER : 1;
+        size_t c = 0;
+        for (; c + SUM_FLOATS <= d; c += SUM_FLOATS) {
+            if (together == TOGETHER)
+                gather_sum_block(0, v_tail(0), SUM_FLOATS / VW, TOGETHER, n, rows, i, base, stride,
+                                 c, add, out + c, ldo);
+            else
+                gather_sum_block(0, v_tail(0), SUM_FLOATS / VW, 1, n, rows, i, base, stride, c, add,
+                                 out + c, ldo);
+        }
+        for (; c < d; c += VW) {
+            size_t width = d - c < VW ? d - c : VW;
+            if (together == TOGETHER)
+                gather_sum_block(1, v_tail(width), 1, TOGETHER, n, rows, i, base, stride, c, add,
+                                 out + c, ldo);
+            else
+                gather_sum_block(1, v_tail(width), 1, 1, n, rows, i, base, stride, c, add, out + c,
+                                 ldo);
+        }
+        i += (size_t)together;
+        out += (size_t)together * ldo;
+    }
+}
+
 static FTH_INLINE void sum_rows_block(int part, vt t, int vectors, size_t n,
                                       const float *const *src, size_t at, const float *scale,
                                       float *out) {

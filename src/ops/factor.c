@@ -1,0 +1,91 @@
+/* Which fields of a factorised layer are factorised in this batch, and where the other columns go:
+ * see factor.h. Pure functions; any thread. */
+#include "ops/factor.h"
+
+static void add_range(struct fth_factor_layout *layout, const struct fth_factor_piece *piece) {
+    struct fth_factor_range *last = &layout->ranges[layout->n_ranges - 1];
+    if (layout->n_ranges && last->column + last->columns == piece->column)
+        last->columns += piece->columns;
+    else
+        layout->ranges[layout->n_ranges++] =
+            (struct fth_factor_range){piece->column, piece->columns, layout->columns};
+    layout->columns += piece->columns;
+}
+
+void fth_factor_layout_make(const struct fth_run *run, int gradient,
+                            struct fth_factor_layout *out) {
+    const struct fth_factor_attributes *a = run->node->attributes;
+    const struct fth_rows *rows = run->rows;
+    uint32_t number = 0;
+    out->n_fields = out->columns = out->n_ranges = 0;
+    for (uint32_t i = 0; i < a->n; i++) {
+        const struct fth_factor_piece *piece = &a->pieces[i];
+        const struct fth_unique_rows *unique = NULL;
+        if (piece->lookup >= 0 && rows->unique)
+            unique = rows->unique(rows->ctx, (uint32_t)piece->lookup);
+        if (unique && unique->n)
+            out->fields[out->n_fields++] =
+                (struct fth_factor_field){unique, number, piece->column};
+        else if (piece->gradient || !gradient)
+            add_range(out, piece);
+        number += piece->lookup >= 0;
+    }
+}
+
+uint32_t fth_factor_columns(const struct fth_factor_attributes *a, int gradient, uint32_t plain) {
+    uint32_t columns = plain * a->dim;
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->pieces[i].lookup < 0 && (a->pieces[i].gradient || !gradient))
+            columns += a->pieces[i].columns;
+    return columns;
+}
+
+fth_status fth_factor_check(const fth_graph *graph, const struct fth_factor_attributes *a,
+                            uint32_t columns, fth_error *err) {
+    uint32_t at = 0, lookups = 0;
+    for (uint32_t i = 0; a && i < a->n; i++) {
+        const struct fth_factor_piece *piece = &a->pieces[i];
+        if (piece->column != at || !piece->columns)
+            return fth_fail(err, FTH_E_ARGUMENT, "piece %u begins at column %u, not %u", i,
+                            piece->column, at);
+        at += piece->columns;
+        if (piece->lookup < 0)
+            continue;
+        if ((uint32_t)piece->lookup >= graph->n_lookups || piece->columns != a->dim ||
+            graph->lookups[piece->lookup].dim != a->dim || !graph->lookups[piece->lookup].numbered)
+            return fth_fail(err, FTH_E_ARGUMENT, "lookup %d cannot be factorised here",
+                            (int)piece->lookup);
+        lookups++;
+    }
+    if (!a || at != columns || lookups != a->n_lookups || !lookups || lookups > FTH_FACTOR_LOOKUPS)
+        return fth_fail(err, FTH_E_ARGUMENT, "%u columns in pieces with %u lookups do not fit x",
+                        at, lookups);
+    return FTH_OK;
+}
+
+void fth_factor_print(const struct fth_node *node, struct fth_text *out) {
+    const struct fth_factor_attributes *a = node->attributes;
+    fth_text_printf(out, "lookups=");
+    for (uint32_t i = 0, n = 0; i < a->n; i++)
+        if (a->pieces[i].lookup >= 0)
+            fth_text_printf(out, "%s%d", n++ ? "," : "", (int)a->pieces[i].lookup);
+}
+
+#define LEAST_COLUMNS 8
+
+struct fth_factor_blocks fth_factor_blocks_make(uint32_t columns) {
+    uint32_t rest = columns % FTH_FACTOR_BLOCK, count = columns / FTH_FACTOR_BLOCK;
+    struct fth_factor_blocks blocks = {.count = count, .last = FTH_FACTOR_BLOCK + rest};
+    if (rest == 0)
+        blocks.last = FTH_FACTOR_BLOCK;
+    else if (rest >= LEAST_COLUMNS || count == 0)
+        blocks = (struct fth_factor_blocks){.count = count + 1, .last = rest};
+    uint32_t widest = blocks.last > FTH_FACTOR_BLOCK ? blocks.last : FTH_FACTOR_BLOCK;
+    blocks.ld = (widest + 15) & ~15u;
+    return blocks;
+}
+
+uint32_t fth_factor_parts(uint32_t columns) {
+    uint32_t blocks = fth_factor_blocks_make(columns).count;
+    return blocks < 4 ? blocks : 4;
+}

@@ -1,0 +1,217 @@
+/* factor_linear(x, W, bias or none, y0, W') -> y, x': on a tile's rows, act(y0 + x' W' + bias), where x' are the
+ * columns of x whose fields are not factorised in this batch, kept for the weight gradient. When none is
+ * factorised, and in evaluation: act(x W + bias).
+ * factor_data_grad(dy, W, W'^T) -> dx: the gradient of those columns. */
+#include <string.h>
+
+#include "ops/factor.h"
+
+struct state {
+    /* [lookups that are not factorised]; the last, none being factorised, on x and W; NULL: no columns */
+    fth_gemm *products[FTH_FACTOR_LOOKUPS + 1];
+    uint32_t ld; /* data gradient: of the product in scratch */
+};
+
+static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
+    struct fth_value x = fth_ops_input(graph, node, 0), w = fth_ops_input(graph, node, 1);
+    FTH_TRY(fth_ops_need_whole(graph, node, 1, x.columns, w.columns, err));
+    if (node->inputs[2] != FTH_NONE)
+        FTH_TRY(fth_ops_need_whole(graph, node, 2, 1, w.columns, err));
+    FTH_TRY(fth_ops_need_same_rows(graph, node, 0, 3, err));
+    FTH_TRY(fth_ops_need_whole(graph, node, 4, x.columns, w.columns, err));
+    FTH_TRY(fth_factor_check(graph, node->attributes, x.columns, err));
+    FTH_TRY(fth_ops_output_like(graph, node, 0, 0, w.columns, err));
+    return fth_ops_output_like(graph, node, 1, 0, x.columns, err);
+}
+
+static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
+    struct fth_value dy = fth_ops_input(graph, node, 0), w = fth_ops_input(graph, node, 1);
+    FTH_TRY(fth_ops_need_whole(graph, node, 1, w.rows, dy.columns, err));
+    FTH_TRY(fth_ops_need_whole(graph, node, 2, dy.columns, w.rows, err));
+    FTH_TRY(fth_factor_check(graph, node->attributes, w.rows, err));
+    return fth_ops_output_like(graph, node, 0, 0, w.rows, err);
+}
+
+static void release(void *prepared) {
+    struct state *state = prepared;
+    for (uint32_t i = 0; i <= FTH_FACTOR_LOOKUPS; i++)
+        fth_gemm_destroy(state->products[i]);
+    fth_free(state);
+}
+
+/* `rest`: the shape of the products without the factorised columns, but for their number, which is
+ * its k or (gradient) its n. */
+static fth_status make_products(struct fth_prepare *prepare, const struct fth_gemm_shape *whole,
+                                const struct fth_gemm_shape *rest, int gradient,
+                                struct state *state, fth_error *err) {
+    const struct fth_factor_attributes *a = prepare->node->attributes;
+    FTH_TRY(fth_ops_product(prepare, whole, &state->products[a->n_lookups], err));
+    for (uint32_t plain = 0; plain < a->n_lookups && prepare->training; plain++) {
+        struct fth_gemm_shape shape = *rest;
+        uint32_t columns = fth_factor_columns(a, gradient, plain);
+        *(gradient ? &shape.n : &shape.k) = columns;
+        /* A gradient of one column is no matrix product. */
+        if (columns > (uint32_t)gradient)
+            FTH_TRY(fth_gemm_create(&shape, FTH_GEMM_AUTO, prepare->tuning,
+                                    &state->products[plain], err));
+    }
+    return FTH_OK;
+}
+
+static fth_status prepare_products(struct fth_prepare *prepare, const struct fth_gemm_shape *whole,
+                                   const struct fth_gemm_shape *rest, int gradient,
+                                   fth_error *err) {
+    struct state *state = fth_alloc(1, sizeof *state);
+    if (!state)
+        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+    state->ld = rest->ldc;
+    fth_status status = make_products(prepare, whole, rest, gradient, state, err);
+    if (status != FTH_OK) {
+        release(state);
+        return status;
+    }
+    prepare->prepared = state;
+    return FTH_OK;
+}
+
+static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
+    const struct fth_view *x = &prepare->in[0], *w = &prepare->in[1];
+    struct fth_gemm_shape whole = {.form = FTH_GEMM_NN,
+                                   .m = x->rows,
+                                   .n = w->columns,
+                                   .k = w->rows,
+                                   .lda = x->ld,
+                                   .ldb = w->ld,
+                                   .ldc = prepare->out[0].ld};
+    struct fth_gemm_shape rest = whole;
+    rest.lda = prepare->out[1].ld;
+    rest.ldb = prepare->in[4].ld;
+    rest.accumulate = 1;
+    return prepare_products(prepare, &whole, &rest, 0, err);
+}
+
+static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
+    const struct fth_view *dy = &prepare->in[0], *w = &prepare->in[1];
+    struct fth_gemm_shape whole = {.form = FTH_GEMM_NN,
+                                   .m = dy->rows,
+                                   .n = w->rows,
+                                   .k = w->columns,
+                                   .lda = dy->ld,
+                                   .ldb = w->ld_transposed,
+                                   .ldc = prepare->out[0].ld};
+    struct fth_gemm_shape rest = whole;
+    rest.ldb = prepare->in[2].ld;
+    rest.ldc = fth_padded_columns(w->rows);
+    FTH_TRY(prepare_products(prepare, &whole, &rest, 1, err));
+    prepare->scratch_bytes = (size_t)dy->rows * rest.ldc * sizeof(float);
+    return FTH_OK;
+}
+
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
+    struct fth_value x = fth_ops_input(graph, node, 0), w = fth_ops_input(graph, node, 1);
+    fth_ops_cost(graph, node, examples, positions, out);
+    out->flops = 2 * fth_ops_rows(&x, examples, positions) * w.rows * w.columns;
+}
+
+/* The factorised sums were written a phase ago, by columns: far away by now. */
+static void fetch(const struct fth_view *y) {
+    for (uint32_t i = 0; i < y->rows; i++)
+        for (uint32_t j = 0; j < y->columns; j += FTH_CACHE_LINE / sizeof(float))
+            __builtin_prefetch(y->data + (size_t)i * y->ld + j, 1, 2);
+}
+
+static void run(const struct fth_run *run) {
+    const struct fth_factor_attributes *a = run->node->attributes;
+    const struct state *state = run->prepared;
+    const struct fth_kernels *kernels = fth_kernels_get();
+    const struct fth_view *x = &run->in[0], *y = &run->out[0], *rest = &run->out[1];
+    const float *bias = run->in[2].data;
+    struct fth_factor_layout layout;
+    fth_factor_layout_make(run, 0, &layout);
+    const fth_gemm *product = state->products[a->n_lookups - layout.n_fields];
+    for (uint32_t i = 0; run->training && i < layout.n_ranges; i++) {
+        const struct fth_factor_range *range = &layout.ranges[i];
+        kernels->copy(x->rows, range->columns, x->data + range->column, x->ld,
+                      rest->data + range->at, rest->ld);
+    }
+    if (layout.n_fields) {
+        fetch(y);
+        if (product)
+            fth_gemm_run(product, x->rows, rest->data, run->in[4].data, y->data, run->scratch);
+    } else {
+        fth_gemm_run(product, x->rows, x->data, run->in[1].data, y->data, run->scratch);
+    }
+    if (bias || a->act != FTH_ACT_NONE)
+        kernels->bias_act(y->rows, y->columns, y->data, y->ld, bias, a->act, y->data, y->ld);
+}
+
+static void write_zeros(const struct fth_factor_layout *layout, uint32_t dim,
+                        const struct fth_view *dx) {
+    for (uint32_t f = 0; f < layout->n_fields; f++)
+        for (uint32_t i = 0; i < dx->rows; i++)
+            memset(dx->data + (size_t)i * dx->ld + layout->fields[f].column, 0, dim * sizeof(float));
+}
+
+static void grad_run(const struct fth_run *run) {
+    const struct fth_factor_attributes *a = run->node->attributes;
+    const struct state *state = run->prepared;
+    const struct fth_kernels *kernels = fth_kernels_get();
+    const struct fth_view *dy = &run->in[0], *w = &run->in[1], *dx = &run->out[0];
+    struct fth_factor_layout layout;
+    fth_factor_layout_make(run, 1, &layout);
+    const fth_gemm *product = state->products[a->n_lookups - layout.n_fields];
+    if (!layout.n_fields) {
+        fth_gemm_run(product, dy->rows, dy->data, w->transposed, dx->data, run->scratch);
+        return;
+    }
+    if (product)
+        fth_gemm_run(product, dy->rows, dy->data, run->in[2].data, run->scratch, NULL);
+    else if (layout.columns)
+        kernels->row_dot(dy->rows, dy->columns, dy->data, dy->ld,
+                         w->data + (size_t)layout.ranges[0].column * w->ld, 0.0f, run->scratch,
+                         state->ld);
+    for (uint32_t i = 0; i < layout.n_ranges; i++) {
+        const struct fth_factor_range *range = &layout.ranges[i];
+        kernels->copy(dx->rows, range->columns, (const float *)run->scratch + range->at, state->ld,
+                      dx->data + range->column, dx->ld);
+    }
+    if (a->zeros)
+        write_zeros(&layout, a->dim, dx);
+}
+
+static void print(const struct fth_node *node, struct fth_text *out) {
+    static const char *const names[FTH_ACT_COUNT] = {"none", "relu", "sigmoid", "tanh", "gelu"};
+    const struct fth_factor_attributes *a = node->attributes;
+    fth_text_printf(out, "act=%s ", names[a->act]);
+    fth_factor_print(node, out);
+}
+
+const struct fth_op fth_op_factor_linear = {.name = "factor_linear",
+                                            .min_inputs = 5,
+                                            .max_inputs = 5,
+                                            .n_outputs = 2,
+                                            .granularity = FTH_PER_TILE,
+                                            .resource = FTH_COMPUTE,
+                                            .shape = shape,
+                                            .prepare = prepare,
+                                            .release = release,
+                                            .cost = cost,
+                                            .print = print,
+                                            .run = run};
+
+const struct fth_op fth_op_factor_data_grad = {.name = "factor_data_grad",
+                                               .min_inputs = 3,
+                                               .max_inputs = 3,
+                                               .n_outputs = 1,
+                                               .granularity = FTH_PER_TILE,
+                                               .resource = FTH_COMPUTE,
+                                               .inputs_transposed = 1 << 1,
+                                               .shape = grad_shape,
+                                               .prepare = grad_prepare,
+                                               .release = release,
+                                               .cost = cost,
+                                               .print = fth_factor_print,
+                                               .run = grad_run};

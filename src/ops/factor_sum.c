@@ -1,0 +1,145 @@
+/* factor_sum(W) -> y0, W', W'^T: before the tiles, each factorised field's product with the batch's unique
+ * rows, summed into y by example; and the other fields' rows of W brought together. Not for evaluation.
+ *
+ * A task is a block of columns:
+ *     for group of fields:  P = E_unique W[field, block]  into scratch, for all fields of the group
+ *                           y0[example, block] += P of its rows
+ * A group is as many fields as their P stays in the second cache with y's block. */
+#include "ops/factor.h"
+
+#define GROUP_ROWS 2048 /* of 128 bytes */
+
+struct state {
+    struct fth_factor_blocks blocks;
+    fth_gemm *product[2]; /* [last block] */
+    uint32_t rows;        /* of P in scratch */
+};
+
+static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    FTH_TRY(fth_ops_need(graph, node, 0, err));
+    struct fth_value w = fth_ops_input(graph, node, 0);
+    FTH_TRY(fth_factor_check(graph, node->attributes, w.rows, err));
+    FTH_TRY(fth_graph_output(graph, node, 0, FTH_EXAMPLES, -1, 0, w.columns, err));
+    FTH_TRY(fth_graph_output(graph, node, 1, FTH_WHOLE, -1, w.rows, w.columns, err));
+    return fth_graph_output(graph, node, 2, FTH_WHOLE, -1, w.columns, w.rows, err);
+}
+
+static void release(void *prepared) {
+    struct state *state = prepared;
+    fth_gemm_destroy(state->product[0]);
+    fth_gemm_destroy(state->product[1]);
+    fth_free(state);
+}
+
+static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
+    const struct fth_factor_attributes *a = prepare->node->attributes;
+    const struct fth_view *w = &prepare->in[0];
+    struct state *state = fth_alloc(1, sizeof *state);
+    if (!state)
+        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+    state->blocks = fth_factor_blocks_make(w->columns);
+    state->rows = fth_unique_most(prepare->batch);
+    if (state->rows < GROUP_ROWS)
+        state->rows = GROUP_ROWS;
+    for (int last = 0; last < 2; last++) {
+        struct fth_gemm_shape gemm = {.form = FTH_GEMM_NN,
+                                      .m = 64,
+                                      .n = last ? state->blocks.last : FTH_FACTOR_BLOCK,
+                                      .k = a->dim,
+                                      .lda = fth_padded_columns(a->dim),
+                                      .ldb = w->ld,
+                                      .ldc = state->blocks.ld};
+        if (!last && state->blocks.count == 1)
+            continue;
+        fth_status status = fth_gemm_create(&gemm, FTH_GEMM_AUTO, prepare->tuning,
+                                            &state->product[last], err);
+        if (status != FTH_OK) {
+            release(state);
+            return status;
+        }
+    }
+    prepare->prepared = state;
+    prepare->tasks = state->blocks.count;
+    prepare->scratch_bytes = (size_t)state->rows * state->blocks.ld * sizeof(float);
+    return FTH_OK;
+}
+
+/* Fields from `first` on whose P fits into scratch, at least one; P's places. */
+static uint32_t make_group(const struct state *state, const struct fth_factor_layout *layout,
+                           uint32_t first, float *scratch, const float **p,
+                           const uint32_t **numbers) {
+    uint32_t n = 0, rows = 0;
+    for (; first + n < layout->n_fields; n++) {
+        const struct fth_unique_rows *unique = layout->fields[first + n].unique;
+        if (rows + unique->n > state->rows)
+            break;
+        p[n] = scratch + (size_t)rows * state->blocks.ld;
+        numbers[n] = unique->number;
+        rows += unique->n;
+    }
+    return n;
+}
+
+static void copy_rest(const struct fth_run *run, uint32_t column, uint32_t columns) {
+    const struct fth_kernels *kernels = fth_kernels_get();
+    const struct fth_view *w = &run->in[0], *rest = &run->out[1], *transposed = &run->out[2];
+    struct fth_factor_layout layout;
+    fth_factor_layout_make(run, 0, &layout);
+    for (uint32_t i = 0; i < layout.n_ranges; i++) {
+        const struct fth_factor_range *range = &layout.ranges[i];
+        kernels->copy(range->columns, columns, w->data + (size_t)range->column * w->ld + column,
+                      w->ld, rest->data + (size_t)range->at * rest->ld + column, rest->ld);
+    }
+    fth_factor_layout_make(run, 1, &layout);
+    for (uint32_t i = 0; i < layout.n_ranges; i++) {
+        const struct fth_factor_range *range = &layout.ranges[i];
+        kernels->copy(columns, range->columns,
+                      w->transposed + (size_t)column * w->ld_transposed + range->column,
+                      w->ld_transposed, transposed->data + (size_t)column * transposed->ld + range->at,
+                      transposed->ld);
+    }
+}
+
+static void run(const struct fth_run *run) {
+    const struct state *state = run->prepared;
+    const struct fth_view *w = &run->in[0], *y = &run->out[0];
+    struct fth_factor_layout layout;
+    fth_factor_layout_make(run, 0, &layout);
+    if (!layout.n_fields)
+        return;
+    uint32_t column = run->task * FTH_FACTOR_BLOCK;
+    uint32_t columns = fth_factor_block_columns(&state->blocks, run->task);
+    const fth_gemm *product = state->product[run->task + 1 == state->blocks.count];
+    const float *p[FTH_FACTOR_LOOKUPS];
+    const uint32_t *numbers[FTH_FACTOR_LOOKUPS];
+    for (uint32_t f = 0, n; f < layout.n_fields; f += n) {
+        n = make_group(state, &layout, f, run->scratch, p, numbers);
+        for (uint32_t i = 0; i < n; i++) {
+            const struct fth_factor_field *field = &layout.fields[f + i];
+            fth_gemm_run(product, field->unique->n, field->unique->rows,
+                         w->data + (size_t)field->column * w->ld + column, (float *)p[i], NULL);
+        }
+        fth_kernels_get()->gather_sum(run->batch, n, numbers, p, state->blocks.ld, columns, f > 0,
+                                      y->data + column, y->ld);
+    }
+    copy_rest(run, column, columns);
+}
+
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
+    fth_ops_cost(graph, node, examples, positions, out);
+}
+
+const struct fth_op fth_op_factor_sum = {.name = "factor_sum",
+                                         .min_inputs = 1,
+                                         .max_inputs = 1,
+                                         .n_outputs = 3,
+                                         .granularity = FTH_WHOLE_BATCH,
+                                         .resource = FTH_MEMORY,
+                                         .inputs_transposed = 1 << 0,
+                                         .shape = shape,
+                                         .prepare = prepare,
+                                         .release = release,
+                                         .cost = cost,
+                                         .print = fth_factor_print,
+                                         .run = run};
