@@ -514,7 +514,7 @@ static void test_clip(void **state) {
 
 static void test_every_op_was_checked(void **state) {
     for (const struct fth_op *const *op = fth_ops(); *op; op++)
-        if (!interpret_has_run((*op)->name))
+        if (!interpret_has_run((*op)->name) && strncmp((*op)->name, "factor_", 7)) /* test_factorise.c */
             fail_msg("operation %s of ops.def has no gradient test", (*op)->name);
 }
 
