@@ -1,0 +1,134 @@
+"""Who is measured. Each has one way to do it: measure(batch) -> {"examples_per_second": ...} after about options.seconds.
+
+Fathom is a process a measurement. A peer is a process a model, kept, that waits for a line on its standard input: its
+tables, traces and compiled code take longer to make than to measure. Never two are busy at once."""
+import json
+import os
+import subprocess
+import sys
+
+import shapes
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PEERS = os.path.dirname(HERE)
+FACTORISING = "factorise_first_layer"
+
+
+class Failed(Exception):
+    pass
+
+
+def python_of(peer):
+    folder = {"pytorch": ".venv", "tensorflow": ".venv-tensorflow", "vowpalwabbit": ".venv-vowpalwabbit"}[peer]
+    path = os.path.join(PEERS, folder, "bin", "python")
+    return path if os.path.exists(path) else None
+
+
+def environment(work):
+    """Freed memory is kept instead of given back and zeroed again each step, as a preloaded allocator would do; that
+    gave PyTorch 5 to 8 %."""
+    return os.environ | {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 33),
+                         "MALLOC_TOP_PAD_": str(1 << 28), "TORCHINDUCTOR_CACHE_DIR": os.path.join(work, "inductor")}
+
+
+class Worker:
+    """A kept process."""
+
+    def __init__(self, options, peer, script, model):
+        self.name, self.seconds = f"{peer} {model}", options.seconds
+        self.log = os.path.join(options.work, f"{peer}-{model}.log")
+        with open(self.log, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen([python_of(peer), os.path.join(HERE, script), options.work, model],
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+                                            env=environment(options.work))
+        self.version = self.answer()["ready"]
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            with open(self.log, encoding="utf-8") as log:
+                raise Failed(f"{self.name} ended with {self.process.wait()}; {self.log} ends with\n"
+                             + "".join(log.readlines()[-5:]))
+        return json.loads(line)
+
+    def measure(self, way, batch, threads=shapes.THREADS):
+        request = {"way": way, "batch": batch, "threads": threads, "seconds": self.seconds}
+        print(json.dumps(request), file=self.process.stdin, flush=True)
+        return self.answer()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Fathom:
+    """fathom bench, on the lines that the peers hold."""
+
+    def __init__(self, options, model, file=None):
+        self.options, self.model = options, model
+        self.config = os.path.join(options.work, f"{model}.yaml")
+        with open(self.config, "w", encoding="utf-8") as out:
+            json.dump(shapes.configuration(model, file), out, indent=1)
+
+    def call(self, *arguments):
+        done = subprocess.run([self.options.fathom, *arguments], cwd=self.options.work, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode:
+            raise Failed(f"fathom {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout[-2000:]}")
+        return done.stdout
+
+    def measure(self, batch, *arguments, threads=shapes.THREADS):
+        out = os.path.join(self.options.work, "bench.json")
+        self.call("bench", self.config, "--set", f"train.batch_size={batch}", "--threads", str(threads),
+                  "--batches", str(shapes.HELD), "--seconds", str(self.options.seconds), "--json", out, *arguments)
+        with open(out, encoding="utf-8") as file:
+            read = json.load(file)
+        if read["generated"]:
+            raise Failed(f"fathom bench did not read {self.options.work}/{shapes.data_file(self.model)}")
+        return {"examples_per_second": read["examples_per_second"]["median"],
+                "peak": read["peaks"]["fma_gflops"], "cpu": read["cpu"], "isa": read["isa"]}
+
+    def can_factorise(self):
+        try:
+            self.call("graph", self.config, "--without", FACTORISING)
+        except Failed:
+            return False
+        return True
+
+
+class Field:
+    """The contenders of a model: names in order, and how each is measured."""
+
+    NAMES = ["fathom", "fathom-plain", "pytorch-bags", "pytorch-stacked", "pytorch-compiled", "tensorflow"]
+    SCRIPTS = {"pytorch": "torch_worker.py", "tensorflow": "tf_worker.py"}
+
+    def __init__(self, options, model):
+        self.workers, self.ways = {}, {}
+        fathom = Fathom(options, model)
+        asked = options.contenders or self.NAMES
+        for name in asked:
+            peer = name.split("-")[0]
+            if name == "fathom":
+                self.ways[name] = fathom.measure
+            elif name == "fathom-plain":
+                if fathom.can_factorise():
+                    self.ways[name] = lambda batch: fathom.measure(batch, "--without", FACTORISING)
+            elif python_of(peer):
+                if peer not in self.workers:
+                    self.workers[peer] = Worker(options, peer, self.SCRIPTS[peer], model)
+                self.ways[name] = self.way_of(self.workers[peer], name)
+            elif options.contenders:
+                raise Failed(f"{name}: {peer} is not installed; bench/peers/setup {peer} does it")
+            else:
+                print(f"run: {name} is left out: bench/peers/setup {peer} installs it", file=sys.stderr)
+
+    @staticmethod
+    def way_of(worker, name):
+        return lambda batch: worker.measure(name.partition("-")[2], batch)
+
+    def versions(self):
+        return [worker.version for worker in self.workers.values()]
+
+    def close(self):
+        for worker in self.workers.values():
+            worker.close()
