@@ -5,12 +5,19 @@
  * part may be short, its numbers are still taken), so that occurrence >> part_shift finds the
  * lookup.
  *
- *   prepare, phase 1 (a task a part)    part_hash, part_of: the part's occurrences, stably by shard
- *            phase 2 (a task a shard)   hash, occurrence: the shard's occurrences, in batch order;
- *                                       unique_of; unique_row, unique_count, unique_first
- *            phase 3 (a task a shard)   row_of; unique_end, list: each unique row's occurrences
+ * An item is a unique key of a part; items have the numbers of the part's first occurrences, base, base +
+ * 1, and so on, in the order in which they are met.
  *
- * Arrays "by shard" are cut at the shards' `start`: unique key u of a shard is entry start + u.
+ *   prepare, phase 1 (a task a part)    item_of, item_count, item_first, part_hash; sorted: the part's
+ *                                       items, stably by shard
+ *            phase 2 (a task a shard)   item, hash: the shard's items, in batch order; unique_of;
+ *                                       unique_row, unique_count, unique_first, unique_end, first_of;
+ *                                       item_row, item_at
+ *            phase 3 (a task a part)    row_of; list: each unique key's occurrences
+ *                    (a task a shard)   frequencies and last steps
+ *
+ * Arrays "by shard" are cut at the shards' `start`: unique key u of a shard is entry start + u, and its
+ * occurrences end in the list at unique_end.
  * Nothing here depends on threads: the parts, the shards and the update tasks follow from the
  * batch. */
 #ifndef FTH_EMBEDDING_PRIVATE_H
@@ -21,6 +28,7 @@
 
 #define FTH_UPDATE_TASKS 64 /* the plan's number; a small batch fills fewer, the rest do nothing */
 #define FTH_NO_UNIQUE UINT32_MAX
+#define FTH_PART_SHIFT_MAX 12
 
 struct fth_embedding_lookup {
     struct fth_lookup is; /* table: borrowed from the pack's table */
@@ -41,7 +49,8 @@ struct fth_embedding_lookup {
 struct fth_part {
     uint32_t lookup;
     uint32_t base, n;            /* occurrences */
-    uint32_t at[FTH_SHARDS + 1]; /* within the part, where each shard's begin */
+    uint32_t at[FTH_SHARDS + 1];      /* among the sorted items, where each shard's begin */
+    uint32_t occurrences[FTH_SHARDS]; /* of each shard's items */
 };
 
 /* Where an update task begins: unique key `unique` of a shard of a pack (numbers run over packs *
@@ -77,11 +86,16 @@ struct fth_embedding {
     /* [capacity], one block */
     uint32_t capacity;
     void *block;
-    uint64_t *part_hash, *hash;
-    uint32_t *part_of, *occurrence;
-    uint32_t *unique_of; /* by shard: each occurrence's unique key, within the shard */
+    uint64_t *part_hash; /* by item: its key, then its hash */
+    uint64_t *hash;      /* by shard */
+    uint32_t *item_of;   /* by occurrence: its item, within the part */
+    uint32_t *item_count, *item_first, *item_row; /* by item */
+    uint32_t *item_at; /* by item: where its next occurrence goes in the list */
+    uint32_t *sorted;  /* by part: items */
+    uint32_t *item;    /* by shard: items */
+    uint32_t *unique_of; /* by shard: each item's unique key, within the shard */
     uint32_t *unique_slot, *unique_row, *unique_count, *unique_first, *unique_end; /* by shard */
-    uint32_t *list;       /* by shard; part_of's memory, from phase 3 on */
+    uint32_t *list;       /* by shard; sorted's memory, from phase 3 on */
     uint32_t *row_of;     /* by occurrence: its row */
     uint32_t *first_of;   /* by occurrence: the unique entry it is first in, or FTH_NO_UNIQUE */
     uint32_t *example_of; /* by occurrence: pooled ragged fields only */

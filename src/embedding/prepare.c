@@ -2,6 +2,9 @@
  * (embedding_private.h draws their arrays); each task writes only what is its part's or its
  * shard's.
  *
+ * Keys repeat within a batch, so a part first numbers its unique keys, its items, in a table that stays
+ * in the first cache; only items are looked up, and only their rows and counts are brought back.
+ *
  * A failure leaves no batch prepared and the tables whole: keys that got an entry but no row count
  * as unknown, rows that were made already have the values they would have had later. Frequencies,
  * last steps and candidates' counts change only after every shard has succeeded. */
@@ -9,9 +12,8 @@
 
 #include "embedding/embedding_private.h"
 
-/* How far ahead, in occurrences, tags and then slots are fetched. */
-#define TAGS_AHEAD 32
-#define SLOTS_AHEAD 16
+/* Items whose tags, then slots, then keys are looked at together. */
+#define LOOK_BLOCK 128
 #define METAS_AHEAD 16
 /* What one more unique row costs an update task, in occurrences. */
 #define ROW_COST 4
@@ -37,84 +39,118 @@ static void number_examples(struct fth_embedding *embedding,
     }
 }
 
-/* Phase 1: hashes a part's keys and sorts them by shard, keeping their order. */
+/* Numbers the part's unique keys in the order of their first occurrence; how many there are. A table of
+ * twice the part's size, filled linearly; its entries are numbers from 1 on. */
+static uint32_t number_items(struct fth_embedding *embedding, const struct fth_part *part,
+                             const uint64_t *keys) {
+    uint16_t table[2 << FTH_PART_SHIFT_MAX];
+    uint64_t *item_key = embedding->part_hash + part->base;
+    uint32_t *item_count = embedding->item_count + part->base;
+    uint32_t *item_first = embedding->item_first + part->base;
+    uint32_t *item_of = embedding->item_of + part->base;
+    uint32_t bits = embedding->part_shift + 1, mask = ((uint32_t)1 << bits) - 1, n = 0;
+    memset(table, 0, (size_t)2 << bits);
+    for (uint32_t i = 0; i < part->n; i++) {
+        uint64_t key = keys[i];
+        uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> (64 - bits)), item;
+        while ((item = table[at]) != 0 && item_key[item - 1] != key)
+            at = (at + 1) & mask;
+        if (item == 0) {
+            item_key[n] = key;
+            item_count[n] = 0;
+            item_first[n] = part->base + i;
+            item = ++n;
+            table[at] = (uint16_t)item;
+        }
+        item_count[item - 1]++;
+        item_of[i] = item - 1;
+    }
+    return n;
+}
+
+/* Phase 1: a part's items, hashed and sorted by shard, keeping their order. */
 static void split_part(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     struct fth_part *part = &embedding->parts[task];
     const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
     const struct fth_table *table = &embedding->packs[lookup->pack].tables[lookup->table];
     const uint64_t *keys = lookup->keys + (part->base - lookup->base);
-    uint64_t *hashes = embedding->hash + part->base; /* the shards fill it only in phase 2 */
-    uint32_t next[FTH_SHARDS] = {0};
-    for (uint32_t i = 0; i < part->n; i++) {
-        hashes[i] = fth_pack_hash(table, keys[i]);
-        next[fth_shard_of(hashes[i])]++;
+    uint64_t *hashes = embedding->part_hash + part->base;
+    const uint32_t *count = embedding->item_count + part->base;
+    uint32_t next[FTH_SHARDS] = {0}, n = number_items(embedding, part, keys), at = 0;
+    memset(part->occurrences, 0, sizeof part->occurrences);
+    for (uint32_t u = 0; u < n; u++) {
+        hashes[u] = fth_pack_hash(table, hashes[u]);
+        uint32_t s = fth_shard_of(hashes[u]);
+        next[s]++;
+        part->occurrences[s] += count[u];
     }
-    uint32_t at = 0;
     for (uint32_t s = 0; s < FTH_SHARDS; s++) {
         part->at[s] = at;
         at += next[s];
         next[s] = part->at[s];
     }
     part->at[FTH_SHARDS] = at;
-    for (uint32_t i = 0; i < part->n; i++) {
-        uint32_t to = part->base + next[fth_shard_of(hashes[i])]++;
-        embedding->part_hash[to] = hashes[i];
-        embedding->part_of[to] = part->base + i;
-    }
+    for (uint32_t u = 0; u < n; u++)
+        embedding->sorted[part->base + next[fth_shard_of(hashes[u])]++] = part->base + u;
     if (embedding->training)
         memset(embedding->first_of + part->base, 0xff, part->n * sizeof *embedding->first_of);
     if (fth_lookup_pooled(&lookup->is))
         number_examples(embedding, lookup, part);
 }
 
-/* Each shard's place in the flat arrays. */
+/* Each shard's place in the flat arrays: room for its occurrences. */
 static void place_shards(struct fth_embedding *embedding) {
     uint32_t start = 0;
     for (uint32_t p = 0; p < embedding->n_packs; p++) {
         struct fth_pack *pack = &embedding->packs[p];
-        uint32_t counts[FTH_SHARDS] = {0};
+        uint32_t occurrences[FTH_SHARDS] = {0};
         for (uint32_t i = 0; i < pack->n_parts; i++) {
             const struct fth_part *part =
                 &embedding->parts[embedding->part_order[pack->first_part + i]];
             for (uint32_t s = 0; s < FTH_SHARDS; s++)
-                counts[s] += part->at[s + 1] - part->at[s];
+                occurrences[s] += part->occurrences[s];
         }
         for (uint32_t s = 0; s < FTH_SHARDS; s++) {
             struct fth_shard *shard = &pack->shards[s];
             shard->start = start;
-            shard->n_occurrences = counts[s];
-            shard->n_unique = shard->n_unique_rows = 0;
+            shard->n_items = shard->n_unique = shard->n_unique_rows = 0;
             shard->status = FTH_OK;
-            start += counts[s];
+            start += occurrences[s];
         }
     }
 }
 
-/* Brings the shard's occurrences together, part after part, so in the batch's order. */
+/* Brings the shard's items together, part after part, so in the batch's order. */
 static void collect(struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t s) {
-    uint32_t to = pack->shards[s].start;
+    struct fth_shard *shard = &pack->shards[s];
+    uint32_t to = shard->start;
     for (uint32_t i = 0; i < pack->n_parts; i++) {
         const struct fth_part *part =
             &embedding->parts[embedding->part_order[pack->first_part + i]];
-        uint32_t from = part->base + part->at[s], n = part->at[s + 1] - part->at[s];
-        memcpy(embedding->hash + to, embedding->part_hash + from, n * sizeof(uint64_t));
-        memcpy(embedding->occurrence + to, embedding->part_of + from, n * sizeof(uint32_t));
-        to += n;
+        const uint32_t *from = embedding->sorted + part->base;
+        for (uint32_t k = part->at[s]; k < part->at[s + 1]; k++, to++) {
+            embedding->item[to] = from[k];
+            embedding->hash[to] = embedding->part_hash[from[k]];
+        }
     }
+    shard->n_items = to - shard->start;
 }
 
-/* Every occurrence's slot into `slots`, FTH_NO_UNIQUE where there is none (evaluation only). When
- * the index grows, slots move: all are looked up again. */
+/* Every item's slot into `slots`, FTH_NO_UNIQUE where there is none (evaluation only). When the index
+ * grows, slots move: all are looked up again. */
 static fth_status find_slots(struct fth_embedding *embedding, struct fth_pack *pack,
                              struct fth_shard *shard, uint32_t *slots) {
     const uint64_t *hash = embedding->hash + shard->start;
-    uint32_t n = shard->n_occurrences;
+    uint32_t n = shard->n_items, fetched = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (i + TAGS_AHEAD < n)
-            fth_index_prefetch_tags(&shard->index, hash[i + TAGS_AHEAD]);
-        if (i + SLOTS_AHEAD < n)
-            fth_index_prefetch_slot(&shard->index, hash[i + SLOTS_AHEAD]);
+        if (i == fetched) {
+            fetched = n - i < LOOK_BLOCK ? n : i + LOOK_BLOCK;
+            for (uint32_t k = i; k < fetched; k++)
+                fth_index_prefetch_tags(&shard->index, hash[k]);
+            for (uint32_t k = i; k < fetched; k++)
+                fth_index_prefetch_slot(&shard->index, hash[k]);
+        }
         int found;
         slots[i] = fth_index_find(&shard->index, hash[i], &found);
         if (found)
@@ -125,25 +161,27 @@ static fth_status find_slots(struct fth_embedding *embedding, struct fth_pack *p
         }
         uint32_t capacity = shard->index.capacity;
         shard->failed_table =
-            fth_lookup_of(embedding, embedding->occurrence[shard->start + i])->table;
+            fth_lookup_of(embedding, embedding->item[shard->start + i])->table;
         FTH_TRY(fth_shard_slot(pack, shard, hash[i], &slots[i], NULL));
-        if (shard->index.capacity != capacity)
+        if (shard->index.capacity != capacity) {
             i = UINT32_MAX; /* and with the loop's increment: from 0 */
+            fetched = 0;
+        }
     }
     return FTH_OK;
 }
 
-/* Numbers the unique keys in the order of their first occurrence. An entry's `unique` is true when
- * the list points back at it, so nothing has to be cleared between batches. Whether a key was seen
- * before is a coin toss to a branch predictor: no branches. */
+/* Numbers the shard's unique keys in the order of their first occurrence; a key has an item in every
+ * part where it is met. An entry's `unique` is true when the list points back at it, so nothing has to
+ * be cleared between batches. No branches: whether a key was seen before may be a coin toss. */
 static void number_unique(struct fth_embedding *embedding, struct fth_shard *shard) {
     uint32_t start = shard->start, n = 0;
     uint32_t *unique_of = embedding->unique_of + start; /* slots, until here */
     uint32_t *unique_slot = embedding->unique_slot + start;
     uint32_t *unique_first = embedding->unique_first + start;
     uint32_t *unique_count = embedding->unique_count + start;
-    const uint32_t *occurrence = embedding->occurrence + start;
-    for (uint32_t i = 0; i < shard->n_occurrences; i++) {
+    const uint32_t *item = embedding->item + start;
+    for (uint32_t i = 0; i < shard->n_items; i++) {
         uint32_t at = unique_of[i];
         if (at == FTH_NO_UNIQUE)
             continue;
@@ -154,8 +192,9 @@ static void number_unique(struct fth_embedding *embedding, struct fth_shard *sha
         n += 1 + known;
         slot->unique = unique;
         unique_slot[unique] = at;
-        unique_first[unique] = (unique_first[unique] & known) | (occurrence[i] & ~known);
-        unique_count[unique] = (unique_count[unique] & known) + 1;
+        unique_first[unique] =
+            (unique_first[unique] & known) | (embedding->item_first[item[i]] & ~known);
+        unique_count[unique] = (unique_count[unique] & known) + embedding->item_count[item[i]];
         unique_of[i] = unique;
     }
     shard->n_unique = n;
@@ -188,27 +227,48 @@ static fth_status make_rows(struct fth_embedding *embedding, struct fth_pack *pa
     return FTH_OK;
 }
 
+/* Where each unique key's list of occurrences lies, and in it each item's part; the items' rows. */
+static void place_items(struct fth_embedding *embedding, struct fth_shard *shard) {
+    uint32_t start = shard->start, at = start;
+    for (uint32_t u = start; u < start + shard->n_unique; u++) {
+        embedding->unique_end[u] = at;
+        at += embedding->unique_count[u];
+        shard->n_unique_rows += embedding->unique_row[u] != FTH_ROW_NONE;
+        if (embedding->training)
+            embedding->first_of[embedding->unique_first[u]] = u;
+    }
+    for (uint32_t i = start; i < start + shard->n_items; i++) {
+        uint32_t item = embedding->item[i], unique = start + embedding->unique_of[i];
+        if (embedding->unique_of[i] == FTH_NO_UNIQUE) {
+            embedding->item_row[item] = FTH_ROW_NONE;
+            continue;
+        }
+        embedding->item_row[item] = embedding->unique_row[unique];
+        embedding->item_at[item] = embedding->unique_end[unique];
+        embedding->unique_end[unique] += embedding->item_count[item];
+    }
+}
+
 /* Phase 2. */
 static void find_rows(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     struct fth_pack *pack = &embedding->packs[task / FTH_SHARDS];
     struct fth_shard *shard = &pack->shards[task % FTH_SHARDS];
-    if (shard->n_occurrences == 0)
-        return;
     collect(embedding, pack, task % FTH_SHARDS);
     shard->status = find_slots(embedding, pack, shard, embedding->unique_of + shard->start);
     if (shard->status != FTH_OK)
         return;
     number_unique(embedding, shard);
     shard->status = make_rows(embedding, pack, shard);
+    if (shard->status == FTH_OK)
+        place_items(embedding, shard);
 }
 
-/* Counts the unique keys' occurrences where they are kept, and says where each key's list
- * begins. */
-static void count_unique(struct fth_embedding *embedding, struct fth_pack *pack,
-                         struct fth_shard *shard) {
+/* Counts the shard's unique keys' occurrences where they are kept. */
+static void count_unique(const struct fth_embedding *embedding, const struct fth_pack *pack,
+                         const struct fth_shard *shard) {
     const uint32_t *rows = embedding->unique_row;
-    uint32_t last = shard->start + shard->n_unique, at = shard->start;
+    uint32_t last = shard->start + shard->n_unique;
     for (uint32_t u = shard->start; u < last; u++) {
         if (u + METAS_AHEAD < last)
             __builtin_prefetch(&pack->metas[rows[u + METAS_AHEAD]], 1);
@@ -220,32 +280,37 @@ static void count_unique(struct fth_embedding *embedding, struct fth_pack *pack,
             uint32_t row = shard->index.slots[embedding->unique_slot[u]].row;
             shard->candidates[row & ~FTH_ROW_CANDIDATE].count += count;
         }
-        embedding->first_of[embedding->unique_first[u]] = u;
-        embedding->unique_end[u] = at;
-        at += count;
     }
 }
 
-/* Phase 3. */
+/* Every occurrence's row, and the occurrence's place in its unique key's list. */
+static void spread_part(struct fth_embedding *embedding, const struct fth_part *part) {
+    const uint32_t *item_of = embedding->item_of + part->base;
+    const uint32_t *item_row = embedding->item_row + part->base;
+    uint32_t *item_at = embedding->item_at + part->base, *row_of = embedding->row_of + part->base;
+    uint32_t *list = embedding->list;
+    if (!embedding->training) {
+        for (uint32_t i = 0; i < part->n; i++)
+            row_of[i] = item_row[item_of[i]];
+        return;
+    }
+    for (uint32_t i = 0; i < part->n; i++) {
+        uint32_t item = item_of[i];
+        row_of[i] = item_row[item];
+        list[item_at[item]++] = part->base + i;
+    }
+}
+
+/* Phase 3: a task a part, then, in training, one a shard. */
 static void keep_rows(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
-    struct fth_pack *pack = &embedding->packs[task / FTH_SHARDS];
-    struct fth_shard *shard = &pack->shards[task % FTH_SHARDS];
-    uint32_t start = shard->start;
-    if (embedding->training)
-        count_unique(embedding, pack, shard);
-    for (uint32_t i = start; i < start + shard->n_occurrences; i++) {
-        uint32_t unique = embedding->unique_of[i], occurrence = embedding->occurrence[i];
-        if (unique == FTH_NO_UNIQUE) {
-            embedding->row_of[occurrence] = FTH_ROW_NONE;
-            continue;
-        }
-        embedding->row_of[occurrence] = embedding->unique_row[start + unique];
-        if (embedding->training)
-            embedding->list[embedding->unique_end[start + unique]++] = occurrence;
+    if (task < embedding->n_parts) {
+        spread_part(embedding, &embedding->parts[task]);
+        return;
     }
-    for (uint32_t u = start; u < start + shard->n_unique; u++)
-        shard->n_unique_rows += embedding->unique_row[u] != FTH_ROW_NONE;
+    task -= embedding->n_parts;
+    const struct fth_pack *pack = &embedding->packs[task / FTH_SHARDS];
+    count_unique(embedding, pack, &pack->shards[task % FTH_SHARDS]);
 }
 
 /* Cost of the shard's unique keys before `unique`. */
@@ -310,7 +375,8 @@ static fth_status prepare(struct fth_embedding *embedding, fth_pool *pool, fth_e
     place_shards(embedding);
     fth_pool_for(pool, shards, find_rows, embedding);
     FTH_TRY(check_shards(embedding, err));
-    fth_pool_for(pool, shards, keep_rows, embedding);
+    fth_pool_for(pool, embedding->n_parts + (embedding->training ? shards : 0), keep_rows,
+                 embedding);
     for (uint32_t i = 0; i < shards; i++)
         embedding->n_unique +=
             embedding->packs[i / FTH_SHARDS].shards[i % FTH_SHARDS].n_unique_rows;

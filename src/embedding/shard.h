@@ -63,8 +63,8 @@ struct fth_shard {
     uint32_t n_rows;
     uint32_t n_candidates, candidates_capacity;
     struct fth_candidate *candidates;
-    /* The current batch: occurrences and unique keys at [start, ...) of the batch's flat arrays. */
-    uint32_t start, n_occurrences, n_unique;
+    /* The current batch: items and unique keys at [start, ...) of the batch's flat arrays. */
+    uint32_t start, n_items, n_unique;
     uint32_t n_unique_rows; /* those that have a row */
     fth_status status;      /* the first failure of this prepare, and the table it met */
     uint32_t failed_table;
