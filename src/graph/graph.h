@@ -57,6 +57,7 @@ struct fth_value {
     fth_id gradient;        /* set by autodiff; FTH_NONE when there is none */
     fth_param_init init;    /* parameters and state */
     float init_scale;
+    int panels;             /* parameters that matrix products read: kept in panels, too (kernels/panels.h) */
     int no_decay;           /* parameters that L2 and weight decay leave alone (biases, norms) */
 };
 

@@ -27,8 +27,10 @@ struct fth_view {
     const uint32_t *offsets; /* FTH_POSITIONS: [examples + 1], absolute positions; row 0 of `data` is
                                 position offsets[0] */
     /* parameters: */
-    float *transposed;       /* [columns][ld_transposed], kept equal by updates; NULL when nobody reads it */
+    float *transposed;       /* [columns][ld_transposed], or in panels where the value says so, kept equal by
+                                updates; NULL when nobody reads it */
     uint32_t ld_transposed;
+    float *panels;           /* where the value says so: `data` in panels, kept equal by updates */
     float *const *slots;     /* the optimizer's, each laid out like data */
 };
 

@@ -13,12 +13,19 @@
 
 #include "base/memory.h"
 #include "kernels/gemm_private.h"
+#include "kernels/panels.h"
 
 struct fth_gemm {
     struct fth_gemm_shape shape;
     fth_gemm_provider provider;
     const struct fth_gemm_backend *backend;
     void *state;
+    /* Panels by a provider that does not know them: `shape` and `state` are a panel's, these the last
+     * one's, of which there may be no other. */
+    int by_panel;
+    uint32_t panels;
+    struct fth_gemm_shape last_shape;
+    void *last_state;
 };
 
 const struct fth_gemm_backend *fth_gemm_backend_get(fth_gemm_provider provider) {
@@ -72,7 +79,11 @@ static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
                         form, s->m, s->k);
     uint32_t columns_a = s->form == FTH_GEMM_TN ? s->m : s->k;
     uint32_t columns_b = s->form == FTH_GEMM_NT ? s->k : s->n;
-    if (s->lda < columns_a || s->ldb < columns_b || s->ldc < s->n)
+    if (s->panels && (s->form != FTH_GEMM_NN || s->precision != FTH_FP32))
+        return fth_fail(err, FTH_E_ARGUMENT,
+                        "matrix product %s of m %u, n %u, k %u: only fp32 products nn take panels", form,
+                        s->m, s->n, s->k);
+    if (s->lda < columns_a || (!s->panels && s->ldb < columns_b) || s->ldc < s->n)
         return fth_fail(err, FTH_E_ARGUMENT,
                         "matrix product %s of m %u, n %u, k %u: leading dimensions "
                         "%u, %u, %u must be at least %u, %u, %u",
@@ -82,6 +93,18 @@ static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
         return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s: dimensions must be below 2^31",
                         form);
     return FTH_OK;
+}
+
+/* The last panel may be as narrow as one column only where the matrix is, which is refused before. */
+static void cut_into_panels(struct fth_gemm *gemm) {
+    struct fth_panels panels = fth_panels_of(gemm->shape.n);
+    gemm->by_panel = 1;
+    gemm->panels = panels.count;
+    gemm->last_shape = gemm->shape;
+    gemm->last_shape.n = panels.last;
+    gemm->last_shape.ldb = panels.ld_last;
+    gemm->shape.n = gemm->shape.ldb = FTH_PANEL;
+    gemm->shape.panels = gemm->last_shape.panels = 0;
 }
 
 fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider provider,
@@ -106,10 +129,14 @@ fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider
     fth_gemm *gemm = fth_alloc(1, sizeof *gemm);
     if (!gemm)
         return fth_fail(err, FTH_E_MEMORY, "matrix product: out of memory");
-    *gemm = (fth_gemm){*shape, provider, backend, NULL};
-    fth_status status = backend->create ? backend->create(shape, &gemm->state, err) : FTH_OK;
+    *gemm = (fth_gemm){.shape = *shape, .provider = provider, .backend = backend};
+    if (shape->panels && !backend->panels)
+        cut_into_panels(gemm);
+    fth_status status = backend->create ? backend->create(&gemm->shape, &gemm->state, err) : FTH_OK;
+    if (status == FTH_OK && gemm->by_panel && backend->create)
+        status = backend->create(&gemm->last_shape, &gemm->last_state, err);
     if (status != FTH_OK) {
-        fth_free(gemm);
+        fth_gemm_destroy(gemm);
         return status;
     }
     *out = gemm;
@@ -119,8 +146,12 @@ fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider
 void fth_gemm_destroy(fth_gemm *gemm) {
     if (!gemm)
         return;
-    if (gemm->backend->destroy)
-        gemm->backend->destroy(gemm->state);
+    if (gemm->backend->destroy) {
+        if (gemm->state)
+            gemm->backend->destroy(gemm->state);
+        if (gemm->last_state)
+            gemm->backend->destroy(gemm->last_state);
+    }
     fth_free(gemm);
 }
 
@@ -131,7 +162,9 @@ fth_gemm_provider fth_gemm_chosen(const fth_gemm *gemm) {
 size_t fth_gemm_scratch(const fth_gemm *gemm, uint32_t rows) {
     if (rows == 0 || !gemm->backend->scratch)
         return 0;
-    return gemm->backend->scratch(&gemm->shape, gemm->state);
+    size_t most = gemm->backend->scratch(&gemm->shape, gemm->state);
+    size_t last = gemm->by_panel ? gemm->backend->scratch(&gemm->last_shape, gemm->last_state) : 0;
+    return most > last ? most : last;
 }
 
 static pthread_once_t openblas_once = PTHREAD_ONCE_INIT;
@@ -148,7 +181,14 @@ void fth_gemm_thread_init(void) {
 void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                   void *scratch) {
     const struct fth_gemm_shape *s = &gemm->shape;
-    if (rows > 0) {
+    if (rows > 0 && gemm->by_panel) {
+        for (uint32_t p = 0; p + 1 < gemm->panels; p++)
+            gemm->backend->run(s, gemm->state, rows, a, b + (size_t)p * FTH_PANEL * s->k,
+                               c + (size_t)p * FTH_PANEL, scratch);
+        size_t before = (size_t)(gemm->panels - 1) * FTH_PANEL;
+        gemm->backend->run(&gemm->last_shape, gemm->last_state, rows, a, b + before * s->k, c + before,
+                           scratch);
+    } else if (rows > 0) {
         gemm->backend->run(s, gemm->state, rows, a, b, c, scratch);
     } else if (s->form == FTH_GEMM_TN && !s->accumulate) {
         for (uint32_t i = 0; i < s->m; i++)

@@ -41,6 +41,7 @@ struct fth_gemm_shape {
     uint32_t lda, ldb, ldc; /* floats */
     int accumulate;         /* C += instead of C = */
     fth_precision precision; /* BF16: A and B rounded to nearest even, products summed in fp32 */
+    int panels;              /* NN in fp32: B lies in panels (panels.h); ldb is not looked at */
 };
 
 typedef struct fth_gemm fth_gemm;
@@ -62,7 +63,7 @@ fth_status fth_tuning_measure(const struct fth_gemm_shape *shapes, size_t n, str
                               fth_error *err);
 
 /* Refuses with FTH_E_ARGUMENT: a dimension of 0, n == 1 (a product of width 1 is no GEMM), a
- * leading dimension below its row's columns. Refuses with FTH_E_UNSUPPORTED and the reason: BF16
+ * leading dimension below its row's columns, panels for another form or precision. Refuses with FTH_E_UNSUPPORTED and the reason: BF16
  * where the CPU has no AVX512-BF16 or the provider no bf16, XSMM for NT (libxsmm cannot transpose
  * its first operand). Owned: fth_gemm_destroy. */
 fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider provider,

@@ -123,7 +123,7 @@ static fth_status measure_shape(const struct fth_gemm_shape *shape, json_t *entr
     }
     if (status == FTH_OK) {
         x.a = filled(s.form == FTH_GEMM_TN ? s.k : s.m, s.lda);
-        x.b = filled(s.form == FTH_GEMM_NT ? s.n : s.k, s.ldb);
+        x.b = filled(s.form == FTH_GEMM_NT ? s.n : s.k, s.panels ? (s.n + 15) / 16 * 16 : s.ldb);
         x.c = filled(s.m, s.ldc);
         if (!x.a || !x.b || !x.c)
             status = fth_fail(err, FTH_E_MEMORY,

@@ -12,6 +12,7 @@
 
 struct fth_gemm_backend {
     const char *name;
+    int panels; /* run takes B in panels; otherwise gemm.c calls it panel by panel */
     void (*version)(char out[96]);
     /* NULL when it can do this form and precision on this CPU, else the reason. */
     const char *(*refusal)(fth_gemm_form form, fth_precision precision);

@@ -6,6 +6,8 @@
  *   NN    C is cut into tiles of columns, K into pieces, so that a piece of B (depth x columns)
  *         stays in L1 while the examples go past it in chunks:
  *             for tile of n:  for piece of k:  for chunk of examples:  C[chunk, tile] += A B
+ *         Panels (panels.h) are these tiles; then the kernels fetch the next piece of B into L2
+ *         while they multiply by the present one.
  *   TN    the examples are the sum: chunks of them, largest first, each added to all of C:
  *             for chunk of examples:  for tile of n:  C[:, tile] += A[chunk, :]^T B[chunk, tile]
  *
@@ -20,6 +22,7 @@
 
 #include "base/memory.h"
 #include "kernels/gemm_private.h"
+#include "kernels/panels.h"
 
 #define MAX_SIZES 5
 
@@ -30,6 +33,7 @@ struct cut {
 
 struct state {
     struct cut tile, depth;
+    uint32_t ld_last; /* of the last panel */
     uint32_t sizes[MAX_SIZES], size_count;
     /* [chunk size][last tile][last depth][C is added to] */
     libxsmm_smmfunction kernel[MAX_SIZES][2][2][2];
@@ -79,7 +83,9 @@ static void choose_pieces(const struct fth_gemm_shape *s, struct state *state) {
     uint32_t chunk;
     if (s->form == FTH_GEMM_NN) {
         chunk = s->m < 64 ? s->m : 64;
-        state->tile = cut(s->n, 64, 16);
+        struct fth_panels tiles = fth_panels_of(s->n);
+        state->tile = (struct cut){tiles.count > 1 ? FTH_PANEL : tiles.last, tiles.count, tiles.last};
+        state->ld_last = tiles.ld_last;
         state->depth = avx512 ? cut(s->k, 512, 128) : cut(s->k, 64, 16);
     } else {
         uint32_t usual = avx512 ? 256 : 32;
@@ -95,13 +101,19 @@ static void choose_pieces(const struct fth_gemm_shape *s, struct state *state) {
 }
 
 static libxsmm_smmfunction make(const struct fth_gemm_shape *s, uint32_t columns, uint32_t rows,
-                                uint32_t depth, int add) {
-    libxsmm_blasint lda = (int)s->ldb, ldb = (int)s->lda, ldc = (int)s->ldc;
+                                uint32_t depth, uint32_t ld, int add) {
+    libxsmm_blasint lda = (int)ld, ldb = (int)s->lda, ldc = (int)s->ldc;
     float alpha = 1.0f, beta = add ? 1.0f : 0.0f;
     int flags = s->form == FTH_GEMM_TN ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
-    int prefetch = LIBXSMM_GEMM_PREFETCH_NONE;
+    int prefetch = s->panels ? LIBXSMM_GEMM_PREFETCH_AL2 : LIBXSMM_GEMM_PREFETCH_NONE;
     return libxsmm_smmdispatch((int)columns, (int)rows, (int)depth, &lda, &ldb, &ldc, &alpha, &beta,
                                &flags, &prefetch);
+}
+
+static uint32_t row_of_b(const struct fth_gemm_shape *s, const struct state *state, int last_tile) {
+    if (!s->panels)
+        return s->ldb;
+    return last_tile || state->tile.count == 1 ? state->ld_last : FTH_PANEL;
 }
 
 /* All kernels that a run over any number of examples can need; 0 when libxsmm refuses one. */
@@ -112,9 +124,11 @@ static int make_kernels(const struct fth_gemm_shape *s, struct state *state) {
                 for (int add = 0; add < 2; add++) {
                     uint32_t columns = last_tile ? state->tile.last : state->tile.size;
                     uint32_t depth = last_depth ? state->depth.last : state->depth.size;
+                    uint32_t ld = row_of_b(s, state, last_tile);
                     libxsmm_smmfunction kernel =
-                        s->form == FTH_GEMM_TN ? make(s, columns, s->m, state->sizes[size], add)
-                                               : make(s, columns, state->sizes[size], depth, add);
+                        s->form == FTH_GEMM_TN
+                            ? make(s, columns, s->m, state->sizes[size], ld, add)
+                            : make(s, columns, state->sizes[size], depth, ld, add);
                     if (!kernel)
                         return 0;
                     state->kernel[size][last_tile][last_depth][add] = kernel;
@@ -145,15 +159,21 @@ static void run_nn(const struct fth_gemm_shape *s, const struct state *state, ui
     for (uint32_t t = 0; t < state->tile.count; t++) {
         size_t j = (size_t)t * state->tile.size;
         int last_tile = t + 1 == state->tile.count;
+        size_t ld = row_of_b(s, state, last_tile);
+        const float *strip = s->panels ? b + j * s->k : b + j;
         for (uint32_t d = 0; d < state->depth.count; d++) {
             size_t p = (size_t)d * state->depth.size;
             int last_depth = d + 1 == state->depth.count, add = s->accumulate || d > 0;
+            const float *piece = strip + p * ld;
+            /* Fetched by kernels over panels alone; beyond the last panel it is harmless. */
+            const float *next = strip + (last_depth ? s->k : p + state->depth.size) * ld;
             uint32_t i = 0;
             for (uint32_t size = 0; size < state->size_count; size++) {
                 uint32_t chunk = state->sizes[size];
                 for (; rows - i >= chunk; i += chunk)
                     state->kernel[size][last_tile][last_depth][add](
-                        b + p * s->ldb + j, a + (size_t)i * s->lda + p, c + (size_t)i * s->ldc + j);
+                        piece, a + (size_t)i * s->lda + p, c + (size_t)i * s->ldc + j, next, NULL,
+                        NULL);
             }
         }
     }
@@ -191,6 +211,7 @@ static size_t scratch_bytes(const struct fth_gemm_shape *s, const void *state) {
 
 const struct fth_gemm_backend fth_gemm_backend_xsmm = {
     .name = "libxsmm",
+    .panels = 1,
     .version = version,
     .refusal = refusal,
     .allocates = allocates,

@@ -1,5 +1,6 @@
 /* linear: act(x W + bias) on a tile's rows, and its data gradient dx = dy W^T, which reads the
- * transposed copy of W that updates keep. The weight gradient is linear_weight_grad.
+ * transposed copy of W that updates keep; both read panels where W has them. The weight gradient is
+ * linear_weight_grad.
  *
  * Over positions the bias may be one row an example, and W may be made by attention_weights: then the
  * data gradient takes the transposed copy that that node makes, and the weight gradient is one part a tile. */
@@ -81,6 +82,7 @@ static fth_status gemm_prepare(struct fth_prepare *prepare, uint32_t n, uint32_t
                                   .lda = prepare->in[0].ld,
                                   .ldb = ldb,
                                   .ldc = prepare->out[0].ld,
+                                  .panels = prepare->graph->values[prepare->node->inputs[1]].panels,
                                   .precision = (fth_precision)prepare->precision};
     struct product *product = fth_alloc(1, sizeof *product);
     if (!product)
@@ -158,10 +160,11 @@ static void finish_rows(const struct fth_run *run, uint32_t row, uint32_t end, u
 static void run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0], *y = &run->out[0];
     const struct product *product = run->prepared;
+    const float *weights = run->in[1].panels ? run->in[1].panels : run->in[1].data;
     uint32_t example = 0;
     for (uint32_t row = 0; row < x->rows; row += CHUNK) {
         uint32_t rows = x->rows - row < CHUNK ? x->rows - row : CHUNK;
-        fth_gemm_run(product->gemm, rows, x->data + (size_t)row * x->ld, run->in[1].data,
+        fth_gemm_run(product->gemm, rows, x->data + (size_t)row * x->ld, weights,
                      y->data + (size_t)row * y->ld, run->scratch);
         finish_rows(run, row, row + rows, &example);
     }

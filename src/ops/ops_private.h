@@ -78,7 +78,7 @@ static inline uint32_t fth_blocks_count(const struct fth_blocks *blocks) {
 struct fth_block_range fth_blocks_range(const struct fth_blocks *blocks, uint32_t block);
 
 /* The optimizer on a block of a parameter, row by row, from the block's gradient [rows][ld], then
- * the block of the transposed copy when there is one. Not for whole_parameter optimizers. */
+ * the block of the parameter's copies. Not for whole_parameter optimizers. */
 void fth_ops_apply(const struct fth_optimizer *optimizer, const struct fth_opt_args *args,
                    const struct fth_view *w, struct fth_block_range range, const float *gradient,
                    uint32_t ld);

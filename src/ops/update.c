@@ -4,7 +4,9 @@
  * task on a compact copy. */
 #include <string.h>
 
+#include "kernels/panels.h"
 #include "optim/optim.h"
+#include "ops/ops.h"
 #include "ops/ops_private.h"
 
 #define BLOCK_NUMBERS (16 * 1024) /* about what a task should have to do */
@@ -28,10 +30,24 @@ void fth_ops_apply(const struct fth_optimizer *optimizer, const struct fth_opt_a
         optimizer->apply(kernels, range.columns, w->data + at, slots, gradient + (size_t)r * ld,
                          args, NULL);
     }
-    if (w->transposed)
-        kernels->transpose(range.rows, range.columns, w->data + corner, w->ld,
-                           w->transposed + (size_t)range.column * w->ld_transposed + range.row,
-                           w->ld_transposed);
+    fth_ops_store_copies(w, range.row, range.column, range.rows, range.columns);
+}
+
+void fth_ops_store_copies(const struct fth_view *w, uint32_t row, uint32_t column, uint32_t rows,
+                          uint32_t columns) {
+    const float *block = w->data + (size_t)row * w->ld + column;
+    if (w->panels) {
+        struct fth_panels_target straight = {w->panels, w->rows, w->columns};
+        fth_panels_store(&straight, row, column, rows, columns, block, w->ld);
+    }
+    if (w->transposed && w->panels) {
+        struct fth_panels_target transposed = {w->transposed, w->columns, w->rows};
+        fth_panels_store_transposed(&transposed, row, column, rows, columns, block, w->ld);
+    } else if (w->transposed) {
+        fth_kernels_get()->transpose(rows, columns, block, w->ld,
+                                     w->transposed + (size_t)column * w->ld_transposed + row,
+                                     w->ld_transposed);
+    }
 }
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -112,9 +128,7 @@ static void whole_run(const struct fth_run *run, const struct fth_opt_args *args
     rows_copy(rows, columns, weights, columns, w->data, w->ld);
     for (uint32_t s = 0; s < n_slots; s++)
         rows_copy(rows, columns, slots[s], columns, w->slots[s], w->ld);
-    if (w->transposed)
-        fth_kernels_get()->transpose(rows, columns, w->data, w->ld, w->transposed,
-                                     w->ld_transposed);
+    fth_ops_store_copies(w, 0, 0, rows, columns);
 }
 
 static void run(const struct fth_run *run) {

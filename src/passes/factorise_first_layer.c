@@ -211,6 +211,7 @@ static fth_status rewrite_forward(fth_graph *graph, struct layer *layer, fth_err
     /* The sums lie where the layer's output will. */
     graph->values[sums[0]].view_of = root_of(graph, y);
     graph->values[sums[0]].view_column = column_of(graph, y);
+    graph->values[w].panels = 0; /* these operations read rows of W */
     layer->rest_weights = sums[1];
     layer->rest_transposed = sums[2];
     fth_id inputs[5] = {linear->inputs[0], w, linear->n_inputs > 2 ? linear->inputs[2] : FTH_NONE,

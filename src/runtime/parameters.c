@@ -7,6 +7,8 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "graph/op.h"
+#include "kernels/panels.h"
+#include "ops/ops.h"
 
 static int is_parameter(const struct fth_value *value) {
     return value->role == FTH_ROLE_PARAMETER || value->role == FTH_ROLE_STATE;
@@ -23,24 +25,30 @@ static void mark_transposed(const fth_graph *graph, uint8_t *transposed) {
 }
 
 /* Room for a matrix at *offset, which moves on past it; NULL while only measuring. */
-static float *place(char *region, size_t *offset, size_t rows, size_t ld, uint32_t *index) {
+static float *place(char *region, size_t *offset, size_t floats, uint32_t *index) {
     size_t start = (*offset + 63) / 64 * 64 + (size_t)(*index * 7 % 64) * 64;
     (*index)++;
-    *offset = start + rows * ld * sizeof(float);
+    *offset = start + floats * sizeof(float);
     return region ? (float *)(void *)(region + start) : NULL;
 }
 
 /* Called twice: with region NULL for the size, then for the addresses. */
-static size_t lay_out(fth_parameters *parameters, const uint8_t *transposed, char *region) {
+static size_t lay_out(fth_parameters *parameters, const fth_graph *graph, const uint8_t *transposed,
+                      char *region) {
     size_t offset = 0;
     uint32_t index = 0;
     for (uint32_t i = 0; i < parameters->n; i++) {
         struct fth_parameter *p = &parameters->items[i];
-        p->data = place(region, &offset, p->rows, p->ld, &index);
+        int panels = graph->values[p->value].panels;
+        size_t matrix = (size_t)p->rows * p->ld;
+        p->data = place(region, &offset, matrix, &index);
         for (uint32_t s = 0; s < p->n_slots; s++)
-            p->slots[s] = place(region, &offset, p->rows, p->ld, &index);
+            p->slots[s] = place(region, &offset, matrix, &index);
+        if (panels)
+            p->panels = place(region, &offset, fth_panels_floats(p->rows, p->columns), &index);
+        size_t copy = panels ? fth_panels_floats(p->columns, p->rows) : (size_t)p->columns * p->ld_transposed;
         if (transposed[p->value])
-            p->transposed = place(region, &offset, p->columns, p->ld_transposed, &index);
+            p->transposed = place(region, &offset, copy, &index);
     }
     return offset;
 }
@@ -68,11 +76,14 @@ static void initialise(struct fth_parameter *p, const struct fth_value *value, u
 }
 
 void fth_parameter_refresh(struct fth_parameter *p) {
-    if (!p->transposed)
-        return;
-    for (uint32_t r = 0; r < p->rows; r++)
-        for (uint32_t c = 0; c < p->columns; c++)
-            p->transposed[(size_t)c * p->ld_transposed + r] = p->data[(size_t)r * p->ld + c];
+    struct fth_view view = {.rows = p->rows,
+                            .columns = p->columns,
+                            .ld = p->ld,
+                            .data = p->data,
+                            .transposed = p->transposed,
+                            .ld_transposed = p->ld_transposed,
+                            .panels = p->panels};
+    fth_ops_store_copies(&view, 0, 0, p->rows, p->columns);
 }
 
 static void collect(fth_parameters *parameters, const fth_graph *graph,
@@ -111,12 +122,12 @@ fth_status fth_parameters_create(const fth_graph *graph, const struct fth_optimi
         goto memory;
     mark_transposed(graph, transposed);
     collect(parameters, graph, optimizer);
-    parameters->bytes = lay_out(parameters, transposed, NULL);
+    parameters->bytes = lay_out(parameters, graph, transposed, NULL);
     parameters->region_bytes = parameters->bytes + 64;
     parameters->region = fth_region_alloc(parameters->region_bytes);
     if (!parameters->region)
         goto memory;
-    lay_out(parameters, transposed, parameters->region);
+    lay_out(parameters, graph, transposed, parameters->region);
     for (uint32_t i = 0; i < parameters->n; i++)
         initialise(&parameters->items[i], &graph->values[parameters->items[i].value], seed, optimizer,
                    config);

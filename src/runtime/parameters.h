@@ -1,7 +1,8 @@
 /* Dense parameters and states: their memory, first values and optimizer slots.
  *
  * A parameter is a matrix with padded rows (base/memory.h), its slots laid out alike, and, where a node
- * reads the transposed form, a transposed copy that every update keeps equal. Parameters outlive plans:
+ * reads the transposed form, a transposed copy that every update keeps equal; where the graph asks for
+ * panels (kernels/panels.h), a copy in panels, the transposed one being in panels, too. Parameters outlive plans:
  * the training plan and the evaluation plan share them. Written only by update nodes; between updates any
  * number of workers read. */
 #ifndef FTH_RUNTIME_PARAMETERS_H
@@ -17,7 +18,8 @@ struct fth_parameter {
     fth_role role; /* FTH_ROLE_PARAMETER or FTH_ROLE_STATE */
     uint32_t rows, columns, ld, ld_transposed;
     float *data;       /* [rows][ld] */
-    float *transposed; /* [columns][ld_transposed] or NULL */
+    float *transposed; /* [columns][ld_transposed], or in panels, or NULL */
+    float *panels;     /* or NULL */
     uint32_t n_slots;  /* 0 for states */
     const char *slot_names[FTH_MAX_SLOTS];
     float *slots[FTH_MAX_SLOTS];
@@ -41,7 +43,7 @@ void fth_parameters_destroy(fth_parameters *parameters); /* NULL-safe */
 
 /* NULL when there is none of that name. */
 struct fth_parameter *fth_parameters_find(fth_parameters *parameters, const char *name);
-/* After `data` was written from outside (restore): makes the transposed copy equal. */
+/* After `data` was written from outside (restore): makes the copies equal. */
 void fth_parameter_refresh(struct fth_parameter *parameter);
 
 #endif

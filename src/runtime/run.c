@@ -45,6 +45,7 @@ static struct fth_view parameter_view(const struct fth_plan *plan, const struct 
                              .ld = p->ld,
                              .transposed = p->transposed,
                              .ld_transposed = p->ld_transposed,
+                             .panels = p->panels,
                              .slots = p->slots};
 }
 

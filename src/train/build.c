@@ -66,21 +66,25 @@ static fth_status model_graph(struct fth_session *session, fth_graph *graph, fth
     return status;
 }
 
-/* An optimizer that needs a parameter's whole gradient first (LAMB) leaves its update unfused. Products in
- * another precision than fp32 are cheaper than what factorising puts in their place. */
-static fth_status run_training_passes(struct fth_session *session, fth_error *err) {
+/* An optimizer that needs a parameter's whole gradient first (LAMB) leaves its update unfused. Panels are for
+ * fp32; products in another precision are cheaper than what factorising puts in their place. */
+static fth_status run_passes(struct fth_session *session, enum fth_pass_when when, fth_error *err) {
     const struct fth_strings *without = &session->config->without;
-    const char **names = fth_alloc(without->n + 2, sizeof *names);
+    const char **names = fth_alloc(without->n + 3, sizeof *names);
     if (!names)
         return fth_fail(err, FTH_E_MEMORY, "no memory for the model");
-    for (uint32_t i = 0; i < without->n; i++)
-        names[i] = without->items[i];
-    uint32_t n = without->n;
+    uint32_t n = 0;
+    while (n < without->n) {
+        names[n] = without->items[n];
+        n++;
+    }
     if (session->dense_optimizer->whole_parameter)
         names[n++] = "fuse_updates";
-    if (session->config->precision != FTH_FP32)
+    if (session->config->precision != FTH_PRECISION_FP32) {
+        names[n++] = "weight_panels";
         names[n++] = "factorise_first_layer";
-    fth_status status = fth_passes_run(session->graph, FTH_PASS_TRAINING, names, n, err);
+    }
+    fth_status status = fth_passes_run(session->graph, when, names, n, err);
     fth_free(names);
     return status;
 }
@@ -91,10 +95,10 @@ static fth_status build_graph(struct fth_session *session, fth_error *err) {
     fth_graph *graph = session->graph;
     FTH_TRY(model_graph(session, graph, err));
     FTH_TRY(fth_layer_loss(graph, (float)config->train.label_smoothing, err));
-    FTH_TRY(fth_passes_run(graph, FTH_PASS_FORWARD, config->without.items, config->without.n, err));
+    FTH_TRY(run_passes(session, FTH_PASS_FORWARD, err));
     FTH_TRY(fth_graph_differentiate(graph, err));
     FTH_TRY(fth_layer_updates(graph, (float)config->train.clip_norm, err));
-    FTH_TRY(run_training_passes(session, err));
+    FTH_TRY(run_passes(session, FTH_PASS_TRAINING, err));
     return fth_graph_verify(graph, err);
 }
 

@@ -1,0 +1,45 @@
+/* Blocks of a matrix in panels: see panels.h. */
+#include "kernels/panels.h"
+
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+/* Where X[row][column] lies, the floats of a row there, and how many columns follow in the same panel. */
+struct place {
+    float *start;
+    uint32_t ld, columns;
+};
+
+static struct place place_of(const struct fth_panels_target *target, uint32_t row, uint32_t column) {
+    struct fth_panels panels = fth_panels_of(target->columns);
+    uint32_t index = column / FTH_PANEL;
+    if (index >= panels.count)
+        index = panels.count - 1;
+    int last = index == panels.count - 1;
+    uint32_t first = index * FTH_PANEL, end = last ? target->columns : first + FTH_PANEL;
+    uint32_t ld = last ? panels.ld_last : FTH_PANEL;
+    float *panel = target->panels + (size_t)first * target->rows;
+    return (struct place){panel + (size_t)row * ld + (column - first), ld, end - column};
+}
+
+void fth_panels_store(const struct fth_panels_target *target, uint32_t row, uint32_t column, uint32_t height,
+                      uint32_t width, const float *block, size_t ld) {
+    for (uint32_t done = 0; done < width;) {
+        struct place p = place_of(target, row, column + done);
+        uint32_t columns = p.columns < width - done ? p.columns : width - done;
+        for (uint32_t r = 0; r < height; r++)
+            memcpy(p.start + (size_t)r * p.ld, block + r * ld + done, columns * sizeof *block);
+        done += columns;
+    }
+}
+
+void fth_panels_store_transposed(const struct fth_panels_target *target, uint32_t row, uint32_t column,
+                                 uint32_t height, uint32_t width, const float *block, size_t ld) {
+    for (uint32_t done = 0; done < height;) {
+        struct place p = place_of(target, column, row + done);
+        uint32_t columns = p.columns < height - done ? p.columns : height - done;
+        fth_kernels_get()->transpose(columns, width, block + done * ld, ld, p.start, p.ld);
+        done += columns;
+    }
+}
