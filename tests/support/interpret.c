@@ -1,5 +1,6 @@
 /* The plain executor (interpret.h). */
 #include "interpret.h"
+#include "kernels/panels.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -14,7 +15,7 @@
 #define ROW_TASKS 2
 
 struct matrix {
-    float *data, *transposed, *slots[FTH_MAX_SLOTS];
+    float *data, *transposed, *panels, *slots[FTH_MAX_SLOTS];
     uint32_t rows, columns, ld, ld_transposed;
 };
 
@@ -60,6 +61,7 @@ static struct matrix matrix_make(uint32_t rows, uint32_t columns) {
 static void matrix_free(struct matrix *m) {
     fth_free(m->data);
     fth_free(m->transposed);
+    fth_free(m->panels);
     for (int i = 0; i < FTH_MAX_SLOTS; i++)
         fth_free(m->slots[i]);
 }
@@ -112,23 +114,43 @@ float *interpret_row_at(struct interpret *it, uint32_t lookup, uint32_t row, uin
     return &m->data[(size_t)row * m->ld + column];
 }
 
+/* X[r][c] in the panels of X[rows, columns]. */
+static float *in_panel(float *panels, uint32_t rows, uint32_t columns, uint32_t r, uint32_t c) {
+    struct fth_panels p = fth_panels_of(columns);
+    uint32_t index = c / FTH_PANEL < p.count ? c / FTH_PANEL : p.count - 1, first = index * FTH_PANEL;
+    uint32_t ld = index == p.count - 1 ? p.ld_last : FTH_PANEL;
+    return panels + (size_t)first * rows + (size_t)r * ld + (c - first);
+}
+
+static float *turned(const struct matrix *m, uint32_t r, uint32_t c) {
+    return m->panels ? in_panel(m->transposed, m->columns, m->rows, c, r)
+                     : &m->transposed[(size_t)c * m->ld_transposed + r];
+}
+
 void interpret_refresh(struct interpret *it) {
     for (uint32_t i = 0; i < it->graph->n_values; i++) {
         struct matrix *m = &it->values[i];
-        for (uint32_t r = 0; r < m->rows && m->transposed; r++)
-            for (uint32_t c = 0; c < m->columns; c++)
-                m->transposed[(size_t)c * m->ld_transposed + r] = m->data[(size_t)r * m->ld + c];
+        for (uint32_t r = 0; r < m->rows; r++)
+            for (uint32_t c = 0; c < m->columns; c++) {
+                float value = m->data[(size_t)r * m->ld + c];
+                if (m->transposed)
+                    *turned(m, r, c) = value;
+                if (m->panels)
+                    *in_panel(m->panels, m->rows, m->columns, r, c) = value;
+            }
     }
 }
 
 int interpret_transposed_equal(const struct interpret *it) {
     for (uint32_t i = 0; i < it->graph->n_values; i++) {
         const struct matrix *m = &it->values[i];
-        for (uint32_t r = 0; r < m->rows && m->transposed; r++)
-            for (uint32_t c = 0; c < m->columns; c++)
-                if (m->transposed[(size_t)c * m->ld_transposed + r] !=
-                    m->data[(size_t)r * m->ld + c])
+        for (uint32_t r = 0; r < m->rows; r++)
+            for (uint32_t c = 0; c < m->columns; c++) {
+                float value = m->data[(size_t)r * m->ld + c];
+                if ((m->transposed && *turned(m, r, c) != value) ||
+                    (m->panels && *in_panel(m->panels, m->rows, m->columns, r, c) != value))
                     return 0;
+            }
     }
     return 1;
 }
@@ -243,8 +265,12 @@ static void value_make(struct interpret *it, fth_id id) {
         m->slots[s] = fth_alloc(all, sizeof(float));
     if (is_read_transposed(it->graph, id)) {
         m->ld_transposed = fth_padded_columns(m->rows);
-        m->transposed = fth_alloc((size_t)m->columns * m->ld_transposed, sizeof(float));
+        m->transposed = fth_alloc(v->panels ? fth_panels_floats(m->columns, m->rows)
+                                            : (size_t)m->columns * m->ld_transposed,
+                                  sizeof(float));
     }
+    if (v->panels)
+        m->panels = fth_alloc(fth_panels_floats(m->rows, m->columns), sizeof(float));
 }
 
 /* What a node sees of a value: rows of the tile, or all (tile UINT32_MAX). */
@@ -261,6 +287,7 @@ static struct fth_view view_of(struct interpret *it, fth_id id, uint32_t tile) {
                             .offsets = offsets,
                             .transposed = m->transposed,
                             .ld_transposed = m->ld_transposed,
+                            .panels = m->panels,
                             .slots = m->slots};
     if (tile != UINT32_MAX && v->extent != FTH_WHOLE) {
         uint32_t first = tile * it->options.tile, last = first + it->options.tile;

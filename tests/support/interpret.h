@@ -41,7 +41,7 @@ float *interpret_row_at(struct interpret *it, uint32_t lookup, uint32_t row, uin
 /* Rows a value or a lookup has in this batch. */
 uint32_t interpret_rows(const struct interpret *it, fth_id value);
 uint32_t interpret_lookup_rows(const struct interpret *it, uint32_t lookup);
-/* Makes the transposed copies equal to the parameters (after writing to those); tells whether they
+/* Makes the copies (transposed, panels) equal to the parameters (after writing to those); tells whether they
  * are. */
 void interpret_refresh(struct interpret *it);
 int interpret_transposed_equal(const struct interpret *it);
