@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
+#include "copies.h"
 #include "embedding/embedding.h"
 #include "kernels/gemm.h"
 #include "model/model.h"
@@ -240,10 +241,7 @@ static void read_all(struct world *world, struct change *change, int after) {
         tensor->name = p->name;
         tensor->rows = p->rows;
         tensor->columns = p->columns;
-        if (p->transposed) /* kept equal */
-            for (uint32_t k = 0; k < p->rows * p->columns; k++)
-                assert_true(p->data[(size_t)(k / p->columns) * p->ld + k % p->columns] ==
-                            p->transposed[(size_t)(k % p->columns) * p->ld_transposed + k / p->columns]);
+        check_copies(p, world->graph->values[p->value].panels);
     }
     for (uint32_t i = 0; i < fth_embedding_packs(world->embedding); i++) {
         struct fth_pack_info info;

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "copies.h"
 #include "interpret.h"
-#include "kernels/panels.h"
 #include "model/model.h"
 #include "runtime/plan.h"
 #include "zoo.h"
@@ -138,24 +138,6 @@ static void note_rows(struct outcome *out, const struct side *side) {
 }
 
 /* With the real runtime. */
-/* Updates kept the copies equal: they are what making them anew gives. */
-static void check_copies(const struct fth_parameter *p, int in_panels) {
-    struct fth_parameter anew = *p;
-    size_t straight = in_panels ? fth_panels_floats(p->rows, p->columns) : 0;
-    size_t turned = in_panels ? fth_panels_floats(p->columns, p->rows)
-                              : (size_t)p->columns * p->ld_transposed;
-    assert_true((p->panels != NULL) == in_panels);
-    anew.panels = p->panels ? fth_alloc(straight, sizeof(float)) : NULL;
-    anew.transposed = p->transposed ? fth_alloc(turned, sizeof(float)) : NULL;
-    fth_parameter_refresh(&anew);
-    if (p->panels)
-        assert_memory_equal(p->panels, anew.panels, straight * sizeof(float));
-    if (p->transposed)
-        assert_memory_equal(p->transposed, anew.transposed, turned * sizeof(float));
-    fth_free(anew.panels);
-    fth_free(anew.transposed);
-}
-
 static struct outcome run_plan(const struct zoo_options *options, const struct world *w, uint32_t workers,
                                uint32_t max_batch) {
     struct outcome out = {0};
