@@ -38,6 +38,8 @@ class Pack:
         tables = np.concatenate([file["tables"] for file in files])
         keys = np.concatenate([file["keys"] for file in files])
         self.weights = np.concatenate([file["weights"] for file in files])
+        self.slots = {name: np.concatenate([file[name] for file in files]) for name in files[0] if "." in name}
+        self.last_step = np.concatenate([file["last_step"] for file in files])
         self.sorted = {}
         for number, name in enumerate(described["tables"]):
             rows = np.nonzero(tables == number)[0]
@@ -54,10 +56,11 @@ class Pack:
 
 
 class Checkpoint:
-    """The newest checkpoint of a folder."""
+    """The checkpoint of a folder at a step, or its newest."""
 
-    def __init__(self, directory):
-        folder = sorted(glob.glob(os.path.join(directory, "step-*")))[-1]
+    def __init__(self, directory, step=None):
+        name = "step-*" if step is None else f"step-{step:012}"
+        folder = sorted(glob.glob(os.path.join(directory, name)))[-1]
         with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
             manifest = json.load(file)
         self.step = manifest["step"]

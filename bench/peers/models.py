@@ -1,7 +1,11 @@
 """The twins: Fathom's models in plain PyTorch, made from a checkpoint of Fathom's initial values.
 
 Each class is what the file of its name in src/model/ builds. Names of layers are Fathom's; linear weights are stored
-[inputs, outputs] there. What the checkpoint holds and a twin does not ask for is an error."""
+[inputs, outputs] there. What the checkpoint holds and a twin does not ask for is an error.
+
+A twin in float64 (`.double()`) is the referee of resync.py, which also asks for two things of the forward: that ReLU's
+units listed in `flips` go to the other side of 0 (or all to `sides`), that every linear layer's sums are moved by `noise`
+of their terms up or down, and (`noting`) that what a gradient's terms are made of is kept."""
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -20,6 +24,8 @@ class Twin(nn.Module):
         super().__init__()
         self.start, self.config, self.model = start, config, config["model"]
         self.left = {name for name in start.dense if "running_" not in name}
+        self.dense = {}  # Fathom's name -> parameter, and what turns Fathom's array into its shape
+        self.flips, self.sides, self.signs, self.noise, self.noting = {}, None, {}, None, False
         self.layers = nn.ModuleDict()
         self.slopes = nn.ParameterDict()
         self.tables = nn.ParameterList([torch.tensor(pack.weights) for pack in start.packs])
@@ -36,14 +42,18 @@ class Twin(nn.Module):
 
     def take(self, name):
         self.left.remove(name)
-        return torch.tensor(self.start.dense[name])
+        return self.start.dense[name]
+
+    def parameter(self, name, convert=np.ravel):
+        parameter = nn.Parameter(torch.tensor(np.ascontiguousarray(convert(self.take(name)))))
+        self.dense[name] = parameter, convert
+        return parameter
 
     def linear(self, name):
-        weight = self.take(name + ".weight")
-        bias = self.take(name + ".bias").flatten()
-        weight = weight if len(bias) == 1 else weight.T.contiguous()
+        bias = self.parameter(name + ".bias")
+        weight = self.parameter(name + ".weight", np.asarray if len(bias) == 1 else np.transpose)
         layer = nn.Linear(weight.shape[1], weight.shape[0])
-        layer.weight, layer.bias = nn.Parameter(weight), nn.Parameter(bias)
+        layer.weight, layer.bias = weight, bias
         self.layers[key(name)] = layer
 
     def mlp(self, name, widths):
@@ -52,11 +62,11 @@ class Twin(nn.Module):
             self.linear(layer)
             if self.model.get("layer_norm"):
                 norm = nn.LayerNorm(widths[i], eps=1e-5)
-                norm.weight = nn.Parameter(self.take(layer + ".norm.scale").flatten())
-                norm.bias = nn.Parameter(self.take(layer + ".norm.shift").flatten())
+                norm.weight = self.parameter(layer + ".norm.scale")
+                norm.bias = self.parameter(layer + ".norm.shift")
                 self.layers[key(layer + ".norm")] = norm
             if self.model["activation"] == "dice":
-                self.slopes[key(layer)] = self.take(layer + ".slope").flatten()
+                self.slopes[key(layer)] = self.parameter(layer + ".slope")
 
     def row_parameters(self):
         return list(self.tables)
@@ -74,7 +84,11 @@ class Twin(nn.Module):
         rows = [pack.rows(table, self.batch.keys[field]) for table, field in zip(tables, fields)]
         rows = torch.from_numpy(np.concatenate(rows))
         self.touched[number].append(rows)
-        return F.embedding(rows, self.tables[number])
+        found = F.embedding(rows, self.tables[number])
+        if self.noting:
+            found.retain_grad()
+            self.found[number].append(found)
+        return found
 
     def embeddings(self, fields, suffix=""):
         """[n, fields, dim]"""
@@ -86,28 +100,58 @@ class Twin(nn.Module):
         return self.embeddings(fields, ".linear").sum(dim=1) + self.apply_linear(name, self.floats)
 
     def apply_linear(self, name, x):
-        return self.layers[key(name)](x)
+        y = self.layers[key(name)](x)
+        if self.noting:
+            y.retain_grad()
+            self.linears[name] = x.detach(), y
+        return y if self.noise is None else y + self.noise(self.terms(name, x.detach()))
+
+    def terms(self, name, x):
+        """The absolute sums of a linear layer's terms."""
+        layer = self.layers[key(name)]
+        return x.abs() @ layer.weight.detach().abs().T + layer.bias.detach().abs()
+
+    def apply_norm(self, name, x):
+        y = self.layers[key(name)](x)
+        if self.noting:
+            y.retain_grad()
+            self.norms[name] = x.detach(), y
+        return y
 
     def apply_mlp(self, name, widths, x):
         for i in range(len(widths)):
             layer = f"{name}.{i}"
             x = self.apply_linear(layer, x)
             if self.model.get("layer_norm"):
-                x = self.layers[key(layer + ".norm")](x)
+                x = self.apply_norm(layer + ".norm", x)
             x = self.activation(layer, x)
         return x
 
     def activation(self, name, x):
         kind = self.model["activation"]
+        if kind == "relu":
+            return self.relu(name, x)
         if kind != "dice":
             return getattr(F, kind)(x)
         p = torch.sigmoid(F.batch_norm(x, None, None, training=True, eps=1e-5))
-        return (p + (1 - p) * self.slopes[key(name)]) * x
+        y = (p + (1 - p) * self.slopes[key(name)]) * x
+        if self.noting:
+            y.retain_grad()
+            self.dices[name] = x.detach(), p.detach(), y
+        return y
+
+    def relu(self, name, x):
+        on = x.detach() > 0 if self.sides is None else self.sides[name]
+        for example, unit in self.flips.get(name, ()):
+            on[example, unit] ^= True
+        self.signs[name] = on
+        return torch.where(on, x, torch.zeros((), dtype=x.dtype))
 
     def forward(self, batch):
         self.batch = batch
-        self.floats = torch.from_numpy(batch.dense)
-        self.touched = [[] for _ in self.tables]
+        self.floats = torch.from_numpy(batch.dense).to(self.tables[0].dtype)
+        self.touched, self.found = [[] for _ in self.tables], [[] for _ in self.tables]
+        self.linears, self.norms, self.dices = {}, {}, {}
         return self.logit()[:, 0]
 
 
@@ -186,7 +230,7 @@ class DIN(Twin):
         x = torch.cat([query, keys, query - keys, query * keys], dim=1)
         x = self.apply_mlp("attention.hist_item", self.model["attention"], x)
         weights = self.apply_linear("attention.hist_item.out", x)
-        pooled = torch.zeros(len(offsets) - 1, keys.shape[1]).index_add(0, example, keys * weights)
+        pooled = torch.zeros(len(offsets) - 1, keys.shape[1], dtype=keys.dtype).index_add(0, example, keys * weights)
         x = torch.cat([self.rows_of(["user"]), target, pooled], dim=1)
         return self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
 

@@ -16,6 +16,16 @@ class LazyAdam:
         self.m = [torch.zeros_like(table) for table in tables]
         self.v = [torch.zeros_like(table) for table in tables]
 
+    def load(self, step, slots):
+        """Goes on from the state after a step: [m, v] for every table."""
+        self.step_number = step
+        for m, v, (first, second) in zip(self.m, self.v, slots):
+            m.copy_(torch.from_numpy(first))
+            v.copy_(torch.from_numpy(second))
+
+    def slots(self):
+        return list(zip(self.m, self.v))
+
     def zero_grad(self):
         for table in self.tables:
             table.grad = None
@@ -36,9 +46,20 @@ class LazyAdam:
 class Dense:
     """One of torch.optim on whole tables."""
 
-    def __init__(self, optimizer):
-        self.optimizer = optimizer
+    def __init__(self, optimizer, names=()):
+        self.optimizer, self.names = optimizer, names
+        self.parameters = optimizer.param_groups[0]["params"]
         self.zero_grad = optimizer.zero_grad
+
+    def load(self, step, slots):
+        """Goes on from the state after a step: the values of PyTorch's names for every parameter."""
+        for parameter, values in zip(self.parameters, slots):
+            if self.names:
+                state = {name: torch.tensor(v, dtype=parameter.dtype) for name, v in zip(self.names, values)}
+                self.optimizer.state[parameter] = {"step": torch.tensor(float(step))} | state
+
+    def slots(self):
+        return [[self.optimizer.state[p][name] for name in self.names] for p in self.parameters]
 
     def step(self, touched):
         self.optimizer.step()
@@ -46,14 +67,14 @@ class Dense:
 
 def make(section, parameters, rows):
     """Of a configuration's optimizer.dense or optimizer.sparse."""
-    name, lr = section["name"], section["lr"]
+    name, lr, betas = section["name"], section["lr"], section.get("betas", (0.9, 0.999))
     if name == "sgd":
         return Dense(torch.optim.SGD(parameters, lr=lr))
     if name == "adagrad":
         return Dense(torch.optim.Adagrad(parameters, lr=lr, eps=section["eps"],
-                                         initial_accumulator_value=section["initial_accumulator"]))
+                                         initial_accumulator_value=section["initial_accumulator"]), ["sum"])
     if name == "adam" and rows:
-        return LazyAdam(parameters, lr, eps=section["eps"])
+        return LazyAdam(parameters, lr, betas, section["eps"])
     if name == "adam":
-        return Dense(torch.optim.Adam(parameters, lr=lr, eps=section["eps"]))
+        return Dense(torch.optim.Adam(parameters, lr=lr, betas=betas, eps=section["eps"]), ["exp_avg", "exp_avg_sq"])
     raise ValueError(f"there is no twin of optimizer {name}")
