@@ -1,7 +1,14 @@
 /* linear_tile_grad(x, dy): a tile's part of dW = x^T dy, [tiles, k n], for small weights over many positions: x
  * and dy are used while they are in cache and need not be kept for the whole batch; the parts are summed in a
- * fixed tree by who reads them (update). */
+ * fixed tree by who reads them (update). Where the vectors would be cut short along n and not along k, the
+ * product is made transposed and turned over afterwards. */
 #include "ops/ops_private.h"
+
+struct product {
+    fth_gemm *gemm;
+    int turned; /* dy^T x */
+    size_t turned_bytes;
+};
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
@@ -16,23 +23,37 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
 
 static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     const struct fth_view *x = &prepare->in[0], *dy = &prepare->in[1];
+    uint32_t vector = fth_cpu_get()->isa == FTH_ISA_AVX512 ? 16 : 8;
+    int turned = dy->columns % vector && x->columns % vector == 0;
+    const struct fth_view *a = turned ? dy : x, *b = turned ? x : dy;
     struct fth_gemm_shape gemm = {.form = FTH_GEMM_TN,
-                                  .m = x->columns,
-                                  .n = dy->columns,
+                                  .m = a->columns,
+                                  .n = b->columns,
                                   .k = x->rows,
-                                  .lda = x->ld,
-                                  .ldb = dy->ld,
-                                  .ldc = dy->columns,
+                                  .lda = a->ld,
+                                  .ldb = b->ld,
+                                  .ldc = b->columns,
                                   .precision = (fth_precision)prepare->precision};
-    fth_gemm *made;
-    FTH_TRY(fth_ops_product(prepare, &gemm, &made, err));
-    prepare->prepared = made;
-    prepare->scratch_bytes = fth_gemm_scratch(made, gemm.k);
+    struct product *product = fth_alloc(1, sizeof *product);
+    if (!product)
+        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+    fth_status status = fth_ops_product(prepare, &gemm, &product->gemm, err);
+    if (status != FTH_OK) {
+        fth_free(product);
+        return status;
+    }
+    product->turned = turned;
+    if (turned)
+        product->turned_bytes = fth_ops_align((size_t)gemm.m * gemm.n * sizeof(float));
+    prepare->prepared = product;
+    prepare->scratch_bytes = product->turned_bytes + fth_gemm_scratch(product->gemm, gemm.k);
     return FTH_OK;
 }
 
 static void release(void *prepared) {
-    fth_gemm_destroy(prepared);
+    struct product *product = prepared;
+    fth_gemm_destroy(product->gemm);
+    fth_free(product);
 }
 
 static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
@@ -43,8 +64,16 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
 }
 
 static void run(const struct fth_run *run) {
+    const struct product *product = run->prepared;
     const struct fth_view *x = &run->in[0], *dy = &run->in[1];
-    fth_gemm_run(run->prepared, x->rows, x->data, dy->data, run->out[0].data, run->scratch);
+    void *scratch = (char *)run->scratch + product->turned_bytes;
+    if (!product->turned) {
+        fth_gemm_run(product->gemm, x->rows, x->data, dy->data, run->out[0].data, scratch);
+        return;
+    }
+    fth_gemm_run(product->gemm, x->rows, dy->data, x->data, run->scratch, scratch);
+    fth_kernels_get()->transpose(dy->columns, x->columns, run->scratch, x->columns,
+                                 run->out[0].data, dy->columns);
 }
 
 const struct fth_op fth_op_linear_tile_grad = {.name = "linear_tile_grad",

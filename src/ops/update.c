@@ -9,7 +9,9 @@
 #include "ops/ops.h"
 #include "ops/ops_private.h"
 
-#define BLOCK_NUMBERS (16 * 1024) /* about what a task should have to do */
+/* About what a task should have to do; partial sums are read once a tile. */
+#define BLOCK_NUMBERS (16 * 1024)
+#define TILES_BLOCK_NUMBERS (2 * 1024)
 
 struct state {
     struct fth_blocks blocks;
@@ -81,7 +83,7 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
         prepare->scratch_bytes =
             (3 + prepare->optimizer->n_slots) * fth_ops_align(all * sizeof(float));
     } else {
-        uint32_t rows = BLOCK_NUMBERS / w->columns;
+        uint32_t rows = (state->tiles ? TILES_BLOCK_NUMBERS : BLOCK_NUMBERS) / w->columns;
         fth_blocks_make(w->rows, w->columns, rows ? rows : 1, w->columns, &state->blocks);
         if (state->tiles)
             prepare->scratch_bytes =

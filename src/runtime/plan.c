@@ -13,7 +13,7 @@ uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max) {
         if (value->extent == FTH_POSITIONS && group_max[value->group] > most)
             most = group_max[value->group];
     }
-    while (tile > 16 && (uint64_t)tile * most > 2048)
+    while (tile > 8 && (uint64_t)tile * most > 1024)
         tile /= 2;
     return tile;
 }

@@ -41,8 +41,8 @@ struct fth_plan_options {
     size_t row_update_scratch;
 };
 
-/* 64 examples (measured best), fewer where the graph has values for the positions of examples that carry
- * many, so that a tile's values stay in the L2 cache. */
+/* 64 examples (measured best), fewer (down to 8) where the graph has values for the positions of examples that
+ * carry many, so that a tile's values stay in the L2 cache. */
 uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max);
 
 /* Graph and parameters are borrowed for the plan's life. Owned: fth_plan_destroy. */

@@ -182,6 +182,84 @@ void FTH_K(dice_gate_grad)(size_t m, size_t n, const float *x, size_t ldx, const
                           dxn + j, lddxn, dalpha + j);
 }
 
+static FTH_INLINE vf dice_normal(int part, vt t, vf x, const float *scale, const float *shift) {
+    return v_add(v_mul(x, v_get(scale, part, t)), v_get(shift, part, t));
+}
+
+static FTH_INLINE void dice_whole_lanes(int part, vt t, const float *x, const float *scale,
+                                        const float *shift, const float *alpha, float *y) {
+    vf v = v_get(x, part, t), p = v_sigmoid(dice_normal(part, t, v, scale, shift));
+    vf gate = v_add(p, v_mul(v_sub(v_set(1.0f), p), v_get(alpha, part, t)));
+    v_put(y, part, t, v_mul(gate, v));
+}
+
+void FTH_K(dice)(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
+                 const float *shift, const float *alpha, float *y, size_t ldy) {
+    vt t = v_tail(n % VW);
+    for (size_t i = 0; i < m; i++, x += ldx, y += ldy) {
+        size_t j = 0;
+        for (; j + VW <= n; j += VW)
+            dice_whole_lanes(0, t, x + j, scale + j, shift + j, alpha + j, y + j);
+        if (j < n)
+            dice_whole_lanes(1, t, x + j, scale + j, shift + j, alpha + j, y + j);
+    }
+}
+
+/* The sums stay in the first cache; row after row, so that x and dy are read as they lie. */
+static FTH_INLINE void dice_sums_lanes(int part, vt t, const float *x, const float *scale,
+                                       const float *shift, const float *alpha, const float *dy,
+                                       float *sum, float *dot, float *dalpha) {
+    vf one = v_set(1.0f), v = v_get(x, part, t), xn = dice_normal(part, t, v, scale, shift);
+    vf p = v_sigmoid(xn), q = v_sub(one, p), dv = v_mul(v_get(dy, part, t), v);
+    vf dxn = v_mul(v_mul(dv, v_sub(one, v_get(alpha, part, t))), v_mul(p, q));
+    v_put(sum, part, t, v_add(v_get(sum, part, t), dxn));
+    v_put(dot, part, t, v_fma(dxn, xn, v_get(dot, part, t)));
+    v_put(dalpha, part, t, v_add(v_get(dalpha, part, t), v_mul(dv, q)));
+}
+
+void FTH_K(dice_sums)(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
+                      const float *shift, const float *alpha, const float *dy, size_t lddy,
+                      float *sum, float *dot, float *dalpha) {
+    vt t = v_tail(n % VW);
+    for (size_t j = 0; j < n; j++)
+        sum[j] = dot[j] = dalpha[j] = 0.0f;
+    for (size_t i = 0; i < m; i++, x += ldx, dy += lddy) {
+        size_t j = 0;
+        for (; j + VW <= n; j += VW)
+            dice_sums_lanes(0, t, x + j, scale + j, shift + j, alpha + j, dy + j, sum + j, dot + j,
+                            dalpha + j);
+        if (j < n)
+            dice_sums_lanes(1, t, x + j, scale + j, shift + j, alpha + j, dy + j, sum + j, dot + j,
+                            dalpha + j);
+    }
+}
+
+static FTH_INLINE void dice_grad_lanes(int part, vt t, const float *x, const float *scale,
+                                       const float *shift, const float *alpha, const float *dy,
+                                       const float *a, const float *b, const float *c, float *dx) {
+    vf one = v_set(1.0f), v = v_get(x, part, t), xn = dice_normal(part, t, v, scale, shift);
+    vf p = v_sigmoid(xn), q = v_sub(one, p), slope = v_get(alpha, part, t);
+    vf d = v_get(dy, part, t), direct = v_mul(d, v_add(p, v_mul(q, slope)));
+    vf dxn = v_mul(v_mul(v_mul(d, v), v_sub(one, slope)), v_mul(p, q));
+    vf through = v_add(v_mul(v_get(a, part, t), dxn), v_mul(v_get(b, part, t), xn));
+    v_put(dx, part, t, v_add(direct, v_add(through, v_get(c, part, t))));
+}
+
+void FTH_K(dice_grad)(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
+                      const float *shift, const float *alpha, const float *dy, size_t lddy,
+                      const float *a, const float *b, const float *c, float *dx, size_t lddx) {
+    vt t = v_tail(n % VW);
+    for (size_t i = 0; i < m; i++, x += ldx, dy += lddy, dx += lddx) {
+        size_t j = 0;
+        for (; j + VW <= n; j += VW)
+            dice_grad_lanes(0, t, x + j, scale + j, shift + j, alpha + j, dy + j, a + j, b + j,
+                            c + j, dx + j);
+        if (j < n)
+            dice_grad_lanes(1, t, x + j, scale + j, shift + j, alpha + j, dy + j, a + j, b + j,
+                            c + j, dx + j);
+    }
+}
+
 static FTH_INLINE void dropout_lanes(int part, vt t, const float *x, vi words, vf keep, float *y) {
     vf unit = v_mul(vi_to_floats(vi_shr(words, 8)), v_set(0x1p-24f));
     v_put(y, part, t, v_select(v_lt(unit, keep), v_div(v_get(x, part, t), keep), v_zero()));

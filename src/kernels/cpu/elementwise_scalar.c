@@ -151,6 +151,42 @@ void fth_k_dice_gate_grad_scalar(size_t m, size_t n, const float *x, size_t ldx,
         }
 }
 
+void fth_k_dice_scalar(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
+                       const float *shift, const float *alpha, float *y, size_t ldy) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            float v = x[i * ldx + j], p = fth_scalar_sigmoid(v * scale[j] + shift[j]);
+            y[i * ldy + j] = (p + (1.0f - p) * alpha[j]) * v;
+        }
+}
+
+void fth_k_dice_sums_scalar(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
+                            const float *shift, const float *alpha, const float *dy, size_t lddy,
+                            float *sum, float *dot, float *dalpha) {
+    for (size_t j = 0; j < n; j++)
+        sum[j] = dot[j] = dalpha[j] = 0.0f;
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            float v = x[i * ldx + j], xn = v * scale[j] + shift[j], dv = dy[i * lddy + j] * v;
+            float p = fth_scalar_sigmoid(xn), q = 1.0f - p, dxn = dv * (1.0f - alpha[j]) * (p * q);
+            sum[j] += dxn;
+            dot[j] += dxn * xn;
+            dalpha[j] += dv * q;
+        }
+}
+
+void fth_k_dice_grad_scalar(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
+                            const float *shift, const float *alpha, const float *dy, size_t lddy,
+                            const float *a, const float *b, const float *c, float *dx, size_t lddx) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            float v = x[i * ldx + j], xn = v * scale[j] + shift[j], d = dy[i * lddy + j];
+            float p = fth_scalar_sigmoid(xn), q = 1.0f - p, dxn = d * v * (1.0f - alpha[j]) * (p * q);
+            float through = a[j] * dxn + b[j] * xn + c[j];
+            dx[i * lddx + j] = d * (p + q * alpha[j]) + through;
+        }
+}
+
 void fth_k_dropout_scalar(size_t m, size_t n, const float *x, size_t ldx, uint64_t seed, uint64_t step,
                           uint32_t node, uint64_t row0, float keep, float *y, size_t ldy) {
     for (size_t i = 0; i < m; i++)

@@ -48,7 +48,23 @@ static FTH_INLINE vf v_sigmoid_from(vf x, vf e) {
     vf s = v_div(v_set(1.0f), v_add(v_set(1.0f), e));
     return v_select(v_lt(x, v_zero()), v_mul(e, s), s);
 }
-static FTH_INLINE vf v_sigmoid(vf x) { return v_sigmoid_from(x, v_exp(v_neg(v_abs(x)))); }
+
+/* 1 / (1 + exp(-x)), exp as above with what this range allows: adding 1.5 * 2^23 rounds to a whole number that
+ * stands in the low bits; the largest power of two is infinity, so that results below 1e-38 are 0. */
+static FTH_INLINE vf v_sigmoid(vf x) {
+    vf magic = v_set(12582912.0f);
+    x = v_max(v_set(-88.9f), v_min(v_set(87.0f), x)); /* NaN passes: it is the second operand */
+    vf shifted = v_fma(x, v_set(-1.4426950408889634f), magic), n = v_sub(shifted, magic);
+    vf r = v_neg(v_fma(n, v_set(0.693359375f), x));
+    r = v_fnma(n, v_set(-2.12194440e-4f), r);
+    vf p = v_fma(r, v_set(0.0013814467f), v_set(0.00836878041f));
+    p = v_fma(p, r, v_set(0.0416683942f));
+    p = v_fma(p, r, v_set(0.1666652011f));
+    p = v_fma(p, r, v_set(0.4999999341f));
+    p = v_add(v_fma(v_mul(r, r), p, r), v_set(1.0f));
+    vf scale = vi_as_floats(vi_add(vi_shl(v_as_ints(shifted), 23), vi_set(0x3f800000)));
+    return v_div(v_set(1.0f), v_fma(p, scale, v_set(1.0f)));
+}
 
 /* Near 0 an odd polynomial; beyond it 1 - 2 / (exp(2 |x|) + 1). */
 static FTH_INLINE vf v_tanh(vf x) {

@@ -197,6 +197,21 @@ static fth_id dice(struct gradcheck *c) {
     return activation(c, "dice");
 }
 
+/* What the pass fuse_dice makes. */
+static fth_id dice_whole(struct gradcheck *c) {
+    fth_id y, x = X(c), norm[5], in[5] = {x, FTH_NONE, FTH_NONE, FTH_NONE, FTH_NONE};
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_STATE, "mean", 1, c->columns, FTH_PARAM_ZERO,
+                                    0, &norm[3], &c->err));
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_STATE, "variance", 1, c->columns,
+                                    FTH_PARAM_CONSTANT, 1, &norm[4], &c->err));
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "slope", 1, c->columns,
+                                    FTH_PARAM_ZERO, 0, &in[4], &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_col_moments, "bn", &x, 1, NULL, 0, norm, &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_bn_finalize, "bn", norm, 5, NULL, 0, in + 1, &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_dice, "dice", in, 5, NULL, 0, &y, &c->err));
+    return y;
+}
+
 static fth_id dropout(struct gradcheck *c) {
     fth_id y;
     CHECK_OK(c, fth_layer_dropout(c->graph, "drop", X(c), 0.375f, &y, &c->err));
@@ -348,6 +363,7 @@ static const struct {
     CASE(mlp_loss, EXAMPLES),
     CASE(prelu, ROWS),
     CASE(dice, MANY),
+    CASE(dice_whole, MANY),
     CASE(dropout, ROWS),
     CASE(batch_norm, MANY),
     CASE(batch_norm_plain, MANY),

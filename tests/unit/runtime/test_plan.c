@@ -267,8 +267,8 @@ static void test_tile_rule(void **state) {
     fth_graph *kept = zoo_graph(&(struct zoo_options){.model = "din"});
     fth_graph *pooled = zoo_graph(&(struct zoo_options){.model = "deepfm"});
     assert_int_equal(fth_plan_tile(kept, shorter), 64);
-    assert_int_equal(fth_plan_tile(kept, longer), 32);
-    assert_int_equal(fth_plan_tile(kept, longest), 16);
+    assert_int_equal(fth_plan_tile(kept, longer), 16);
+    assert_int_equal(fth_plan_tile(kept, longest), 8);
     assert_int_equal(fth_plan_tile(pooled, longest), 64);
     fth_graph_destroy(kept);
     fth_graph_destroy(pooled);
