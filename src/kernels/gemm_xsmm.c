@@ -86,7 +86,7 @@ static void choose_pieces(const struct fth_gemm_shape *s, struct state *state) {
         struct fth_panels tiles = fth_panels_of(s->n);
         state->tile = (struct cut){tiles.count > 1 ? FTH_PANEL : tiles.last, tiles.count, tiles.last};
         state->ld_last = tiles.ld_last;
-        state->depth = avx512 ? cut(s->k, 512, 128) : cut(s->k, 64, 16);
+        state->depth = avx512 ? cut(s->k, 512, 128) : cut(s->k, 256, 64);
     } else {
         uint32_t usual = avx512 ? 256 : 32;
         chunk = s->k < usual ? s->k : usual;
