@@ -528,6 +528,45 @@ static void test_clip(void **state) {
     }
 }
 
+/* What fuse_key_grads makes of them gives the bits of segment_sum_grad, segment_mul_grad and two additions. */
+static void test_key_grads(void **state) {
+    static const uint32_t offsets[] = {0, 3, 3, 4, 6, 6, 10, 11};
+    enum { N = 7, POSITIONS = 11, COLUMNS = 5 };
+    struct gradcheck check = {.group = 0};
+    struct gradcheck *c = &check;
+    CHECK_OK(c, fth_graph_create(0, &c->graph, &c->err));
+    fth_id dx = gradcheck_input(c, 0, 2 * COLUMNS), k = gradcheck_input(c, 0, COLUMNS);
+    fth_id q = gradcheck_input(c, -1, COLUMNS), w = gradcheck_input(c, 0, 1);
+    fth_id dout = gradcheck_input(c, -1, COLUMNS), left, right, a[2], b[2], dk, dw, fused[2];
+    CHECK_OK(c, fth_graph_view(c->graph, dx, 0, COLUMNS, &left, &c->err));
+    CHECK_OK(c, fth_graph_view(c->graph, dx, COLUMNS, COLUMNS, &right, &c->err));
+    fth_id all[5] = {dx, k, q, w, dout}, sum[3] = {k, w, dout}, mul[3] = {right, k, q}, dot[2] = {k, dout};
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_segment_sum_grad, "a", sum, 3, NULL, 0, a, &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_segment_mul_grad, "b", mul, 3, NULL, 0, b, &c->err));
+    CHECK_OK(c, fth_layer_add(c->graph, a[0], left, &dk, &c->err));
+    CHECK_OK(c, fth_layer_add(c->graph, dk, b[0], &dk, &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_segment_dot, "d", dot, 2, NULL, 0, &dw, &c->err));
+    CHECK_OK(c,
+             fth_graph_node(c->graph, &fth_op_segment_keys_grad, "k", all, 5, NULL, 0, fused, &c->err));
+    struct interpret_options options = {.examples = N, .tile = 3, .offsets = {offsets, NULL}};
+    struct interpret *it = interpret_create(c->graph, &options);
+    for (uint32_t l = 0; l < c->graph->n_lookups; l++)
+        for (uint32_t r = 0; r < interpret_lookup_rows(it, l); r++)
+            for (uint32_t j = 0; j < c->graph->lookups[l].dim; j++)
+                *interpret_row_at(it, l, r, j) = (float)((r * 31 + j * 17 + l * 7) % 23) / 11 - 1;
+    interpret_run(it, FTH_FORWARD);
+    for (uint32_t r = 0; r < POSITIONS; r++) {
+        assert_memory_equal(interpret_at(it, fused[0], r, 0), interpret_at(it, dk, r, 0),
+                            COLUMNS * sizeof(float));
+        assert_true(*interpret_at(it, dw, r, 0) == *interpret_at(it, a[1], r, 0));
+    }
+    for (uint32_t r = 0; r < N; r++)
+        assert_memory_equal(interpret_at(it, fused[1], r, 0), interpret_at(it, b[1], r, 0),
+                            COLUMNS * sizeof(float));
+    interpret_destroy(it);
+    fth_graph_destroy(c->graph);
+}
+
 static void test_every_op_was_checked(void **state) {
     for (const struct fth_op *const *op = fth_ops(); *op; op++)
         if (!interpret_has_run((*op)->name) && strncmp((*op)->name, "factor_", 7)) /* test_factorise.c */
@@ -539,6 +578,7 @@ int main(void) {
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_linear_update),
         cmocka_unit_test(test_clip),
+        cmocka_unit_test(test_key_grads),
         cmocka_unit_test(test_every_op_was_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,6 +96,13 @@ static void test_each_does_something(void **state) {
                 assert_int_equal(count_ops(full, "expand"), 0);
                 assert_int_equal(count_ops(graph, "attention_weights"), 0);
                 assert_int_equal(count_ops(graph, "expand"), 1);
+            } else if (!strcmp((*pass)->name, "fuse_dice") && !strcmp(name, "din")) {
+                assert_int_equal(count_ops(full, "dice"), count_ops(graph, "dice_gate"));
+                assert_true(count_ops(full, "dice") > 0 && count_ops(full, "bn_apply") == 0);
+            } else if (!strcmp((*pass)->name, "fuse_key_grads") && !strcmp(name, "din")) {
+                assert_int_equal(count_ops(full, "segment_keys_grad"), 1);
+                assert_int_equal(count_ops(full, "segment_mul_grad"), 0);
+                assert_int_equal(count_ops(graph, "segment_mul_grad"), 1);
             } else if (!strcmp((*pass)->name, "tile_weight_grads") && !strcmp(name, "din")) {
                 assert_int_equal(count_ops(full, "linear_tile_grad"), 3);
                 assert_int_equal(count_ops(graph, "linear_tile_grad"), 2);
