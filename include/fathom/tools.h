@@ -38,6 +38,7 @@ typedef struct fth_bench_options {
     double seconds;   /* of measuring, for each variant; above 0 */
     int ablate;       /* also with every optimisation left out alone */
     int generated;    /* generated batches even where data.train has files */
+    int perf;         /* also cycles, instructions and cache misses, where the kernel counts them */
     void (*begun)(void *ctx, const char *what); /* the next stage begins; may be NULL */
     void *ctx;
 } fth_bench_options;

@@ -18,13 +18,14 @@ static const char doc[] =
     "  fathom bench examples/deepfm.yaml --threads 1 --ablate --json deepfm.json\n"
     "  fathom bench examples/din.yaml --generated --set train.batch_size=4096";
 
-enum { KEY_GENERATED = 256, KEY_SECONDS, KEY_JSON };
+enum { KEY_GENERATED = 256, KEY_SECONDS, KEY_JSON, KEY_PERF };
 
 static const struct argp_option options[] = {
     {"batches", 'b', "N", 0, "batches held in memory (default 16)", 0},
     {"seconds", KEY_SECONDS, "S", 0, "measure for about S seconds (default 4)", 0},
     {"generated", KEY_GENERATED, NULL, 0, "use generated batches even where there is data", 0},
     {"ablate", 'a', NULL, 0, "also leave out every optimisation alone", 0},
+    {"perf", KEY_PERF, NULL, 0, "also cycles, instructions and cache misses, where the kernel counts them", 0},
     {"json", KEY_JSON, "FILE", 0, "write everything to FILE, too", 0},
     {0}};
 
@@ -51,6 +52,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         break;
     case 'a':
         a->bench.ablate = 1;
+        break;
+    case KEY_PERF:
+        a->bench.perf = 1;
         break;
     case KEY_JSON:
         a->json = arg;

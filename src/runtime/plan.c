@@ -202,7 +202,9 @@ static fth_status make_workers(struct fth_plan *plan, fth_error *err) {
         worker->views = fth_alloc(plan->max_views + 1, sizeof *worker->views);
         worker->position0 = fth_alloc(plan->options.n_groups + 1, sizeof *worker->position0);
         worker->ns = fth_alloc(plan->n_nodes + 1, sizeof *worker->ns);
-        ok = worker->scratch && worker->op_scratch && worker->views && worker->position0 && worker->ns;
+        worker->counters = fth_alloc(plan->n_nodes + 1, sizeof *worker->counters);
+        ok = worker->scratch && worker->op_scratch && worker->views && worker->position0 && worker->ns &&
+             worker->counters;
     }
     return ok ? FTH_OK : fth_fail(err, FTH_E_MEMORY, "no memory for a step's buffers (%zu bytes)",
                                   plan->buffer_bytes + plan->scratch_bytes);
@@ -258,6 +260,7 @@ void fth_plan_destroy(fth_plan *plan) {
         fth_free(worker->views);
         fth_free(worker->position0);
         fth_free(worker->ns);
+        fth_free(worker->counters);
     }
     if (plan->buffers)
         fth_region_free(plan->buffers, plan->buffer_bytes);

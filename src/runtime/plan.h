@@ -16,6 +16,7 @@
 #ifndef FTH_RUNTIME_PLAN_H
 #define FTH_RUNTIME_PLAN_H
 
+#include "base/perf.h"
 #include "base/thread.h"
 #include "core/batch.h"
 #include "graph/op.h"
@@ -75,9 +76,12 @@ struct fth_node_profile {
     const struct fth_node *node;
     uint32_t phase;
     uint64_t ns;          /* summed over workers and runs */
+    uint64_t counters[FTH_PERF_COUNTERS]; /* the same; zeros without perf */
     struct fth_cost cost; /* summed over runs */
 };
-void fth_plan_profile(fth_plan *plan, int on); /* on: also clears */
+/* on: also clears. perf: an open one a worker, borrowed until off, or NULL; each node then costs two more
+ * system calls. */
+void fth_plan_profile(fth_plan *plan, int on, const fth_perf *perf);
 uint32_t fth_plan_nodes(const fth_plan *plan);
 void fth_plan_node_profile(const fth_plan *plan, uint32_t index, struct fth_node_profile *out);
 

@@ -40,6 +40,7 @@ struct fth_worker {
     struct fth_view *views;        /* [max inputs + outputs of a node] */
     uint32_t *position0;           /* [n_groups] */
     uint64_t *ns;                  /* [n_nodes] profile */
+    uint64_t (*counters)[FTH_PERF_COUNTERS]; /* [n_nodes] the same */
 };
 
 struct fth_plan {
@@ -60,6 +61,7 @@ struct fth_plan {
     uint64_t tile_ns, whole_ns;
     /* profile */
     int profiling;
+    const fth_perf *perf; /* [workers] or NULL */
     struct fth_cost *costs; /* [n_nodes] */
     /* the run in progress, read by workers */
     const struct fth_step *step;

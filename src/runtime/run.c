@@ -82,6 +82,22 @@ static struct fth_view make_view(const struct fth_plan *plan, fth_id id, const s
     return view;
 }
 
+static void profile_node(const struct fth_plan *plan, const struct fth_run *run, uint32_t index,
+                         struct fth_worker *worker) {
+    const fth_perf *perf = plan->perf ? &plan->perf[worker - plan->workers] : NULL;
+    uint64_t before[FTH_PERF_COUNTERS], after[FTH_PERF_COUNTERS];
+    if (perf)
+        fth_perf_read(perf, before);
+    uint64_t start = now_ns();
+    run->node->op->run(run);
+    worker->ns[index] += now_ns() - start;
+    if (!perf)
+        return;
+    fth_perf_read(perf, after);
+    for (int i = 0; i < FTH_PERF_COUNTERS; i++)
+        worker->counters[index][i] += after[i] - before[i];
+}
+
 static void run_node(struct fth_plan *plan, uint32_t index, const struct extent *extent, uint32_t task,
                      struct fth_worker *worker) {
     const struct fth_planned_node *planned = &plan->nodes[index];
@@ -114,9 +130,7 @@ static void run_node(struct fth_plan *plan, uint32_t index, const struct extent 
         node->op->run(&run);
         return;
     }
-    uint64_t start = now_ns();
-    node->op->run(&run);
-    worker->ns[index] += now_ns() - start;
+    profile_node(plan, &run, index, worker);
 }
 
 static void run_tile(void *arg, uint32_t tile, uint32_t worker_index) {
@@ -193,13 +207,16 @@ const float *fth_plan_value(const fth_plan *plan, fth_id value, uint32_t *ld) {
     return (const float *)(const void *)(plan->buffers + place->offset) + place->column;
 }
 
-void fth_plan_profile(fth_plan *plan, int on) {
+void fth_plan_profile(fth_plan *plan, int on, const fth_perf *perf) {
     plan->profiling = on;
+    plan->perf = on ? perf : NULL;
     if (!on)
         return;
     memset(plan->costs, 0, plan->n_nodes * sizeof *plan->costs);
-    for (uint32_t w = 0; w < plan->options.workers; w++)
+    for (uint32_t w = 0; w < plan->options.workers; w++) {
         memset(plan->workers[w].ns, 0, plan->n_nodes * sizeof *plan->workers[w].ns);
+        memset(plan->workers[w].counters, 0, plan->n_nodes * sizeof *plan->workers[w].counters);
+    }
 }
 
 uint32_t fth_plan_nodes(const fth_plan *plan) {
@@ -210,6 +227,9 @@ void fth_plan_node_profile(const fth_plan *plan, uint32_t index, struct fth_node
     *out = (struct fth_node_profile){.node = plan->nodes[index].node,
                                      .phase = plan->nodes[index].phase,
                                      .cost = plan->costs[index]};
-    for (uint32_t w = 0; w < plan->options.workers; w++)
+    for (uint32_t w = 0; w < plan->options.workers; w++) {
         out->ns += plan->workers[w].ns[index];
+        for (int i = 0; i < FTH_PERF_COUNTERS; i++)
+            out->counters[i] += plan->workers[w].counters[index][i];
+    }
 }

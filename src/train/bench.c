@@ -119,6 +119,10 @@ static fth_status collect(struct bench *bench, fth_error *err) {
         part->ns += node->sum.ns;
         part->flops += node->sum.flops;
         part->bytes += node->sum.bytes;
+        for (int c = 0; c < FTH_PERF_COUNTERS; c++) {
+            node->sum.counters[c] = (double)profile.counters[c];
+            part->counters[c] += node->sum.counters[c];
+        }
     }
     qsort(r->nodes, r->n_nodes, sizeof *r->nodes, by_time);
     return FTH_OK;
@@ -129,7 +133,11 @@ static fth_status profile(struct bench *bench, fth_error *err) {
     uint64_t lookup = bench->session->times.lookup, keys = bench->session->keys;
     double threads = r->threads, busy = 0;
     tell(bench, "where the time goes");
-    fth_plan_profile(bench->plan, 1);
+    fth_perf *perf = NULL;
+    r->perf = bench->options->perf;
+    if (r->perf)
+        r->counted = fth_bench_perf_open(bench->session->pool, &perf, &r->refused) == FTH_OK;
+    fth_plan_profile(bench->plan, 1, perf);
     uint64_t start = fth_session_now();
     fth_status status = run_steps(bench, bench->session, bench->plan, bench->options->seconds / 2,
                                   bench->samples, &r->profiled, err);
@@ -138,7 +146,8 @@ static fth_status profile(struct bench *bench, fth_error *err) {
         r->parts[p].gather_share = -1;
     if (status == FTH_OK)
         status = collect(bench, err);
-    fth_plan_profile(bench->plan, 0);
+    fth_plan_profile(bench->plan, 0, NULL);
+    fth_bench_perf_close(perf, bench->session->pool);
     FTH_TRY(status);
     r->parts[FTH_BENCH_LOOKUP].ns = (double)(bench->session->times.lookup - lookup) * threads;
     r->parts[FTH_BENCH_GATHER].rows = (double)(bench->session->keys - keys);

@@ -3,6 +3,7 @@
 #ifndef FTH_TRAIN_BENCH_PRIVATE_H
 #define FTH_TRAIN_BENCH_PRIVATE_H
 
+#include "base/perf.h"
 #include "data/inspect.h"
 #include "fathom/tools.h"
 #include "train/session_private.h"
@@ -28,6 +29,11 @@ void fth_bench_release(struct fth_bench_batches *batches);
 fth_status fth_bench_stage(struct fth_session *session, double seconds, struct fth_stage_rate *out,
                            fth_error *err);
 
+/* Counters of every worker of the pool; refused as fth_perf_open does, *out then being NULL. Owned:
+ * fth_bench_perf_close (NULL-safe). */
+fth_status fth_bench_perf_open(fth_pool *pool, fth_perf **out, fth_error *err);
+void fth_bench_perf_close(fth_perf *perf, fth_pool *pool);
+
 /* Where a step's time goes. Times are of all threads together. */
 enum fth_bench_part {
     FTH_BENCH_LOOKUP,   /* unique keys and their rows */
@@ -44,6 +50,7 @@ struct fth_bench_sum {
     double ns, flops, bytes;
     double rows;         /* keys gathered or updated */
     double gather_share; /* of the machine's row rate, negative: not asked */
+    double counters[FTH_PERF_COUNTERS]; /* zeros unless asked and there */
 };
 
 struct fth_bench_node {
@@ -73,6 +80,8 @@ struct fth_bench_report {
     double keys, unique; /* a step */
     struct fth_bench_sum parts[FTH_BENCH_PARTS];
     double profiled_ns; /* threads times wall time */
+    int perf, counted;      /* counters were asked for; are there */
+    fth_error refused;      /* why they are not */
     struct fth_bench_node *nodes; /* by time, falling */
     uint32_t n_nodes;
     double fma, read, copy; /* peaks: GFLOP/s, GB/s, GB/s */

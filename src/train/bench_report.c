@@ -52,6 +52,25 @@ static void header(struct fth_text *text, const char *first) {
                     "of peak", "GB/s", "of peak", "Mrows/s", "of peak");
 }
 
+/* A step's counters on all threads; what the parts before the plan and waiting do is not counted. */
+static void print_counters(const struct fth_bench_report *r, struct fth_text *text) {
+    if (!r->perf)
+        return;
+    if (!r->counted) {
+        fth_text_printf(text, "\nno counters: %s\n", r->refused.message);
+        return;
+    }
+    fth_text_printf(text, "\n%-49s %12s %12s %12s\n", "counters", "Mcycles/step", "instr./cycle",
+                    "kmisses/step");
+    for (int p = FTH_BENCH_GATHER; p < FTH_BENCH_WAIT; p++) {
+        const double *c = r->parts[p].counters;
+        double steps = r->profiled ? r->profiled : 1, cycles = c[FTH_PERF_CYCLES];
+        fth_text_printf(text, "%-49s %12.3f %12.2f %12.1f\n", part_names[p], cycles / steps * 1e-6,
+                        cycles > 0 ? c[FTH_PERF_INSTRUCTIONS] / cycles : 0,
+                        c[FTH_PERF_CACHE_MISSES] / steps * 1e-3);
+    }
+}
+
 static void print_peaks(const struct fth_bench_report *r, struct fth_text *text) {
     fth_text_printf(text, "\npeaks of this machine with %u threads: FMA %.1f GFLOP/s, read %.1f GB/s, copy "
                           "%.1f GB/s", r->threads, r->fma, r->read, r->copy);
@@ -100,6 +119,7 @@ fth_status fth_bench_text(const struct fth_bench_report *r, char **out, fth_erro
     }
     fth_text_printf(&text, "%-49s", "in all");
     sum_line(r, &text, &all);
+    print_counters(r, &text);
     header(&text, "phase node");
     for (uint32_t i = 0; i < r->n_nodes && i < MOST_NODES; i++) {
         const struct fth_bench_node *node = &r->nodes[i];
@@ -131,6 +151,14 @@ static json_t *sum_json(const struct fth_bench_report *r, const struct fth_bench
                                rate(r, sum->bytes, sum->ns));
     if (sum->rows > 0)
         json_object_set_new(object, "megarows_per_second", json_real(rate(r, sum->rows, sum->ns) * 1e3));
+    if (r->counted) {
+        double steps = r->profiled ? r->profiled : 1;
+        json_object_set_new(object, "cycles_per_step", json_real(sum->counters[FTH_PERF_CYCLES] / steps));
+        json_object_set_new(object, "instructions_per_step",
+                            json_real(sum->counters[FTH_PERF_INSTRUCTIONS] / steps));
+        json_object_set_new(object, "cache_misses_per_step",
+                            json_real(sum->counters[FTH_PERF_CACHE_MISSES] / steps));
+    }
     if (sum->gather_share >= 0)
         json_object_set_new(object, "share_of_gather_peak", json_real(sum->gather_share));
     return object;

@@ -1,5 +1,6 @@
 /* The executor against the plain one of tests/support: every model, several tile sizes, batches smaller than a
  * tile and than the plan's, and the same bits with 1, 2 and 8 workers. */
+#include <linux/perf_event.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,6 +139,25 @@ static void note_rows(struct outcome *out, const struct side *side) {
 }
 
 /* With the real runtime. */
+static const struct fth_perf_event software[FTH_PERF_COUNTERS] = {
+    {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, "task clock"},
+    {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, "cpu clock"},
+    {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, "page faults"},
+};
+
+/* Every node that took time has a task clock of at most about its time. */
+static void check_profile(const fth_plan *plan) {
+    uint64_t ns = 0, clock = 0;
+    for (uint32_t i = 0; i < fth_plan_nodes(plan); i++) {
+        struct fth_node_profile profile;
+        fth_plan_node_profile(plan, i, &profile);
+        assert_true(profile.ns > 0 && profile.counters[0] > 0);
+        ns += profile.ns;
+        clock += profile.counters[0];
+    }
+    assert_true(clock > ns / 100);
+}
+
 static struct outcome run_plan(const struct zoo_options *options, const struct world *w, uint32_t workers,
                                uint32_t max_batch) {
     struct outcome out = {0};
@@ -158,8 +178,16 @@ static struct outcome run_plan(const struct zoo_options *options, const struct w
     must(fth_plan_create(rows.graph, parameters, &plan_options, &plan, &err), &err);
     struct fth_step step = {.batch = batch, .rows = table, .opt = &w->opt, .opt_no_decay = &w->no_decay,
                             .seed = 4, .step = 1};
+    fth_perf perf; /* of this thread: of one worker alone */
+    int counting = workers == 1 && fth_perf_open_events(software, &perf, NULL) == FTH_OK;
+    fth_plan_profile(plan, counting, counting ? &perf : NULL);
     for (int i = 0; i < STEPS; i++)
         fth_plan_run(plan, pool, &step);
+    if (counting) {
+        check_profile(plan);
+        fth_plan_profile(plan, 0, NULL);
+        fth_perf_close(&perf);
+    }
     out.loss = *fth_plan_value(plan, rows.graph->loss, NULL);
     for (uint32_t i = 0; i < parameters->n; i++) {
         const struct fth_parameter *p = &parameters->items[i];
