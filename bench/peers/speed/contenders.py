@@ -31,6 +31,11 @@ def environment(work):
                          "MALLOC_TOP_PAD_": str(1 << 28), "TORCHINDUCTOR_CACHE_DIR": os.path.join(work, "inductor")}
 
 
+def has_amx():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        return " amx_bf16" in file.read()
+
+
 class Worker:
     """A kept process."""
 
@@ -64,11 +69,11 @@ class Worker:
 class Fathom:
     """fathom bench, on the lines that the peers hold."""
 
-    def __init__(self, options, model, file=None):
+    def __init__(self, options, model, file=None, configuration=None):
         self.options, self.model = options, model
-        self.config = os.path.join(options.work, f"{model}.yaml")
+        self.config = os.path.join(options.work, f"{model}.yaml" if not file else f"{model}-text.yaml")
         with open(self.config, "w", encoding="utf-8") as out:
-            json.dump(shapes.configuration(model, file), out, indent=1)
+            json.dump(configuration or shapes.configuration(model, file), out, indent=1)
 
     def call(self, *arguments):
         done = subprocess.run([self.options.fathom, *arguments], cwd=self.options.work, stdout=subprocess.PIPE,
@@ -77,16 +82,21 @@ class Fathom:
             raise Failed(f"fathom {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout[-2000:]}")
         return done.stdout
 
-    def measure(self, batch, *arguments, threads=shapes.THREADS):
+    def bench(self, batch, *arguments, threads=shapes.THREADS):
+        """What fathom bench writes as JSON."""
         out = os.path.join(self.options.work, "bench.json")
         self.call("bench", self.config, "--set", f"train.batch_size={batch}", "--threads", str(threads),
                   "--batches", str(shapes.HELD), "--seconds", str(self.options.seconds), "--json", out, *arguments)
         with open(out, encoding="utf-8") as file:
             read = json.load(file)
         if read["generated"]:
-            raise Failed(f"fathom bench did not read {self.options.work}/{shapes.data_file(self.model)}")
+            raise Failed(f"fathom bench did not read the data that {self.config} names")
+        return read
+
+    def measure(self, batch, *arguments, threads=shapes.THREADS):
+        read = self.bench(batch, *arguments, threads=threads)
         return {"examples_per_second": read["examples_per_second"]["median"],
-                "peak": read["peaks"]["fma_gflops"], "cpu": read["cpu"], "isa": read["isa"]}
+                "peak": read["peaks"]["fma_gflops"], "cpu": read["cpu"], "isa": read["isa"], "amx": has_amx()}
 
     def can_factorise(self):
         try:

@@ -1,11 +1,12 @@
 """The table of results as Markdown, targets beside the figures."""
 from dataclasses import dataclass
 
+import comparisons
 import shapes
+from comparisons import TITLES
 
 HEADS = {"fathom": "Fathom", "fathom-plain": "not factorised", "pytorch-bags": "PyTorch, a bag a field",
          "pytorch-stacked": "one table", "pytorch-compiled": "torch.compile", "tensorflow": "TensorFlow"}
-TITLES = {"dlrm": "DLRM", "wide_deep": "Wide & Deep", "deepfm": "DeepFM", "dcnv2": "DCN-V2", "din": "DIN"}
 PEERS = [name for name in HEADS if not name.startswith("fathom")]
 
 
@@ -76,18 +77,18 @@ def table(results):
 
 def others(results):
     """The lines beside the table."""
-    if not results.lines:
+    compared = comparisons.lines(results)
+    if not compared:
         return []
-    lines = [row(["what", "Fathom", "compared with", "", "ratio"]), row(["---"] * 5)]
-    for line in results.lines:
-        lines.append(row([line["what"], line["ours"], line["peer"], line["theirs"],
-                          figure(line["ratio"], line["target"])]))
+    lines = [row(["what", "Fathom", "compared with", "", "ratio or figure"]), row(["---"] * 5)]
+    for line in compared:
+        lines.append(row([line.what, line.ours, line.peer, line.theirs, figure(line.figure, line.target)]))
     return lines
 
 
 def markdown(results):
     lines = []
-    if results.samples:
+    if results.cases():
         repetitions = max(len(results.values(*case, "fathom")) for case in results.cases())
         lines += [f"{results.machine.get('cpu', '')}, {shapes.THREADS} threads, {results.machine.get('isa', '')}, "
                   f"{results.peak():.0f} GFLOP/s fp32 FMA peak measured; Fathom, {', '.join(results.versions)}. "

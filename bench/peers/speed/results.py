@@ -6,7 +6,7 @@ from statistics import median
 
 class Results:
     def __init__(self):
-        self.machine, self.versions, self.samples, self.lines = {}, [], [], []
+        self.machine, self.versions, self.samples = {}, [], []
 
     @classmethod
     def read(cls, path):
@@ -20,19 +20,20 @@ class Results:
             json.dump(self.__dict__, out, indent=1)
         os.replace(str(path) + ".new", path)
 
-    def add(self, model, batch, contender, sample):
+    def add(self, measure, model, batch, contender, sample):
         sample = dict(sample)
-        for key in "cpu", "isa":
+        for key in "cpu", "isa", "amx":
             if key in sample:
                 self.machine[key] = sample.pop(key)
-        self.samples.append({"model": model, "batch": batch, "contender": contender} | sample)
+        self.samples.append({"measure": measure, "model": model, "batch": batch, "contender": contender} | sample)
 
     def cases(self):
-        return sorted({(s["model"], s["batch"]) for s in self.samples})
+        """Of the table."""
+        return sorted({(s["model"], s["batch"]) for s in self.samples if s["measure"] == "table"})
 
-    def values(self, model, batch, contender, key="examples_per_second"):
-        return [s[key] for s in self.samples
-                if (s["model"], s["batch"], s["contender"]) == (model, batch, contender) and key in s]
+    def values(self, model, batch, contender, key="examples_per_second", measure="table"):
+        which = measure, model, batch, contender
+        return [s[key] for s in self.samples if (s["measure"], s["model"], s["batch"], s["contender"]) == which]
 
     def median(self, *which):
         values = self.values(*which)

@@ -17,7 +17,7 @@ def measure(options, results):
                 for repetition in range(options.repetitions):
                     for name, way in field.ways.items():
                         sample = way(batch)
-                        results.add(model, batch, name, sample)
+                        results.add("table", model, batch, name, sample)
                         options.progress(f"{model}, batch {batch}, {repetition + 1} of {options.repetitions}, {name}: "
                                          f"{sample['examples_per_second']:,.0f} examples/s")
         finally:

@@ -34,6 +34,9 @@ class Interaction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, vectors, below, place):
+        ctx.dtype = vectors.dtype
+        if torch.is_autocast_enabled("cpu"):
+            vectors = vectors.to(torch.get_autocast_dtype("cpu"))
         ctx.save_for_backward(vectors, place)
         return torch.bmm(vectors, vectors.transpose(1, 2)).flatten(1).index_select(1, below)
 
@@ -42,7 +45,7 @@ class Interaction(torch.autograd.Function):
         vectors, place = ctx.saved_tensors
         n = vectors.shape[1]
         symmetric = F.pad(gradient, (0, 1)).index_select(1, place).view(-1, n, n)
-        return torch.bmm(symmetric, vectors), None, None
+        return torch.bmm(symmetric, vectors).to(ctx.dtype), None, None
 
 
 class DLRM(nn.Module):

@@ -37,7 +37,7 @@ class Rows:
 
 
 def loss_of(model, rows, batch):
-    return F.binary_cross_entropy_with_logits(model(rows, batch), batch["label"])
+    return F.binary_cross_entropy_with_logits(model(rows, batch).float(), batch["label"])
 
 
 class Stacked:

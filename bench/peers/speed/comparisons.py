@@ -1,0 +1,62 @@
+"""What of the samples beside the table is compared with what, and what is to be reached."""
+from dataclasses import dataclass
+
+TITLES = {"dlrm": "DLRM", "wide_deep": "Wide & Deep", "deepfm": "DeepFM", "dcnv2": "DCN-V2", "din": "DIN", "lr": "LR"}
+
+
+@dataclass
+class Comparison:
+    """Of `ours` with the best of `theirs`; with none the figure itself, over `unit`, is what has a target."""
+    measure: str
+    what: str
+    ours: str
+    theirs: tuple
+    peer: str
+    target: float
+    unit: float = 1e3
+    name: str = "k examples/s"
+    only_amx: bool = False
+
+
+COMPARISONS = [
+    Comparison("text", "{model} from Criteo text", "fathom", ("pytorch",), "PyTorch, pandas in a loader process", 4.0),
+    Comparison("text", "{model} from Criteo text", "fathom", ("fathom in memory",), "Fathom, batches in memory", 0.95),
+    Comparison("parse", "parse and hash Criteo text, a core", "fathom", (), "", 0.8, 1, "GB/s"),
+    Comparison("linear", "{model} with FTRL from text", "fathom", (), "", 1.0, 1e6, "M examples/s"),
+    Comparison("linear", "{model} with FTRL from text", "fathom", ("vowpalwabbit",), "Vowpal Wabbit from its cache", 5.0),
+    Comparison("threads", "{model}, two threads", "2 threads", ("1 threads",), "one thread", 1.85),
+    Comparison("bf16", "{model}, bf16", "fathom bf16", ("fathom fp32",), "Fathom, fp32", 2.5, only_amx=True),
+    Comparison("bf16", "{model}, bf16", "fathom bf16", ("pytorch bf16", "pytorch bf16 compiled"),
+               "PyTorch, bf16 autocast", 2.0, only_amx=True),
+]
+
+
+@dataclass
+class Line:
+    what: str
+    ours: str
+    peer: str
+    theirs: str
+    figure: float
+    target: float
+
+
+def line(results, comparison, model):
+    c = comparison
+    ours = results.median(model, 4096, c.ours, "value", c.measure)
+    if ours is None:
+        return None
+    target = None if c.only_amx and not results.machine.get("amx") else c.target
+    what, shown = c.what.format(model=TITLES[model]), f"{ours / c.unit:.3g} {c.name}"
+    if not c.theirs:
+        return Line(what, shown, "", "", ours / c.unit, target)
+    theirs = [results.median(model, 4096, name, "value", c.measure) for name in c.theirs]
+    best = max((value for value in theirs if value is not None), default=None)
+    if best is None:
+        return None
+    return Line(what, shown, c.peer, f"{best / c.unit:.3g} {c.name}", ours / best, target)
+
+
+def lines(results):
+    made = (line(results, comparison, model) for comparison in COMPARISONS for model in TITLES)
+    return [one for one in made if one]
