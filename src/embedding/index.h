@@ -12,6 +12,7 @@
 #ifndef FTH_EMBEDDING_INDEX_H
 #define FTH_EMBEDDING_INDEX_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #ifdef __SSE2__
@@ -29,15 +30,30 @@ struct fth_index_slot {
     uint32_t unique; /* place in the last batch's unique keys; stale if that does not point back */
 };
 
+/* Memory of the indices of one pack: a region for each capacity, 2^i, that any of them has. */
+struct fth_index_region {
+    char *_Atomic base;
+    _Atomic uint32_t left; /* indices that had a block here and have no more */
+};
+struct fth_index_space {
+    uint32_t n; /* indices */
+    struct fth_index_region regions[32];
+};
+/* When all its indices are destroyed. */
+void fth_index_space_free(struct fth_index_space *space);
+
 struct fth_index {
     struct fth_index_slot *slots; /* owned; the tags lie behind them in the same block */
     uint8_t *tags;
     uint32_t group_mask;
     uint32_t used, capacity;
+    struct fth_index_space *space; /* borrowed for life */
+    uint32_t number;               /* among the space's indices */
 };
 
 /* capacity: a power of two, at least 16. FTH_E_MEMORY. */
-fth_status fth_index_create(struct fth_index *index, uint32_t capacity, fth_error *err);
+fth_status fth_index_create(struct fth_index *index, struct fth_index_space *space,
+                            uint32_t number, uint32_t capacity, fth_error *err);
 void fth_index_destroy(struct fth_index *index);
 /* Twice the slots; every key's slot moves. */
 fth_status fth_index_grow(struct fth_index *index, fth_error *err);

@@ -78,8 +78,10 @@ fth_status fth_pack_create(struct fth_pack *pack, const struct fth_optimizer_con
     pack->shards = fth_alloc(FTH_SHARDS, sizeof *pack->shards);
     if (!pack->shards)
         return fth_fail(err, FTH_E_MEMORY, "no memory for an embedding pack's shards");
+    pack->index_space.n = FTH_SHARDS;
     for (uint32_t i = 0; i < FTH_SHARDS; i++)
-        FTH_TRY(fth_index_create(&pack->shards[i].index, FIRST_CAPACITY, err));
+        FTH_TRY(fth_index_create(&pack->shards[i].index, &pack->index_space, i, FIRST_CAPACITY,
+                                 err));
     if (!fth_budget_take(pack->budget, FTH_SHARDS * FIRST_CAPACITY * FTH_INDEX_SLOT_BYTES))
         return fth_fail(err, FTH_E_LIMIT,
                         "embedding.memory_limit of %llu bytes is too small to hold empty tables",
@@ -93,6 +95,7 @@ void fth_pack_destroy(struct fth_pack *pack) {
         fth_free(pack->shards[i].chunks);
         fth_free(pack->shards[i].candidates);
     }
+    fth_index_space_free(&pack->index_space);
     fth_free(pack->shards);
     fth_region_free(pack->rows, pack->max_rows * pack->stride * sizeof(float));
     fth_region_free(pack->metas, pack->max_rows * sizeof(struct fth_row_meta));

@@ -86,6 +86,7 @@ struct fth_pack {
     uint64_t max_rows;
     _Atomic uint32_t next_chunk;
     struct fth_shard *shards; /* [FTH_SHARDS], owned */
+    struct fth_index_space index_space;
     /* The current batch: its parts of this pack are part_order[first_part .. first_part +
      * n_parts). */
     uint32_t first_part, n_parts;

@@ -10,55 +10,34 @@
  *
  * Threads: tasks are independent (a row belongs to one task), each with its worker's scratch. */
 #include "base/memory.h"
-#include "embedding/embedding_private.h"
+#include "embedding/update_private.h"
 
 #define SOURCES 512 /* gradients in a block */
 #define BLOCK_ROWS 32
 #define PICKED 32 /* gradients of max pooling in a piece */
 
-/* A lookup's gradients among those of the call: [first, last] bounds the ones that are its own;
- * usually one. */
-struct own_gradients {
-    uint32_t first, last;               /* a row an example; first > last: none */
-    uint32_t first_unique, last_unique; /* a row a unique row */
-    uint32_t parts;                     /* of those, together */
-};
-
-struct work {
-    const struct fth_embedding *embedding;
-    const struct fth_row_gradient *gradients;
-    struct own_gradients *own; /* [n_lookups] */
-    const float **source;      /* [SOURCES] */
-    float *scale;              /* [SOURCES] */
-    float *sum[2];             /* [max_dim] each */
-    float *picked;             /* [PICKED][max_dim] */
-    uint32_t n;                /* sources collected */
-    uint32_t n_picked;
-    int scaled; /* a scale is not 1 */
-};
-
 size_t fth_embedding_update_scratch(void *ctx) {
     const struct fth_embedding *embedding = ctx;
     size_t dim = ((size_t)embedding->max_dim + 15) / 16 * 16;
     return FTH_CACHE_LINE + SOURCES * (sizeof(float *) + sizeof(float)) +
-           (2 + PICKED) * dim * sizeof(float) + embedding->n_lookups * sizeof(struct own_gradients);
+           (2 + PICKED) * dim * sizeof(float) + embedding->n_lookups * sizeof(struct fth_own_gradients);
 }
 
-static struct work work_begin(const struct fth_embedding *embedding,
+static struct fth_update_work work_begin(const struct fth_embedding *embedding,
                               const struct fth_row_gradient *gradients, uint32_t n, void *scratch) {
     size_t dim = ((size_t)embedding->max_dim + 15) / 16 * 16;
-    struct work work = {.embedding = embedding, .gradients = gradients};
+    struct fth_update_work work = {.embedding = embedding, .gradients = gradients};
     work.source = (const float **)(((uintptr_t)scratch + FTH_CACHE_LINE - 1) &
                                    ~(uintptr_t)(FTH_CACHE_LINE - 1));
     work.scale = (float *)(work.source + SOURCES);
     work.sum[0] = work.scale + SOURCES;
     work.sum[1] = work.sum[0] + dim;
     work.picked = work.sum[1] + dim;
-    work.own = (struct own_gradients *)(work.picked + PICKED * dim);
+    work.own = (struct fth_own_gradients *)(work.picked + PICKED * dim);
     for (uint32_t l = 0; l < embedding->n_lookups; l++)
-        work.own[l] = (struct own_gradients){.first = 1, .first_unique = 1};
+        work.own[l] = (struct fth_own_gradients){.first = 1, .first_unique = 1};
     for (uint32_t i = 0; i < n; i++) {
-        struct own_gradients *own = &work.own[gradients[i].lookup];
+        struct fth_own_gradients *own = &work.own[gradients[i].lookup];
         uint32_t *first = gradients[i].parts ? &own->first_unique : &own->first;
         uint32_t *last = gradients[i].parts ? &own->last_unique : &own->last;
         if (*first > *last)
@@ -69,31 +48,14 @@ static struct work work_begin(const struct fth_embedding *embedding,
     return work;
 }
 
-/* What an occurrence's output gradient is multiplied by on its way to the row; the row of the
- * gradient. */
-static inline float occurrence_scale(const struct fth_embedding *embedding,
-                                     const struct fth_embedding_lookup *lookup, uint32_t occurrence,
-                                     uint32_t *gradient_row) {
-    uint32_t position = occurrence - lookup->base;
-    float scale = lookup->values ? lookup->values[position] : 1;
-    *gradient_row = position;
-    if (fth_lookup_pooled(&lookup->is)) {
-        uint32_t example = embedding->example_of[occurrence];
-        *gradient_row = example;
-        if (lookup->is.pooling == FTH_POOL_MEAN)
-            scale /= (float)(lookup->offsets[example + 1] - lookup->offsets[example]);
-    }
-    return scale;
-}
-
-static inline void add_source(struct work *work, const float *gradient, float scale) {
+static inline void add_source(struct fth_update_work *work, const float *gradient, float scale) {
     work->source[work->n] = gradient;
     work->scale[work->n++] = scale;
     work->scaled |= scale != 1;
 }
 
 /* Sum of the sources [from, to); a single plain gradient is its own sum. */
-static const float *sum_sources(const struct work *work, uint32_t from, uint32_t to, int scaled,
+static const float *sum_sources(const struct fth_update_work *work, uint32_t from, uint32_t to, int scaled,
                                 uint32_t dim, float *out) {
     if (to - from == 1 && !scaled)
         return work->source[from];
@@ -104,21 +66,21 @@ static const float *sum_sources(const struct work *work, uint32_t from, uint32_t
 
 /* The occurrences of a unique key, as far as their own gradients are looked at: in a numbered lookup,
  * the only one of its table, without gradients for examples none are. */
-static inline const uint32_t *first_occurrence(const struct work *work, uint32_t unique,
+static inline const uint32_t *first_occurrence(const struct fth_update_work *work, uint32_t unique,
                                                const uint32_t *end) {
     const uint32_t *first = end - work->embedding->unique_count[unique];
     const struct fth_embedding_lookup *lookup = fth_lookup_of(work->embedding, *first);
-    struct own_gradients own = work->own[lookup - work->embedding->lookups];
+    struct fth_own_gradients own = work->own[lookup - work->embedding->lookups];
     return lookup->is.numbered && own.first > own.last ? end : first;
 }
 
 /* The next of the gradients of unique rows that the key has, from number `i` on; NULL after the last. */
-static const struct fth_row_gradient *next_unique_gradient(const struct work *work,
+static const struct fth_row_gradient *next_unique_gradient(const struct fth_update_work *work,
                                                            uint32_t occurrence, uint32_t *i,
                                                            const float **row) {
     const struct fth_embedding *embedding = work->embedding;
     const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, occurrence);
-    struct own_gradients own = work->own[lookup - embedding->lookups];
+    struct fth_own_gradients own = work->own[lookup - embedding->lookups];
     if (*i < own.first_unique)
         *i = own.first_unique;
     for (; *i <= own.last_unique; ++*i) {
@@ -136,7 +98,7 @@ static const struct fth_row_gradient *next_unique_gradient(const struct work *wo
 /* ---- in pieces ---- */
 
 /* Adds up what is collected; the sum so far is the next piece's first source. */
-static void end_piece(struct work *work, uint32_t dim) {
+static void end_piece(struct fth_update_work *work, uint32_t dim) {
     const float *so_far = sum_sources(work, 0, work->n, work->scaled, dim, work->sum[0]);
     float *other = work->sum[1];
     work->sum[1] = work->sum[0];
@@ -147,7 +109,7 @@ static void end_piece(struct work *work, uint32_t dim) {
 }
 
 /* Max pooling: the columns whose maximum this position gave. */
-static const float *pick_columns(struct work *work, const struct fth_embedding_lookup *lookup,
+static const float *pick_columns(struct fth_update_work *work, const struct fth_embedding_lookup *lookup,
                                  uint32_t occurrence, const float *gradient, uint32_t dim) {
     float *picked = work->picked + (size_t)work->n_picked++ * dim;
     const uint32_t *argmax = lookup->argmax + (size_t)work->embedding->example_of[occurrence] * dim;
@@ -157,16 +119,16 @@ static const float *pick_columns(struct work *work, const struct fth_embedding_l
 }
 
 /* The gradient of unique row `unique`, any number of occurrences; NULL when none has a gradient. */
-static const float *sum_in_pieces(struct work *work, uint32_t unique, uint32_t dim) {
+static const float *sum_in_pieces(struct fth_update_work *work, uint32_t unique, uint32_t dim) {
     const struct fth_embedding *embedding = work->embedding;
     const uint32_t *end = embedding->list + embedding->unique_end[unique];
     work->n = work->n_picked = 0;
     work->scaled = 0;
     for (const uint32_t *at = first_occurrence(work, unique, end); at < end; at++) {
         const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, *at);
-        struct own_gradients own = work->own[lookup - embedding->lookups];
+        struct fth_own_gradients own = work->own[lookup - embedding->lookups];
         uint32_t row;
-        float scale = occurrence_scale(embedding, lookup, *at, &row);
+        float scale = fth_occurrence_scale(embedding, lookup, *at, &row);
         for (uint32_t i = own.first; i <= own.last; i++) {
             const struct fth_row_gradient *from = &work->gradients[i];
             if (from->parts || &embedding->lookups[from->lookup] != lookup)
@@ -195,7 +157,7 @@ static const float *sum_in_pieces(struct work *work, uint32_t unique, uint32_t d
 
 /* ---- rows of a shard ---- */
 
-static inline void apply(const struct work *work, const struct fth_pack *pack, uint32_t row,
+static inline void apply(const struct fth_update_work *work, const struct fth_pack *pack, uint32_t row,
                          const float *gradient, const struct fth_opt_args *args) {
     float *weights = fth_pack_row(pack, row);
     float *slots[FTH_MAX_SLOTS] = {weights + pack->slot_at[0], weights + pack->slot_at[1]};
@@ -204,17 +166,17 @@ static inline void apply(const struct work *work, const struct fth_pack *pack, u
 }
 
 /* Collects the sources of one row of a block and fetches them; returns whether one has a scale. */
-static int collect_row(struct work *work, uint32_t unique, uint32_t dim) {
+static int collect_row(struct fth_update_work *work, uint32_t unique, uint32_t dim) {
     const struct fth_embedding *embedding = work->embedding;
     const uint32_t *end = embedding->list + embedding->unique_end[unique];
     work->scaled = 0;
     for (const uint32_t *at = first_occurrence(work, unique, end); at < end; at++) {
         const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, *at);
-        struct own_gradients own = work->own[lookup - embedding->lookups];
+        struct fth_own_gradients own = work->own[lookup - embedding->lookups];
         if (own.first > own.last)
             continue;
         uint32_t row;
-        float scale = occurrence_scale(embedding, lookup, *at, &row);
+        float scale = fth_occurrence_scale(embedding, lookup, *at, &row);
         const struct fth_row_gradient *from = &work->gradients[own.first];
         const float *gradient = from->gradient + (size_t)row * from->ld;
         __builtin_prefetch(gradient);
@@ -232,7 +194,7 @@ static int collect_row(struct work *work, uint32_t unique, uint32_t dim) {
 }
 
 /* At most so many sources has a row that a block can take. */
-static uint32_t sources_of(const struct work *work, uint32_t unique) {
+static uint32_t sources_of(const struct fth_update_work *work, uint32_t unique) {
     const struct fth_embedding *embedding = work->embedding;
     const uint32_t *end = embedding->list + embedding->unique_end[unique];
     const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, end[-1]);
@@ -242,7 +204,7 @@ static uint32_t sources_of(const struct work *work, uint32_t unique) {
 
 /* As many rows from `unique` on as a block takes; returns where it stopped. Rows too large for a
  * block are left to the caller: then it returns `unique`. */
-static uint32_t update_block(struct work *work, const struct fth_pack *pack, uint32_t unique,
+static uint32_t update_block(struct fth_update_work *work, const struct fth_pack *pack, uint32_t unique,
                              uint32_t last, const struct fth_opt_args *args) {
     const struct fth_embedding *embedding = work->embedding;
     struct {
@@ -274,7 +236,7 @@ static uint32_t update_block(struct work *work, const struct fth_pack *pack, uin
     return unique;
 }
 
-static void update_range(struct work *work, const struct fth_pack *pack, uint32_t unique,
+static void update_range(struct fth_update_work *work, const struct fth_pack *pack, uint32_t unique,
                          uint32_t last, int in_pieces, const struct fth_opt_args *args) {
     const struct fth_embedding *embedding = work->embedding;
     while (unique < last) {
@@ -297,7 +259,7 @@ uint32_t fth_embedding_update_tasks(void *ctx) {
 }
 
 /* Whether a block's way of finding gradients (one a lookup, whole rows) does not do. */
-static int needs_pieces(const struct work *work) {
+static int needs_pieces(const struct fth_update_work *work) {
     for (uint32_t l = 0; l < work->embedding->n_lookups; l++) {
         if (work->own[l].first < work->own[l].last || work->embedding->lookups[l].argmax)
             return 1;
@@ -310,7 +272,7 @@ void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, u
     const struct fth_embedding *embedding = ctx;
     if (task >= embedding->n_tasks)
         return;
-    struct work work = work_begin(embedding, gradients, n, scratch);
+    struct fth_update_work work = work_begin(embedding, gradients, n, scratch);
     struct fth_opt_args args = embedding->args;
     args.grad_scale *= grad_scale;
     int in_pieces = needs_pieces(&work);
@@ -322,7 +284,10 @@ void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, u
         const struct fth_shard *shard = &pack->shards[s % FTH_SHARDS];
         uint32_t from = s == begin.shard ? begin.unique : 0;
         uint32_t to = s == end.shard ? end.unique : shard->n_unique;
-        update_range(&work, pack, shard->start + from, shard->start + to, in_pieces, &args);
+        if (fth_update_single_fits(&work, pack))
+            fth_update_single(&work, pack, shard->start + from, shard->start + to, &args);
+        else
+            update_range(&work, pack, shard->start + from, shard->start + to, in_pieces, &args);
     }
 }
 
@@ -333,7 +298,7 @@ double fth_embedding_gradient_squares(void *ctx, const struct fth_row_gradient *
     const struct fth_embedding *embedding = ctx;
     if (task >= embedding->n_tasks)
         return 0;
-    struct work work = work_begin(embedding, gradients, n, scratch);
+    struct fth_update_work work = work_begin(embedding, gradients, n, scratch);
     double squares = 0;
     uint32_t from = (uint32_t)((uint64_t)embedding->n_parts * task / embedding->n_tasks);
     uint32_t to = (uint32_t)((uint64_t)embedding->n_parts * (task + 1) / embedding->n_tasks);

@@ -45,7 +45,7 @@ static const struct fth_schema world_schema = {.n_fields = 6,
                                                .field_weighted = field_weighted,
                                                .n_groups = 2,
                                                .group_max = group_max};
-#define LOOKUPS 12
+#define LOOKUPS 15
 static const struct fth_lookup world_lookups[LOOKUPS] = {
     {.field = 0, .table = "user", .dim = 8, .group = FTH_NO_GROUP},
     {.field = 1, .table = "item", .dim = 8, .group = FTH_NO_GROUP},
@@ -55,6 +55,14 @@ static const struct fth_lookup world_lookups[LOOKUPS] = {
     {.field = 3, .table = "best", .dim = 8, .group = 0, .pooling = FTH_POOL_MAX},
     {.field = 3, .table = "steps", .dim = 4, .group = 0, .pooling = FTH_POOL_NONE},
     {.field = 0, .table = "user.linear", .dim = 1, .group = FTH_NO_GROUP, .zero_init = 1},
+    {.field = 4,
+     .table = "tags.linear",
+     .dim = 1,
+     .group = 1,
+     .pooling = FTH_POOL_MEAN,
+     .weighted = 1},
+    {.field = 3, .table = "item.linear", .dim = 1, .group = 0, .pooling = FTH_POOL_SUM},
+    {.field = 1, .table = "item.linear", .dim = 1, .group = FTH_NO_GROUP},
     {.field = 5, .table = "rare", .dim = 8, .group = FTH_NO_GROUP, .min_count = 4},
     {.field = 4,
      .table = "tags_plain",
@@ -71,7 +79,7 @@ static const struct fth_lookup world_lookups[LOOKUPS] = {
     /* The field has values; this lookup does without. */
     {.field = 2, .table = "price_plain", .dim = 8, .group = FTH_NO_GROUP},
 };
-#define TABLES 11 /* different ones */
+#define TABLES 13 /* different ones */
 #define WORLD_BATCH 64
 #define WORLD_SEED 77
 

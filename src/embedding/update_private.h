@@ -1,0 +1,52 @@
+/* What update.c (rows of any length) and single.c (rows of one number) share. */
+#ifndef FTH_EMBEDDING_UPDATE_PRIVATE_H
+#define FTH_EMBEDDING_UPDATE_PRIVATE_H
+
+#include "embedding/embedding_private.h"
+
+/* A lookup's gradients among those of the call: [first, last] bounds the ones that are its own;
+ * usually one. */
+struct fth_own_gradients {
+    uint32_t first, last;               /* a row an example; first > last: none */
+    uint32_t first_unique, last_unique; /* a row a unique row */
+    uint32_t parts;                     /* of those, together */
+};
+
+/* One task's. */
+struct fth_update_work {
+    const struct fth_embedding *embedding;
+    const struct fth_row_gradient *gradients;
+    struct fth_own_gradients *own; /* [n_lookups] */
+    const float **source;          /* [SOURCES] */
+    float *scale;                  /* [SOURCES] */
+    float *sum[2];                 /* [max_dim] each */
+    float *picked;                 /* [PICKED][max_dim] */
+    uint32_t n;                    /* sources collected */
+    uint32_t n_picked;
+    int scaled; /* a scale is not 1 */
+};
+
+/* What an occurrence's output gradient is multiplied by on its way to the row; the row of the
+ * gradient. */
+static inline float fth_occurrence_scale(const struct fth_embedding *embedding,
+                                         const struct fth_embedding_lookup *lookup,
+                                         uint32_t occurrence, uint32_t *gradient_row) {
+    uint32_t position = occurrence - lookup->base;
+    float scale = lookup->values ? lookup->values[position] : 1;
+    *gradient_row = position;
+    if (fth_lookup_pooled(&lookup->is)) {
+        uint32_t example = embedding->example_of[occurrence];
+        *gradient_row = example;
+        if (lookup->is.pooling == FTH_POOL_MEAN)
+            scale /= (float)(lookup->offsets[example + 1] - lookup->offsets[example]);
+    }
+    return scale;
+}
+
+/* single.c: whether the pack's rows are single numbers with at most one gradient a lookup, and the
+ * update of unique keys [unique, last) then. */
+int fth_update_single_fits(const struct fth_update_work *work, const struct fth_pack *pack);
+void fth_update_single(const struct fth_update_work *work, const struct fth_pack *pack,
+                       uint32_t unique, uint32_t last, const struct fth_opt_args *args);
+
+#endif
