@@ -36,6 +36,12 @@ struct worker {
     uint32_t index;
 };
 
+/* A worker's run of the tasks: others take from it, too, once theirs is empty. */
+struct fth_pool_range {
+    _Alignas(FTH_CACHE_LINE) _Atomic uint64_t next; /* wider than a task number: it runs past `end` */
+    uint64_t end;
+};
+
 struct fth_pool {
     _Alignas(FTH_CACHE_LINE) _Atomic uint32_t generation;
     _Atomic uint32_t sleeping;  /* workers that sleep on generation, or are about to */
@@ -48,6 +54,7 @@ struct fth_pool {
     uint32_t size, started;
     int spin;
     struct worker *workers; /* [size]; 0 is the caller and has no thread */
+    struct fth_pool_range *ranges; /* [size], of the tasks of one fth_pool_for */
 };
 
 static uint64_t now_ns(void) {
@@ -132,13 +139,16 @@ fth_status fth_pool_create(uint32_t size, fth_pool **out, fth_error *err) {
         return fth_fail(err, FTH_E_ARGUMENT, "a thread pool of 0 workers: at least 1 is needed");
     fth_pool *pool = fth_alloc(1, sizeof *pool);
     struct worker *workers = fth_alloc(size, sizeof *workers);
-    if (!pool || !workers) {
+    struct fth_pool_range *ranges = fth_alloc(size, sizeof *ranges);
+    if (!pool || !workers || !ranges) {
         fth_free(pool);
         fth_free(workers);
+        fth_free(ranges);
         return fth_fail(err, FTH_E_MEMORY, "no memory for a pool of %u workers", size);
     }
     pool->size = size;
     pool->workers = workers;
+    pool->ranges = ranges;
     pool->spin = size <= fth_cpu_get()->cores;
     fth_status status = start_workers(pool, err);
     if (status != FTH_OK) {
@@ -158,6 +168,7 @@ void fth_pool_destroy(fth_pool *pool) {
     for (uint32_t i = 1; i <= pool->started; i++)
         pthread_join(pool->workers[i].thread, NULL);
     fth_free(pool->workers);
+    fth_free(pool->ranges);
     fth_free(pool);
 }
 
@@ -195,29 +206,36 @@ void fth_pool_run(fth_pool *pool, void (*fn)(void *arg, uint32_t worker), void *
 }
 
 struct for_job {
-    _Alignas(FTH_CACHE_LINE) _Atomic uint64_t next; /* wider than a task number: it runs past `tasks` */
-    _Alignas(FTH_CACHE_LINE) uint32_t tasks;
+    fth_pool *pool;
     void (*fn)(void *arg, uint32_t task, uint32_t worker);
     void *arg;
 };
 
 static void run_tasks(void *argument, uint32_t worker) {
     struct for_job *job = argument;
-    for (;;) {
-        uint64_t task = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed);
-        if (task >= job->tasks)
-            return;
-        job->fn(job->arg, (uint32_t)task, worker);
+    uint32_t size = job->pool->size;
+    for (uint32_t i = 0; i < size; i++) {
+        struct fth_pool_range *range = &job->pool->ranges[(worker + i) % size];
+        uint64_t task;
+        while ((task = atomic_fetch_add_explicit(&range->next, 1, memory_order_relaxed)) <
+               range->end)
+            job->fn(job->arg, (uint32_t)task, worker);
     }
 }
 
 void fth_pool_for(fth_pool *pool, uint32_t tasks,
                   void (*fn)(void *arg, uint32_t task, uint32_t worker), void *arg) {
-    struct for_job job = {.tasks = tasks, .fn = fn, .arg = arg};
-    if (tasks > 1)
-        fth_pool_run(pool, run_tasks, &job);
-    else
-        run_tasks(&job, 0);
+    struct for_job job = {.pool = pool, .fn = fn, .arg = arg};
+    if (tasks <= 1 || pool->size == 1) {
+        for (uint32_t task = 0; task < tasks; task++)
+            fn(arg, task, 0);
+        return;
+    }
+    for (uint64_t w = 0; w < pool->size; w++) {
+        pool->ranges[w].end = (w + 1) * tasks / pool->size;
+        atomic_store_explicit(&pool->ranges[w].next, w * tasks / pool->size, memory_order_relaxed);
+    }
+    fth_pool_run(pool, run_tasks, &job);
 }
 
 uint64_t fth_pool_wait_ns(const fth_pool *pool) {

@@ -21,8 +21,9 @@ uint32_t fth_pool_size(const fth_pool *pool);
 void fth_pool_run(fth_pool *pool, void (*fn)(void *arg, uint32_t worker), void *arg);
 
 /* Runs fn(arg, task, worker) for every task in [0, tasks), each exactly once, workers taking the next
- * task from a shared counter. Which worker runs a task is not determined: fn's result may depend on
- * `task` only; `worker` is for scratch memory. */
+ * task of their own run of them, so that a task of the same number finds its memory in the same core's
+ * cache time after time, then of others'. Which worker runs a task is not determined: fn's result may
+ * depend on `task` only; `worker` is for scratch memory. */
 void fth_pool_for(fth_pool *pool, uint32_t tasks,
                   void (*fn)(void *arg, uint32_t task, uint32_t worker), void *arg);
 

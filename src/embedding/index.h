@@ -91,7 +91,7 @@ static inline void fth_index_prefetch_tags(const struct fth_index *index, uint64
 static inline void fth_index_prefetch_slot(const struct fth_index *index, uint64_t hash) {
     size_t first = (size_t)fth_index_group(index, hash) * FTH_INDEX_GROUP;
     uint32_t bits = fth_index_match(index->tags + first, fth_index_tag(hash));
-    __builtin_prefetch(index->slots + first + (bits ? (uint32_t)__builtin_ctz(bits) : 0), 1);
+    __builtin_prefetch(index->slots + first + (bits ? (uint32_t)__builtin_ctz(bits) : 0));
 }
 
 /* The hash's slot and *found 1, or the empty slot where it would go and *found 0 (there is one: the

@@ -12,8 +12,9 @@
 
 #include "embedding/embedding_private.h"
 
-/* Items whose tags, then slots, then keys are looked at together. */
-#define LOOK_BLOCK 128
+/* How far ahead, in items, tags and then slots are fetched. */
+#define TAGS_AHEAD 64
+#define SLOTS_AHEAD 32
 #define METAS_AHEAD 16
 /* What one more unique row costs an update task, in occurrences. */
 #define ROW_COST 4
@@ -137,20 +138,26 @@ static void collect(struct fth_embedding *embedding, const struct fth_pack *pack
     shard->n_items = to - shard->start;
 }
 
+static void fetch_first(const struct fth_index *index, const uint64_t *hash, uint32_t n) {
+    for (uint32_t i = 0; i < n && i < TAGS_AHEAD; i++)
+        fth_index_prefetch_tags(index, hash[i]);
+    for (uint32_t i = 0; i < n && i < SLOTS_AHEAD; i++)
+        fth_index_prefetch_slot(index, hash[i]);
+}
+
 /* Every item's slot into `slots`, FTH_NO_UNIQUE where there is none (evaluation only). When the index
  * grows, slots move: all are looked up again. */
 static fth_status find_slots(struct fth_embedding *embedding, struct fth_pack *pack,
                              struct fth_shard *shard, uint32_t *slots) {
     const uint64_t *hash = embedding->hash + shard->start;
-    uint32_t n = shard->n_items, fetched = 0;
+    uint32_t n = shard->n_items;
     for (uint32_t i = 0; i < n; i++) {
-        if (i == fetched) {
-            fetched = n - i < LOOK_BLOCK ? n : i + LOOK_BLOCK;
-            for (uint32_t k = i; k < fetched; k++)
-                fth_index_prefetch_tags(&shard->index, hash[k]);
-            for (uint32_t k = i; k < fetched; k++)
-                fth_index_prefetch_slot(&shard->index, hash[k]);
-        }
+        if (i == 0)
+            fetch_first(&shard->index, hash, n);
+        if (i + TAGS_AHEAD < n)
+            fth_index_prefetch_tags(&shard->index, hash[i + TAGS_AHEAD]);
+        if (i + SLOTS_AHEAD < n)
+            fth_index_prefetch_slot(&shard->index, hash[i + SLOTS_AHEAD]);
         int found;
         slots[i] = fth_index_find(&shard->index, hash[i], &found);
         if (found)
@@ -163,10 +170,8 @@ static fth_status find_slots(struct fth_embedding *embedding, struct fth_pack *p
         shard->failed_table =
             fth_lookup_of(embedding, embedding->item[shard->start + i])->table;
         FTH_TRY(fth_shard_slot(pack, shard, hash[i], &slots[i], NULL));
-        if (shard->index.capacity != capacity) {
+        if (shard->index.capacity != capacity)
             i = UINT32_MAX; /* and with the loop's increment: from 0 */
-            fetched = 0;
-        }
     }
     return FTH_OK;
 }
