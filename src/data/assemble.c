@@ -54,7 +54,8 @@ static int is_chosen(const fth_data_set *set, uint64_t number) {
            (set->select == FTH_SELECT_DRAWN);
 }
 
-/* Malformed lines of the slot: counted, or the end. */
+/* Malformed lines of the slot: counted, or the end; what stands before the first of them is given out all
+ * the same, so that where blocks were cut does not show. */
 static fth_status check_bad(struct fth_reader *reader, const struct fth_block *block,
                             fth_error *err) {
     struct fth_assembler *a = &reader->assembler;
@@ -63,8 +64,10 @@ static fth_status check_bad(struct fth_reader *reader, const struct fth_block *b
         return FTH_OK;
     a->epoch_bad += block->n_bad;
     atomic_fetch_add_explicit(&reader->n_bad, block->n_bad, memory_order_relaxed);
-    if (config->on_bad_line == FTH_BAD_STOP)
-        return fth_fail(err, FTH_E_DATA, "%s", block->first_bad.message);
+    if (config->on_bad_line == FTH_BAD_STOP) {
+        a->stop_at = block->first_bad_line;
+        return FTH_OK;
+    }
     if (config->bad_line_limit >= 0 && a->epoch_bad > (uint64_t)config->bad_line_limit)
         return fth_fail(err, FTH_E_DATA, "%s (more malformed lines than data.bad_line_limit, %lld)",
                         block->first_bad.message, (long long)config->bad_line_limit);
@@ -97,6 +100,8 @@ static fth_status choose(struct fth_reader *reader, struct fth_slot *slot, fth_e
         /* The transform leaves out rows that it refuses. */
         while (block->example_number[row] != examples->example_number[i])
             row++;
+        if (a->stop_at && block->line_number[row] > a->stop_at)
+            break;
         examples->example_number[i] += a->examples_before;
         if (!is_chosen(reader->set, examples->example_number[i]))
             continue;
@@ -124,6 +129,8 @@ static void drop_slot(struct fth_reader *reader) {
 static fth_status next_slot(struct fth_reader *reader, fth_error *err) {
     struct fth_assembler *a = &reader->assembler;
     while (!a->epoch_ended && a->cursor == a->n_chosen) {
+        if (a->stop_at)
+            return fth_fail(err, FTH_E_DATA, "%s", a->slot->block->first_bad.message);
         drop_slot(reader);
         struct fth_slot *slot = fth_reader_pull(reader);
         if (!slot)

@@ -12,14 +12,13 @@
 
 #include "config/config.h"
 #include "core/batch.h"
+#include "core/criteo.h"
 #include "kernels/kernels.h"
 
 /* Text looked through by one call of the scan kernel: its offsets stay in the first two cache
  * levels. */
 #define FTH_PARSE_CHUNK 16384u
 #define FTH_PARSE_SCRATCH (FTH_PARSE_CHUNK + 64u) /* offsets in a scratch array */
-
-#define FTH_CRITEO_COLUMNS 40u
 
 struct fth_parser {
     const struct fth_parser_kind *kind;

@@ -41,7 +41,7 @@ fth_status fth_reader_create(fth_data_set *set, const struct fth_transform *tran
 /* The next batch, borrowed until fth_reader_release; NULL at the end of each epoch, and again and
  * again behind the last one. The last batch of an epoch can be short; none is empty. A failure ends
  * the reader: it is told once. A malformed line ends it when on_bad_line is stop, after all batches
- * that were filled from the blocks before the line's. */
+ * that are filled from the lines before it. */
 fth_status fth_reader_next(fth_reader *reader, struct fth_batch **batch, fth_error *err);
 void fth_reader_release(fth_reader *reader, struct fth_batch *batch);
 

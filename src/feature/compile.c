@@ -8,18 +8,6 @@
 
 #include "base/text.h"
 
-#define CRITEO_COLUMNS 40
-
-static const char *const criteo_columns[CRITEO_COLUMNS] = {
-    "label", "I1",  "I2",  "I3",  "I4",  "I5",  "I6",  "I7",  "I8",  "I9",  "I10", "I11", "I12", "I13",
-    "C1",    "C2",  "C3",  "C4",  "C5",  "C6",  "C7",  "C8",  "C9",  "C10", "C11", "C12", "C13", "C14",
-    "C15",   "C16", "C17", "C18", "C19", "C20", "C21", "C22", "C23", "C24", "C25", "C26"};
-
-const char *const *fth_feature_criteo_columns(size_t *n) {
-    *n = CRITEO_COLUMNS;
-    return criteo_columns;
-}
-
 static fth_status no_memory(fth_error *err) {
     return fth_fail(err, FTH_E_MEMORY, "no memory for the feature program");
 }

@@ -52,9 +52,6 @@ fth_status fth_feature_create_unlabelled(const struct fth_config *config,
                                          fth_feature_program **out, fth_error *err);
 void fth_feature_destroy(fth_feature_program *program);
 
-/* The columns of criteo files: label, I1..I13, C1..C26; *n = 40. */
-const char *const *fth_feature_criteo_columns(size_t *n);
-
 /* Borrowed for the program's life. */
 const struct fth_schema *fth_feature_schema(const fth_feature_program *program);
 const struct fth_field_info *fth_feature_fields(const fth_feature_program *program, uint32_t *n);

@@ -1,6 +1,7 @@
 /* The data side of a session: columns, learning from the head of the data, readers. */
 #include <string.h>
 
+#include "core/criteo.h"
 #include "data/inspect.h"
 #include "data/source.h"
 #include "train/session_private.h"
@@ -57,7 +58,8 @@ fth_status fth_session_columns(struct fth_session *session, int from_data, fth_e
     if (config->data.format == FTH_FORMAT_LIBSVM || config->data.format == FTH_FORMAT_LIBFFM)
         return FTH_OK;
     if (config->data.format == FTH_FORMAT_CRITEO) {
-        session->columns = fth_feature_criteo_columns(&session->n_columns);
+        session->columns = fth_criteo_columns;
+        session->n_columns = FTH_CRITEO_COLUMNS;
         return FTH_OK;
     }
     if (!has_header(config)) {

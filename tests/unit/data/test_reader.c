@@ -332,6 +332,29 @@ static void keep_line(void *ctx, fth_log_level level, const char *line) {
     snprintf(logged[n_logged++], sizeof logged[0], "%s", line);
 }
 
+/* What comes before the line that stops everything does not depend on where blocks are cut. */
+static void all_before_a_malformed_line(void **state) {
+    static char text[4000];
+    size_t n = 0;
+    for (int i = 0; i < 300; i++)
+        n += (size_t)sprintf(text + n, i == 101 ? "7,8\n" : i == 99 ? "\n" : "%d,2,3\n", i & 1);
+    static const char *file;
+    file = temp_path("stop.csv");
+    write_file(file, text, n);
+    struct fth_data_config config = csv_config(&file, 1, columns, 3);
+    struct fth_reader_options options = {.batch_size = 10, .epochs = 1};
+    config.on_bad_line = FTH_BAD_STOP;
+    config.skip_blank = 1;
+    for (int64_t bytes = 1; bytes < 10000; bytes *= 7) {
+        config.block_bytes = bytes;
+        struct read_result result = read_all(&config, &train_set, &options);
+        assert_int_equal(result.status, FTH_E_DATA);
+        assert_non_null(strstr(result.error.message, "stop.csv:102:4: 2 cells"));
+        assert_int_equal(result.examples, 100);
+        read_result_free(&result);
+    }
+}
+
 static void malformed_lines(void **state) {
     static const char text[] = "1,2,3\n4,5,6\n7,8\n9,10,11\nrefuse,0,0\n12,13,14\n";
     static const char *file;
@@ -623,6 +646,7 @@ int main(void) {
         cmocka_unit_test(holdout_is_disjoint_and_complete),
         cmocka_unit_test(valid_files),
         cmocka_unit_test(malformed_lines),
+        cmocka_unit_test(all_before_a_malformed_line),
         cmocka_unit_test(truncated_file_ends_the_reader),
         cmocka_unit_test(headers),
         cmocka_unit_test(missing_label_in_prediction),
