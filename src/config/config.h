@@ -31,7 +31,11 @@ struct fth_floats {
 #define FTH_CONFIG_MAX_DEPTH 16
 
 /* Equal to fth_precision of kernels/gemm.h, which this level may not include. */
-enum fth_config_precision { FTH_PRECISION_FP32 = 0, FTH_PRECISION_BF16 = 1 };
+enum fth_config_precision {
+    FTH_PRECISION_FP32 = 0,
+    FTH_PRECISION_BF16 = 1,
+    FTH_PRECISION_BF16X3 = 2,
+};
 
 /* ---- data: ---- */
 enum fth_format { FTH_FORMAT_CRITEO, FTH_FORMAT_CSV, FTH_FORMAT_LIBSVM, FTH_FORMAT_LIBFFM };

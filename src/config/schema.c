@@ -408,7 +408,8 @@ static const struct fth_section checkpoint_section = {KEYS(checkpoint_keys), .se
 
 /* ---- the root ---- */
 static const struct fth_choice precisions[] = {
-    {"fp32", FTH_PRECISION_FP32}, {"bf16", FTH_PRECISION_BF16}, {NULL, 0}};
+    {"fp32", FTH_PRECISION_FP32}, {"bf16", FTH_PRECISION_BF16},
+    {"bf16x3", FTH_PRECISION_BF16X3}, {NULL, 0}};
 static const struct fth_key root_keys[] = {
     {.name = "seed",
      .type = FTH_KEY_U64,
@@ -418,7 +419,8 @@ static const struct fth_key root_keys[] = {
     {INT("threads", fth_config, threads, "0", 0, 4096),
      .help = "0: all cores; results do not depend on it"},
     {ENUM("precision", fth_config, precision, "fp32", precisions),
-     .help = "of matrix products; bf16 where the CPU has it, with fp32 sums and weights"},
+     .help = "of matrix products, with fp32 sums and weights; bf16, or bf16x3 (each number as two bf16, about "
+             "fp32's accuracy), where the CPU has it"},
     {STRING("tuning", fth_config, tuning),
      .help = "a file made by `fathom tune`; \"\": the built-in choices"},
     {INT("tile", fth_config, tile, "0", 0, 65536),

@@ -34,6 +34,7 @@ const struct fth_gemm_backend *fth_gemm_backend_get(fth_gemm_provider provider) 
         [FTH_GEMM_ONEDNN] = &fth_gemm_backend_onednn,
         [FTH_GEMM_OPENBLAS] = &fth_gemm_backend_openblas,
         [FTH_GEMM_XSMM] = &fth_gemm_backend_xsmm,
+        [FTH_GEMM_FATHOM] = &fth_gemm_backend_bf16,
     };
     return provider >= 0 && provider < FTH_GEMM_PROVIDERS ? backends[provider] : NULL;
 }
@@ -63,7 +64,7 @@ const char *fth_gemm_form_name(fth_gemm_form form) {
 static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
     if ((unsigned)s->form >= FTH_GEMM_FORMS)
         return fth_fail(err, FTH_E_ARGUMENT, "matrix product: unknown form %d", (int)s->form);
-    if (s->precision != FTH_FP32 && s->precision != FTH_BF16)
+    if ((unsigned)s->precision > FTH_BF16X3)
         return fth_fail(err, FTH_E_ARGUMENT, "matrix product: unknown precision %d",
                         (int)s->precision);
     const char *form = fth_gemm_form_name(s->form);
@@ -110,11 +111,12 @@ static void cut_into_panels(struct fth_gemm *gemm) {
 fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider provider,
                            const fth_tuning *tuning, fth_gemm **out, fth_error *err) {
     FTH_TRY(check_shape(shape, err));
-    if (shape->precision == FTH_BF16 && !fth_cpu_get()->avx512_bf16)
+    if (shape->precision != FTH_FP32 && !fth_cpu_get()->avx512_bf16)
         return fth_fail(err, FTH_E_UNSUPPORTED,
-                        "precision bf16 needs a CPU with AVX512-BF16, which %s "
+                        "precision %s needs a CPU with AVX512-BF16, which %s "
                         "(instruction set in use: %s) does not offer; use fp32",
-                        fth_cpu_get()->name, fth_isa_name(fth_cpu_get()->isa));
+                        shape->precision == FTH_BF16 ? "bf16" : "bf16x3", fth_cpu_get()->name,
+                        fth_isa_name(fth_cpu_get()->isa));
     if (provider == FTH_GEMM_AUTO)
         provider = fth_tuning_choose(tuning, shape);
     if (provider == FTH_GEMM_AUTO)

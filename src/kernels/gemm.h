@@ -1,5 +1,5 @@
-/* Matrix products through one interface: oneDNN, OpenBLAS and libxsmm, called single-threaded from
- * our workers, chosen by shape from a table, never by timing.
+/* Matrix products through one interface: oneDNN, OpenBLAS and libxsmm for fp32, our own for bf16, called
+ * single-threaded from our workers, chosen by shape from a table, never by timing.
  *
  * Threads: create from one thread; a created fth_gemm is read-only and may run on any number of
  * threads at once, each with its own scratch. fth_gemm_thread_init must be called once by every
@@ -23,7 +23,9 @@
  *   TN: C[m,n] = A[k,m]^T B[k,n]    weight gradient X^T dY, k = examples */
 typedef enum fth_gemm_form { FTH_GEMM_NN, FTH_GEMM_NT, FTH_GEMM_TN, FTH_GEMM_FORMS } fth_gemm_form;
 
-typedef enum fth_precision { FTH_FP32, FTH_BF16 } fth_precision;
+/* BF16: A and B rounded to nearest even, products summed in fp32. BF16X3: A and B as sums of two bf16, of
+ * the four products all but low times low summed in fp32 (gemm_bf16.h). */
+typedef enum fth_precision { FTH_FP32, FTH_BF16, FTH_BF16X3 } fth_precision;
 
 typedef enum fth_gemm_provider {
     FTH_GEMM_AUTO = -1, /* by the table */
@@ -31,6 +33,7 @@ typedef enum fth_gemm_provider {
     FTH_GEMM_ONEDNN,
     FTH_GEMM_OPENBLAS,
     FTH_GEMM_XSMM,
+    FTH_GEMM_FATHOM, /* our own: bf16 and bf16x3 only */
     FTH_GEMM_PROVIDERS
 } fth_gemm_provider;
 
@@ -40,7 +43,7 @@ struct fth_gemm_shape {
                                may be any other number in a call */
     uint32_t lda, ldb, ldc; /* floats */
     int accumulate;         /* C += instead of C = */
-    fth_precision precision; /* BF16: A and B rounded to nearest even, products summed in fp32 */
+    fth_precision precision;
     int panels;              /* NN in fp32: B lies in panels (panels.h); ldb is not looked at */
 };
 
@@ -63,9 +66,9 @@ fth_status fth_tuning_measure(const struct fth_gemm_shape *shapes, size_t n, str
                               fth_error *err);
 
 /* Refuses with FTH_E_ARGUMENT: a dimension of 0, n == 1 (a product of width 1 is no GEMM), a
- * leading dimension below its row's columns, panels for another form or precision. Refuses with FTH_E_UNSUPPORTED and the reason: BF16
- * where the CPU has no AVX512-BF16 or the provider no bf16, XSMM for NT (libxsmm cannot transpose
- * its first operand). Owned: fth_gemm_destroy. */
+ * leading dimension below its row's columns, panels for another form or precision. Refuses with
+ * FTH_E_UNSUPPORTED and the reason: BF16 and BF16X3 where the CPU has no AVX512-BF16, a provider that
+ * does not know the precision, XSMM for NT (libxsmm cannot transpose its first operand). Owned: fth_gemm_destroy. */
 fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider provider,
                            const fth_tuning *tuning, fth_gemm **out, fth_error *err);
 void fth_gemm_destroy(fth_gemm *gemm); /* NULL-safe */

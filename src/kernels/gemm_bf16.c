@@ -1,117 +1,176 @@
-/* bf16 products through libxsmm (AVX512-BF16): operands are rounded and packed into the caller's
- * scratch, multiplied by kernels generated at creation, summed in fp32.
+/* bf16 and bf16x3 products: operands are rounded and packed into the caller's scratch and multiplied panel
+ * by panel by this CPU's kernel (gemm_bf16.h).
  *
- * The hardware multiplies pairs of neighbours along k, so libxsmm wants our B as pairs:
+ *   NN, NT   for chunk of examples:  A packed by rows;   for panel of columns:  B's panel packed, C written
+ *   TN       for chunk of examples:  A packed by pairs;  for panel of columns:  B's panel packed, C added to
  *
- *   B packed   [k/2][n][2]     A packed   [rows][k]     k made even, a zero behind it
- *
- *   NN, NT   B is packed once a run, A in chunks of 64 examples.
- *   TN       both in chunks of 256 examples (A turned to [m][256]); a shorter last chunk is filled
- *            with zeros to a multiple of 32 and goes through kernels of 32.
- *
- * Threads: the state is read-only; scratch belongs to the caller. */
-#include <libxsmm.h>
+ * For a kernel that wants A by rows, pairs are turned. A panel of B is used as soon as it is packed, while it is in cache. Threads: no state; scratch belongs
+ * to the caller. */
+#include <stdio.h>
 
-#include "base/memory.h"
+#include "kernels/gemm_bf16.h"
 #include "kernels/gemm_private.h"
+#include "kernels/kernels.h"
+#include "kernels/panels.h"
 
-#define CHUNK 64       /* examples of A packed at a time, NN and NT */
-#define SUM_CHUNK 256u /* examples packed at a time, TN */
-#define SUM_REST 32u
-#define SIZES 4
+#define ROWS 128u  /* examples of A packed at a time, NN and NT */
+#define DEPTH 256u /* examples summed at a time, TN */
+#define WIDEST (FTH_PANEL + 16u)
 
-static const uint32_t row_sizes[SIZES] = {CHUNK, 16, 4, 1};
-static const uint32_t sum_sizes[2] = {SUM_CHUNK, SUM_REST};
-
-struct state {
-    libxsmm_bsmmfunction kernel[SIZES][2]; /* [size][C is added to] */
+struct layout {
+    uint32_t depth;      /* padded */
+    size_t a_ld, a_part; /* words; a part is the high or the low one */
+    size_t b_part;
+    int parts;
 };
 
-static uint32_t even(uint32_t k) {
-    return k + (k & 1u);
+static uint32_t up(uint32_t n, uint32_t multiple) {
+    return (n + multiple - 1) / multiple * multiple;
 }
 
-static size_t align(size_t bytes) {
-    return (bytes + FTH_CACHE_LINE - 1) / FTH_CACHE_LINE * FTH_CACHE_LINE;
+static struct layout layout_of(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel) {
+    struct layout l = {.parts = s->precision == FTH_BF16X3 ? 2 : 1};
+    int tn = s->form == FTH_GEMM_TN, pairs = tn && !kernel->a_by_rows;
+    l.depth = up(tn ? DEPTH : s->k, kernel->depth);
+    l.a_ld = pairs ? up(s->m, 16) : up(l.depth / 2, 16) | 16;
+    l.a_part = l.a_ld * (pairs ? l.depth / 2 : tn ? up(s->m, 16) : ROWS);
+    l.b_part = (size_t)WIDEST * up(l.depth / 2, 16);
+    return l;
 }
 
-static size_t packed_b_bytes(const struct fth_gemm_shape *s) {
-    size_t depth = s->form == FTH_GEMM_TN ? SUM_CHUNK : even(s->k);
-    return align(depth * s->n * sizeof(uint16_t));
+/* Room for both operands, and for one that is turned. */
+size_t fth_bf16_scratch(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel) {
+    struct layout l = layout_of(s, kernel);
+    size_t turned = s->form == FTH_GEMM_NN ? 0 : l.a_part > l.b_part ? l.a_part : l.b_part;
+    return ((l.a_part + l.b_part) * (size_t)l.parts + turned * 2) * sizeof(uint32_t);
 }
 
-size_t fth_gemm_bf16_scratch(const struct fth_gemm_shape *s) {
-    size_t a = s->form == FTH_GEMM_TN ? (size_t)s->m * SUM_CHUNK : (size_t)CHUNK * even(s->k);
-    return packed_b_bytes(s) + align(a * sizeof(uint16_t));
+/* words[j][i] to out[i][j], i < columns. */
+static void turn(uint32_t rows, uint32_t columns, const uint32_t *words, size_t ld, uint32_t *out,
+                 size_t ldo) {
+    for (uint32_t j = 0; j < rows; j += 16)
+        for (uint32_t i = 0; i < columns; i++)
+            for (uint32_t v = j; v < rows && v < j + 16; v++)
+                out[i * ldo + v] = words[v * ld + i];
 }
 
-fth_status fth_gemm_bf16_create(const struct fth_gemm_shape *s, void **out, fth_error *err) {
+static void turn_parts(uint32_t rows, uint32_t columns, const struct fth_bf16_pack *from, uint32_t *out,
+                       size_t ldo, size_t low) {
+    turn(rows, columns, from->out, from->ldo, out, ldo);
+    if (low)
+        turn(rows, columns, from->out + from->low, from->ldo, out + low, ldo);
+}
+
+/* Columns [column, column + n) of B, examples from `first` on (TN). */
+static void pack_b(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel,
+                   const struct layout *l, const float *b, uint32_t first, uint32_t k, uint32_t column,
+                   struct fth_bf16_panel *panel, uint32_t *out, uint32_t *turned) {
+    struct fth_bf16_pack pack = {.n = panel->columns, .k = k, .depth = panel->depth, .ldx = s->ldb};
+    size_t low = l->parts > 1 ? l->b_part : 0;
+    if (s->form == FTH_GEMM_NT) {
+        pack.x = b + (size_t)column * s->ldb;
+        pack.ldo = up(pack.depth / 2, 16);
+        pack.out = turned;
+        pack.low = low ? pack.ldo * WIDEST : 0;
+        kernel->pack_rows(&pack);
+        turn_parts(pack.n, pack.depth / 2, &pack, out, panel->ldb, low);
+    } else {
+        pack.x = b + (size_t)first * s->ldb + column;
+        pack.ldo = panel->ldb;
+        pack.out = out;
+        pack.low = low;
+        kernel->pack_pairs(&pack);
+    }
+    panel->b = out;
+    panel->b_low = low;
+}
+
+static void pack_a(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel,
+                   const struct layout *l, const float *a, uint32_t first, uint32_t n, uint32_t k,
+                   struct fth_bf16_panel *panel, uint32_t *out, uint32_t *turned) {
+    struct fth_bf16_pack pack = {.x = a + (size_t)first * s->lda, .ldx = s->lda, .n = n, .k = k,
+                                 .depth = panel->depth, .out = out, .ldo = l->a_ld,
+                                 .low = l->parts > 1 ? l->a_part : 0};
+    panel->a = out;
+    panel->a_low = pack.low;
+    panel->a_row = l->a_ld;
+    panel->a_pair = 1;
+    if (s->form != FTH_GEMM_TN) {
+        kernel->pack_rows(&pack);
+    } else if (!kernel->a_by_rows) {
+        panel->a_row = 1;
+        panel->a_pair = l->a_ld;
+        kernel->pack_pairs(&pack);
+    } else {
+        pack.out = turned;
+        pack.ldo = up(n, 16);
+        pack.low = pack.low ? pack.ldo * (pack.depth / 2) : 0;
+        kernel->pack_pairs(&pack);
+        turn_parts(pack.depth / 2, n, &pack, out, l->a_ld, panel->a_low);
+    }
+}
+
+void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel, uint32_t rows,
+                  const float *a, const float *b, float *c, void *scratch) {
+    struct layout l = layout_of(s, kernel);
     int tn = s->form == FTH_GEMM_TN;
-    struct state *state = fth_alloc(1, sizeof *state);
-    if (!state)
-        return fth_fail(err, FTH_E_MEMORY, "matrix product: out of memory");
-    for (int size = 0; size < (tn ? 2 : SIZES); size++)
-        for (int add = 0; add < 2; add++) {
-            int rows = (int)(tn ? s->m : row_sizes[size]);
-            int depth = (int)(tn ? sum_sizes[size] : even(s->k));
-            int lda = (int)s->n, ldb = (int)(tn ? SUM_CHUNK : even(s->k)), ldc = (int)s->ldc;
-            float alpha = 1.0f, beta = add ? 1.0f : 0.0f;
-            int flags = LIBXSMM_GEMM_FLAG_VNNI_A, prefetch = LIBXSMM_GEMM_PREFETCH_NONE;
-            state->kernel[size][add] = libxsmm_bsmmdispatch((int)s->n, rows, depth, &lda, &ldb,
-                                                            &ldc, &alpha, &beta, &flags, &prefetch);
-            if (!state->kernel[size][add]) {
-                fth_free(state);
-                return fth_fail(err, FTH_E_UNSUPPORTED,
-                                "libxsmm generates no bf16 kernel for the "
-                                "product %s of m %u, n %u, k %u",
-                                fth_gemm_form_name(s->form), s->m, s->n, s->k);
-            }
+    uint32_t *words_a = scratch, *words_b = words_a + l.a_part * (size_t)l.parts;
+    uint32_t *turned = words_b + l.b_part * (size_t)l.parts;
+    struct fth_panels panels = fth_panels_of(s->n);
+    uint32_t chunk = tn ? DEPTH : ROWS;
+    for (uint32_t first = 0; first < rows; first += chunk) {
+        uint32_t n = rows - first < chunk ? rows - first : chunk, k = tn ? n : s->k;
+        struct fth_bf16_panel panel = {.rows = tn ? s->m : n,
+                                       .depth = up(k, kernel->depth),
+                                       .terms = s->precision == FTH_BF16X3 ? 3 : 1,
+                                       .ldc = s->ldc,
+                                       .add = s->accumulate || (tn && first > 0)};
+        pack_a(s, kernel, &l, a, first, panel.rows, k, &panel, words_a, turned);
+        for (uint32_t p = 0; p < panels.count; p++) {
+            int last = p + 1 == panels.count;
+            panel.columns = last ? panels.last : FTH_PANEL;
+            panel.ldb = last ? panels.ld_last : FTH_PANEL;
+            panel.c = c + (tn ? 0 : (size_t)first * s->ldc) + (size_t)p * FTH_PANEL;
+            pack_b(s, kernel, &l, b, tn ? first : 0, k, p * FTH_PANEL, &panel, words_b, turned);
+            kernel->panel(&panel);
         }
-    *out = state;
-    return FTH_OK;
-}
-
-static void run_rows(const struct fth_gemm_shape *s, const struct state *state, uint32_t rows,
-                     const float *a, const float *b, float *c, uint32_t *packed_b, void *packed_a) {
-    uint32_t k = even(s->k);
-    if (s->form == FTH_GEMM_NN)
-        fth_bf16_pack_pairs(s->k, k, s->n, b, s->ldb, packed_b);
-    else
-        fth_bf16_pack_pairs_transposed(s->k, k, s->n, b, s->ldb, packed_b);
-    for (uint32_t i = 0; i < rows; i += CHUNK) {
-        uint32_t chunk = rows - i < CHUNK ? rows - i : CHUNK, done = 0;
-        fth_bf16_pack_plain(chunk, s->k, k, a + (size_t)i * s->lda, s->lda, packed_a, k);
-        for (int size = 0; size < SIZES; size++)
-            for (; chunk - done >= row_sizes[size]; done += row_sizes[size])
-                state->kernel[size][s->accumulate != 0]((const libxsmm_bfloat16 *)packed_b,
-                                                        (const libxsmm_bfloat16 *)packed_a +
-                                                            (size_t)done * k,
-                                                        c + (size_t)(i + done) * s->ldc);
     }
 }
 
-static void run_sum(const struct fth_gemm_shape *s, const struct state *state, uint32_t rows,
-                    const float *a, const float *b, float *c, uint32_t *packed_b, void *packed_a) {
-    for (uint32_t p = 0; p < rows; p += SUM_CHUNK) {
-        uint32_t chunk = rows - p < SUM_CHUNK ? rows - p : SUM_CHUNK;
-        uint32_t padded = (chunk + SUM_REST - 1) / SUM_REST * SUM_REST;
-        fth_bf16_pack_transposed(s->m, chunk, padded, a + (size_t)p * s->lda, s->lda, packed_a,
-                                 SUM_CHUNK / 2);
-        fth_bf16_pack_pairs(chunk, padded, s->n, b + (size_t)p * s->ldb, s->ldb, packed_b);
-        int size = padded == SUM_CHUNK ? 0 : 1;
-        for (uint32_t q = 0; q < padded; q += sum_sizes[size])
-            state->kernel[size][s->accumulate || p + q > 0](
-                (const libxsmm_bfloat16 *)(packed_b + (size_t)q / 2 * s->n),
-                (const libxsmm_bfloat16 *)packed_a + q, c);
-    }
+/* ---- the provider ---- */
+
+static const struct fth_bf16_kernel *chosen(void) {
+    return fth_cpu_get()->amx_bf16 ? &fth_bf16_amx : &fth_bf16_avx512;
 }
 
-void fth_gemm_bf16_run(const struct fth_gemm_shape *s, const void *state, uint32_t rows,
-                       const float *a, const float *b, float *c, void *scratch) {
-    uint32_t *packed_b = scratch;
-    void *packed_a = (char *)scratch + packed_b_bytes(s);
-    if (s->form == FTH_GEMM_TN)
-        run_sum(s, state, rows, a, b, c, packed_b, packed_a);
-    else
-        run_rows(s, state, rows, a, b, c, packed_b, packed_a);
+static void version(char out[96]) {
+    snprintf(out, 96, "bf16 products (%s)", fth_cpu_get()->avx512_bf16 ? chosen()->name : "not on this CPU");
 }
+
+static const char *refusal(fth_gemm_form form, fth_precision precision) {
+    (void)form;
+    return precision == FTH_FP32 ? "fathom's own products are bf16 and bf16x3" : NULL;
+}
+
+static int allocates(const struct fth_gemm_shape *shape) {
+    (void)shape;
+    return 0;
+}
+
+static size_t scratch_bytes(const struct fth_gemm_shape *s, const void *state) {
+    (void)state;
+    return fth_bf16_scratch(s, chosen());
+}
+
+static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
+                const float *b, float *c, void *scratch) {
+    (void)state;
+    fth_bf16_run(s, chosen(), rows, a, b, c, scratch);
+}
+
+const struct fth_gemm_backend fth_gemm_backend_bf16 = {.name = "fathom",
+                                                       .version = version,
+                                                       .refusal = refusal,
+                                                       .allocates = allocates,
+                                                       .scratch = scratch_bytes,
+                                                       .run = run};

@@ -19,7 +19,7 @@ static void version(char out[96]) {
 }
 
 static const char *refusal(fth_gemm_form form, fth_precision precision) {
-    return precision == FTH_BF16 ? "bf16 is done by xsmm only" : NULL;
+    return precision != FTH_FP32 ? "bf16 is done by fathom only" : NULL;
 }
 
 static int allocates(const struct fth_gemm_shape *s) {

@@ -31,6 +31,7 @@ extern const struct fth_gemm_backend fth_gemm_backend_reference;
 extern const struct fth_gemm_backend fth_gemm_backend_onednn;
 extern const struct fth_gemm_backend fth_gemm_backend_openblas;
 extern const struct fth_gemm_backend fth_gemm_backend_xsmm;
+extern const struct fth_gemm_backend fth_gemm_backend_bf16;
 
 const struct fth_gemm_backend *fth_gemm_backend_get(fth_gemm_provider provider);
 
@@ -44,12 +45,6 @@ fth_gemm_provider fth_tuning_choose(const fth_tuning *tuning, const struct fth_g
 #define FTH_ONEDNN_QUIET_MN (1u << 18)
 
 const char *fth_gemm_form_name(fth_gemm_form form); /* "nn", "nt", "tn" */
-
-/* The bf16 product of libxsmm (gemm_bf16.c), reached through the xsmm provider. */
-fth_status fth_gemm_bf16_create(const struct fth_gemm_shape *shape, void **state, fth_error *err);
-size_t fth_gemm_bf16_scratch(const struct fth_gemm_shape *shape);
-void fth_gemm_bf16_run(const struct fth_gemm_shape *shape, const void *state, uint32_t rows,
-                       const float *a, const float *b, float *c, void *scratch);
 
 /* Round to nearest even; a NaN stays a NaN. */
 static inline uint16_t fth_bf16_from_float(float x) {
@@ -66,22 +61,5 @@ static inline float fth_bf16_to_float(uint16_t x) {
     memcpy(&out, &bits, sizeof out);
     return out;
 }
-
-/* Packs of bf16 for fth_gemm_bf16_run (gemm_bf16_pack_avx512.c). k_padded is even, at least k; what
- * lies beyond k becomes zero. A word holds two neighbours along k, the first in its low half; ldo
- * counts elements of out.
- *
- * plain:            out[i][p] = x[i][p]                          i < rows, p < k_padded
- * transposed:       out[i][q] = (x[2q][i], x[2q + 1][i])         i < rows, q < k_padded / 2
- * pairs:            out[q][j] = (x[2q][j], x[2q + 1][j])         q < k_padded / 2, j < n, dense
- * pairs_transposed: out[q][j] = (x[j][2q], x[j][2q + 1])         k_padded == k or k + 1 */
-void fth_bf16_pack_plain(uint32_t rows, uint32_t k, uint32_t k_padded, const float *x, size_t ldx,
-                         uint16_t *out, size_t ldo);
-void fth_bf16_pack_transposed(uint32_t rows, uint32_t k, uint32_t k_padded, const float *x,
-                              size_t ldx, uint32_t *out, size_t ldo);
-void fth_bf16_pack_pairs(uint32_t k, uint32_t k_padded, uint32_t n, const float *x, size_t ldx,
-                         uint32_t *out);
-void fth_bf16_pack_pairs_transposed(uint32_t k, uint32_t k_padded, uint32_t n, const float *x,
-                                    size_t ldx, uint32_t *out);
 
 #endif

@@ -16,8 +16,16 @@ static int allocates(const struct fth_gemm_shape *shape) {
     return 0;
 }
 
-static float operand(const struct fth_gemm_shape *s, float x) {
-    return s->precision == FTH_BF16 ? fth_bf16_to_float(fth_bf16_from_float(x)) : x;
+/* What the precision makes of x y. */
+static double product(fth_precision precision, float x, float y) {
+    if (precision == FTH_FP32)
+        return (double)x * (double)y;
+    float x_high = fth_bf16_to_float(fth_bf16_from_float(x)), y_high = fth_bf16_to_float(fth_bf16_from_float(y));
+    if (precision == FTH_BF16)
+        return (double)x_high * (double)y_high;
+    double x_low = fth_bf16_to_float(fth_bf16_from_float(x - x_high));
+    double y_low = fth_bf16_to_float(fth_bf16_from_float(y - y_high));
+    return x_low * (double)y_high + (double)x_high * y_low + (double)x_high * (double)y_high;
 }
 
 static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
@@ -32,8 +40,7 @@ static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows
             float *out = &c[(size_t)i * s->ldc + j];
             double sum = s->accumulate ? (double)*out : 0.0;
             for (uint32_t p = 0; p < k; p++)
-                sum += (double)operand(s, a[i * a_m + p * a_k]) *
-                       (double)operand(s, b[j * b_n + p * b_k]);
+                sum += product(s->precision, a[i * a_m + p * a_k], b[j * b_n + p * b_k]);
             *out = (float)sum;
         }
     }

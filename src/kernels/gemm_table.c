@@ -23,7 +23,7 @@
  *   NT k,n  512,256: -/102/90    367,512: -/103/91      64,16: -/90/57
  *
  * scalar: libxsmm's SSE kernels obey the limit (40 GFLOP/s); OpenBLAS cannot be limited so late.
- * bf16: libxsmm is the only one. */
+ * bf16, bf16x3: our own are the only ones. */
 #include "kernels/gemm_private.h"
 
 #define ANY UINT32_MAX
@@ -68,8 +68,8 @@ static const struct {
 };
 
 fth_gemm_provider fth_gemm_table_choose(const struct fth_gemm_shape *s, fth_isa isa) {
-    if (s->precision == FTH_BF16)
-        return FTH_GEMM_XSMM;
+    if (s->precision != FTH_FP32)
+        return FTH_GEMM_FATHOM;
     for (size_t i = 0; i < tables[isa].count; i++) {
         const struct line *l = &tables[isa].lines[i];
         if (l->form == s->form && s->n <= l->max_n && s->n % l->n_multiple == 0 &&

@@ -56,7 +56,9 @@ static void version(char out[96]) {
 
 static const char *refusal(fth_gemm_form form, fth_precision precision) {
     pthread_once(&init_once, init);
-    if (form == FTH_GEMM_NT && precision == FTH_FP32)
+    if (precision != FTH_FP32)
+        return "bf16 is done by fathom only";
+    if (form == FTH_GEMM_NT)
         return "libxsmm has no product with the second matrix transposed; use onednn or openblas, "
                "or a "
                "transposed copy and nn";
@@ -137,8 +139,6 @@ static int make_kernels(const struct fth_gemm_shape *s, struct state *state) {
 }
 
 static fth_status create(const struct fth_gemm_shape *s, void **out, fth_error *err) {
-    if (s->precision == FTH_BF16)
-        return fth_gemm_bf16_create(s, out, err);
     struct state *state = fth_alloc(1, sizeof *state);
     if (!state)
         return fth_fail(err, FTH_E_MEMORY, "matrix product: out of memory");
@@ -197,16 +197,10 @@ static void run_tn(const struct fth_gemm_shape *s, const struct state *state, ui
 
 static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
                 const float *b, float *c, void *scratch) {
-    if (s->precision == FTH_BF16)
-        fth_gemm_bf16_run(s, state, rows, a, b, c, scratch);
-    else if (s->form == FTH_GEMM_TN)
+    if (s->form == FTH_GEMM_TN)
         run_tn(s, state, rows, a, b, c);
     else
         run_nn(s, state, rows, a, b, c);
-}
-
-static size_t scratch_bytes(const struct fth_gemm_shape *s, const void *state) {
-    return s->precision == FTH_BF16 ? fth_gemm_bf16_scratch(s) : 0;
 }
 
 const struct fth_gemm_backend fth_gemm_backend_xsmm = {
@@ -217,6 +211,5 @@ const struct fth_gemm_backend fth_gemm_backend_xsmm = {
     .allocates = allocates,
     .create = create,
     .destroy = fth_free, /* libxsmm keeps generated code for the process's life */
-    .scratch = scratch_bytes,
     .run = run,
 };

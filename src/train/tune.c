@@ -78,7 +78,7 @@ fth_status fth_tune(const fth_config *config, void (*begun)(void *ctx, size_t pr
     struct fth_text text = {0};
     fth_status status = FTH_OK;
     if (config && config->precision != FTH_PRECISION_FP32)
-        return fth_fail(err, FTH_E_CONFIG, "precision: there is one provider for bf16, nothing to choose; "
+        return fth_fail(err, FTH_E_CONFIG, "precision: there is one provider for bf16 and bf16x3, nothing to choose; "
                                            "only fp32 can be tuned");
     if (config)
         status = model_shapes(config, &shapes, err);

@@ -57,6 +57,13 @@ static float as_bf16(float x) {
     return x;
 }
 
+static double product_of(fth_precision precision, float x, float y) {
+    float x1 = as_bf16(x), y1 = as_bf16(y), x2 = as_bf16(x - x1), y2 = as_bf16(y - y1);
+    if (precision == FTH_FP32)
+        return (double)x * y;
+    return (double)x1 * y1 + (precision == FTH_BF16X3 ? (double)x1 * y2 + (double)x2 * y1 : 0.0);
+}
+
 struct problem {
     struct fth_gemm_shape shape;
     uint32_t rows; /* examples of this run */
@@ -100,7 +107,6 @@ static void problem_free(struct problem *p) {
 static void check(const struct problem *p, const float *before, const float *c, const char *name) {
     const struct fth_gemm_shape *s = &p->shape;
     uint32_t m = rows_m(p), k = rows_k(p);
-    int rounds = s->precision == FTH_BF16;
     for (size_t at = 0; at < p->c_floats; at++) {
         size_t i = at / s->ldc, j = at % s->ldc;
         if (i >= m || j >= s->n) {
@@ -113,11 +119,11 @@ static void check(const struct problem *p, const float *before, const float *c, 
         for (uint32_t q = 0; q < k; q++) {
             float x = s->form == FTH_GEMM_TN ? p->a[(size_t)q * s->lda + i] : p->a[i * s->lda + q];
             float y = s->form == FTH_GEMM_NT ? p->b[j * s->ldb + q] : p->b[(size_t)q * s->ldb + j];
-            double product = rounds ? (double)as_bf16(x) * as_bf16(y) : (double)x * y;
+            double product = product_of(s->precision, x, y);
             sum += product;
             size += fabs(product);
         }
-        if (!(fabs((double)c[at] - sum) <= (k + 4) * 6e-8 * size))
+        if (!(fabs((double)c[at] - sum) <= (s->precision == FTH_BF16X3 ? 3 : 1) * (k + 4) * 6e-8 * size))
             fail_msg("%s form %d m %u n %u k %u add %d precision %d: row %zu column %zu is %.9g, "
                      "not %.9g",
                      name, s->form, m, s->n, k, s->accumulate, s->precision, i, j, (double)c[at],
@@ -145,10 +151,10 @@ static void run_checked(const struct problem *p, fth_gemm_provider provider) {
 }
 
 static int can(fth_gemm_provider provider, fth_gemm_form form, fth_precision precision) {
-    if (precision == FTH_BF16)
-        return fth_cpu_get()->avx512_bf16 && provider != FTH_GEMM_ONEDNN &&
-               provider != FTH_GEMM_OPENBLAS;
-    return provider != FTH_GEMM_XSMM || form != FTH_GEMM_NT;
+    if (precision != FTH_FP32)
+        return fth_cpu_get()->avx512_bf16 &&
+               (provider == FTH_GEMM_REFERENCE || provider == FTH_GEMM_FATHOM);
+    return provider != FTH_GEMM_FATHOM && (provider != FTH_GEMM_XSMM || form != FTH_GEMM_NT);
 }
 
 static void check_all(fth_precision precision, uint32_t step) {
@@ -195,8 +201,11 @@ static void bf16_rounds_and_sums_in_fp32(void **state) {
         skip();
     }
     check_all(FTH_BF16, 2 + STEP);
-    for (int form = 0; form < FTH_GEMM_FORMS; form++) {
-        struct problem p = problem(form, 64, 301, 143, 75, form == FTH_GEMM_NN, FTH_BF16);
+    check_all(FTH_BF16X3, 2 + STEP);
+    for (int both = 0; both < 2 * FTH_GEMM_FORMS; both++) {
+        fth_precision precision = both % 2 ? FTH_BF16 : FTH_BF16X3;
+        fth_gemm_form form = both / 2;
+        struct problem p = problem(form, 64, 301, 143, 175, form == FTH_GEMM_NN, precision);
         /* Half-way between two bf16: down to even, up to even. */
         for (int i = 0; i < 40; i++)
             memcpy(&p.a[i], i % 2 ? &(uint32_t){0x3f818000} : &(uint32_t){0x3f808000}, 4);
@@ -272,7 +281,7 @@ static void check_same_bits(struct problem *p, fth_gemm_provider provider) {
 }
 
 static void same_bits_on_every_thread_and_address(void **state) {
-    for (int precision = FTH_FP32; precision <= FTH_BF16; precision++)
+    for (int precision = FTH_FP32; precision <= FTH_BF16X3; precision++)
         for (int form = 0; form < FTH_GEMM_FORMS; form++)
             for (int provider = 0; provider < FTH_GEMM_PROVIDERS; provider++)
                 for (int i = 0; i < 3 && can(provider, form, precision); i++) {

@@ -81,7 +81,7 @@ static void products_are_those_with_the_matrix(void **state) {
     for (size_t i = 0; i < N_WIDTHS; i++)
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
             for (size_t e = 0; e < sizeof counts / sizeof *counts; e++)
-                for (int provider = FTH_GEMM_REFERENCE; provider < FTH_GEMM_PROVIDERS; provider++) {
+                for (int provider = FTH_GEMM_REFERENCE; provider <= FTH_GEMM_XSMM; provider++) {
                     uint32_t n = widths[i], k = depths[d], rows = counts[e];
                     struct fth_gemm_shape plain = {.form = FTH_GEMM_NN, .m = 64, .n = n, .k = k,
                                                    .lda = k + 1, .ldb = fth_padded_columns(n),

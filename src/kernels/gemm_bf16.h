@@ -1,0 +1,68 @@
+/* bf16 products of our own: what their driver (gemm_bf16.c), their kernels (gemm_bf16_avx512bf16.c,
+ * gemm_bf16_amx.c) and the tests share. Only src/kernels/gemm*.c and tests include this.
+ *
+ * The hardware multiplies pairs of neighbours along k, so packed matrices consist of words: two bf16,
+ * the one of even k in the low half. An operand has a high part, x rounded to bf16, and for bf16x3 a low
+ * part, x minus the high part rounded to bf16, `low` words behind it.
+ *
+ * Arithmetic, for every element of C, k in chunks (DEPTH of gemm_bf16.c; NN and NT: one), all in fp32 with
+ * subnormal numbers taken as 0:
+ *
+ *   bf16     C += sum(high high)
+ *   bf16x3   C += sum(low high), sum(high low), sum(high high) in this order into one sum
+ *
+ * A sum goes up in k. AVX512-BF16 adds the products of a word one after the other, odd k first, each
+ * by a fused multiply-add; AMX sums 32 of k apart, even and odd ones apart, and adds these.
+ *
+ * Threads: pure functions and constants; each run has its own scratch. */
+#ifndef FTH_KERNELS_GEMM_BF16_H
+#define FTH_KERNELS_GEMM_BF16_H
+
+#include "kernels/gemm.h"
+
+/* A matrix to be packed: n is its extent beside k. depth is k padded, even; what is behind k becomes
+ * zero. ldo counts words of out; low is 0 where no low part is wanted. */
+struct fth_bf16_pack {
+    const float *x;
+    size_t ldx;
+    uint32_t n, k, depth;
+    uint32_t *out;
+    size_t ldo, low;
+};
+
+/* C[rows, columns] = or += A B for one panel of B; columns is at most 79. */
+struct fth_bf16_panel {
+    uint32_t rows, columns, depth;
+    const uint32_t *a; /* word of row r, pair q: a[r a_row + q a_pair] */
+    size_t a_row, a_pair, a_low;
+    const uint32_t *b; /* pair q, column j: b[q ldb + j]; ldb is a multiple of 16, rows at 64 bytes */
+    size_t ldb, b_low;
+    int terms; /* 1, or 3 for bf16x3 */
+    float *c;
+    size_t ldc;
+    int add;
+};
+
+struct fth_bf16_kernel {
+    const char *name;
+    uint32_t depth; /* depths are multiples of it */
+    int a_by_rows;  /* wants a_pair == 1 */
+    void (*pack_rows)(const struct fth_bf16_pack *pack);
+    void (*pack_pairs)(const struct fth_bf16_pack *pack);
+    void (*panel)(const struct fth_bf16_panel *panel);
+};
+
+/* By AVX512-BF16. rows: out[i][q] = (x[i][2q], x[i][2q + 1]), i < n. pairs: out[q][j] = (x[2q][j],
+ * x[2q + 1][j]), j < n; zero up to ldo. */
+void fth_bf16_pack_rows(const struct fth_bf16_pack *pack);
+void fth_bf16_pack_pairs(const struct fth_bf16_pack *pack);
+
+extern const struct fth_bf16_kernel fth_bf16_avx512;
+extern const struct fth_bf16_kernel fth_bf16_amx; /* not run on any machine so far: emulated in tests only */
+
+/* The product of a shape by a kernel; scratch of fth_bf16_scratch bytes, 64-byte aligned. */
+size_t fth_bf16_scratch(const struct fth_gemm_shape *shape, const struct fth_bf16_kernel *kernel);
+void fth_bf16_run(const struct fth_gemm_shape *shape, const struct fth_bf16_kernel *kernel, uint32_t rows,
+                  const float *a, const float *b, float *c, void *scratch);
+
+#endif

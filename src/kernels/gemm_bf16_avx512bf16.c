@@ -1,0 +1,158 @@
+/* The bf16 kernel for AVX512-BF16: a block of C in registers, words of A broadcast, rows of a panel of B
+ * loaded whole. See gemm_bf16.h; runs only where fth_cpu says avx512_bf16. Threads: pure functions. */
+#include "kernels/gemm_bf16.h"
+
+#ifdef FTH_SIMDE
+#include "emulated_bf16.h"
+#define WORDS  /* one type there */
+#define HALVES
+#else
+#include <immintrin.h>
+#define WORDS (__m512i)
+#define HALVES (__m512bh)
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Lanes of the first n columns. */
+INLINE __mmask16 lanes(uint32_t n) {
+    return n >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1);
+}
+
+/* bf16 of low's and high's lanes side by side, as words: low's in the low halves. */
+INLINE __m512i interleaved(__m512 low, __m512 high) {
+    static const uint16_t order[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                       8,  24, 9,  25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    __m512i both = WORDS _mm512_cvtne2ps_pbh(high, low);
+    return _mm512_permutexvar_epi16(_mm512_loadu_si512(order), both);
+}
+
+#ifdef FTH_SIMDE
+#define even_of(words) emulated_pick(words, 0, 2)
+#define odd_of(words) emulated_pick(words, 1, 2)
+#define lower_half(words) emulated_pick(words, 0, 1)
+#define upper_half(words) emulated_pick(words, 16, 1)
+#else
+/* The halves of words as floats: all even, all odd, the first 16, the last 16. */
+INLINE __m512 even_of(__m512i words) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
+}
+INLINE __m512 odd_of(__m512i words) {
+    return _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32((int)0xffff0000u)));
+}
+INLINE __m512 lower_half(__m512i words) {
+    return even_of(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(words)));
+}
+INLINE __m512 upper_half(__m512i words) {
+    return even_of(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(words, 1)));
+}
+#endif
+
+void fth_bf16_pack_pairs(const struct fth_bf16_pack *p) {
+    for (uint32_t q = 0; q < p->depth / 2; q++) {
+        const float *first = p->x + (size_t)2 * q * p->ldx, *second = first + p->ldx;
+        uint32_t *out = p->out + q * p->ldo;
+        for (uint32_t j = 0; j < p->ldo; j += 16) {
+            uint32_t n = j < p->n ? p->n - j : 0;
+            __m512 even = _mm512_maskz_loadu_ps(2 * q < p->k ? lanes(n) : 0, first + j);
+            __m512 odd = _mm512_maskz_loadu_ps(2 * q + 1 < p->k ? lanes(n) : 0, second + j);
+            __m512i words = interleaved(even, odd);
+            _mm512_storeu_si512(out + j, words);
+            if (p->low)
+                _mm512_storeu_si512(out + p->low + j,
+                                    interleaved(_mm512_sub_ps(even, even_of(words)),
+                                                _mm512_sub_ps(odd, odd_of(words))));
+        }
+    }
+}
+
+void fth_bf16_pack_rows(const struct fth_bf16_pack *p) {
+    for (uint32_t i = 0; i < p->n; i++) {
+        const float *x = p->x + i * p->ldx;
+        uint32_t *out = p->out + i * p->ldo;
+        for (uint32_t k = 0; k < p->depth; k += 32) {
+            uint32_t left = k < p->k ? p->k - k : 0, words = (p->depth - k) / 2;
+            __m512 lower = _mm512_maskz_loadu_ps(lanes(left), x + k);
+            __m512 upper = _mm512_maskz_loadu_ps(lanes(left > 16 ? left - 16 : 0), x + k + 16);
+            __m512i high = WORDS _mm512_cvtne2ps_pbh(upper, lower);
+            _mm512_mask_storeu_epi32(out + k / 2, lanes(words), high);
+            if (p->low) {
+                __m512i low = WORDS _mm512_cvtne2ps_pbh(_mm512_sub_ps(upper, upper_half(high)),
+                                                           _mm512_sub_ps(lower, lower_half(high)));
+                _mm512_mask_storeu_epi32(out + p->low + k / 2, lanes(words), low);
+            }
+        }
+    }
+}
+
+#define MAX_ROWS 8
+#define MAX_VECTORS 5
+
+/* R rows by V vectors of C, which the compiler keeps in registers: both are constants where it is called. */
+INLINE void block(int R, int V, const struct fth_bf16_panel *p, uint32_t row) {
+    __m512 sum[MAX_ROWS][MAX_VECTORS];
+    for (int r = 0; r < R; r++)
+        for (int v = 0; v < V; v++)
+            sum[r][v] = _mm512_setzero_ps();
+    for (int term = p->terms - 1; term >= 0; term--) {
+        const uint32_t *a = p->a + row * p->a_row + (term == 2 ? p->a_low : 0);
+        const uint32_t *b = p->b + (term == 1 ? p->b_low : 0);
+        for (uint32_t q = 0; q < p->depth / 2; q++, a += p->a_pair, b += p->ldb) {
+            __m512bh columns[MAX_VECTORS];
+            for (int v = 0; v < V; v++)
+                columns[v] = HALVES _mm512_loadu_si512(b + 16 * v);
+            for (int r = 0; r < R; r++) {
+                __m512bh words = HALVES _mm512_set1_epi32((int)a[r * p->a_row]);
+                for (int v = 0; v < V; v++)
+                    sum[r][v] = _mm512_dpbf16_ps(sum[r][v], words, columns[v]);
+            }
+        }
+    }
+    __mmask16 last = lanes(p->columns - 16 * (uint32_t)(V - 1));
+    for (int r = 0; r < R; r++)
+        for (int v = 0; v < V; v++) {
+            float *c = p->c + (row + (uint32_t)r) * p->ldc + 16 * v;
+            __mmask16 mask = v == V - 1 ? last : (__mmask16)0xffff;
+            if (p->add)
+                sum[r][v] = _mm512_add_ps(sum[r][v], _mm512_maskz_loadu_ps(mask, c));
+            _mm512_mask_storeu_ps(c, mask, sum[r][v]);
+        }
+}
+
+/* One function for each size of block. As many rows as registers hold, which for few columns would be
+ * more; eight keep the pipeline full. */
+#define BLOCK(R, V) \
+    static void block_##R##_##V(const struct fth_bf16_panel *p, uint32_t row) { block(R, V, p, row); }
+#define BLOCKS(V) BLOCK(1, V) BLOCK(2, V) BLOCK(3, V) BLOCK(4, V)
+#define MORE(V) BLOCK(5, V) BLOCK(6, V)
+#define MOST(V) BLOCK(7, V) BLOCK(8, V)
+BLOCKS(1) BLOCKS(2) BLOCKS(3) BLOCKS(4) BLOCKS(5)
+MORE(1) MORE(2) MORE(3) MORE(4)
+MOST(1) MOST(2) MOST(3)
+
+typedef void block_function(const struct fth_bf16_panel *p, uint32_t row);
+#define ROW(V) block_1_##V, block_2_##V, block_3_##V, block_4_##V
+#define ROW_MORE(V) ROW(V), block_5_##V, block_6_##V
+static block_function *const blocks[MAX_VECTORS][MAX_ROWS] = {
+    {ROW_MORE(1), block_7_1, block_8_1},
+    {ROW_MORE(2), block_7_2, block_8_2},
+    {ROW_MORE(3), block_7_3, block_8_3},
+    {ROW_MORE(4)},
+    {ROW(5)},
+};
+static const uint32_t most_rows[MAX_VECTORS] = {8, 8, 8, 6, 4};
+
+static void panel(const struct fth_bf16_panel *p) {
+    uint32_t vectors = (p->columns + 15) / 16, most = most_rows[vectors - 1];
+    for (uint32_t row = 0; row < p->rows; row += most) {
+        uint32_t rows = p->rows - row < most ? p->rows - row : most;
+        blocks[vectors - 1][rows - 1](p, row);
+    }
+}
+
+const struct fth_bf16_kernel fth_bf16_avx512 = {
+    .name = "avx512-bf16",
+    .depth = 2,
+    .pack_rows = fth_bf16_pack_rows,
+    .pack_pairs = fth_bf16_pack_pairs,
+    .panel = panel};

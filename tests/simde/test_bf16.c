@@ -1,0 +1,197 @@
+/* bf16 and bf16x3 products, kernels of AVX512-BF16 and AMX emulated: to the bit what a scalar model makes,
+ * which knows nothing of packing and panels, only the order of gemm_bf16.h. Where this machine has the
+ * instructions, its own kernel gives the same bits as the emulation. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "kernels/gemm_bf16.h"
+#include "kernels/gemm_private.h"
+
+extern const struct fth_bf16_kernel emulated_bf16_avx512, emulated_bf16_amx;
+
+static uint64_t seed = 1;
+static uint32_t draw(uint32_t below) {
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+    return (uint32_t)(seed >> 33) % below;
+}
+
+static float *numbers(size_t n) {
+    float *x = fth_alloc(n, sizeof *x);
+    assert_non_null(x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = ((float)draw(1 << 20) * 0x1p-19f - 1.0f) * (float)(1 << draw(6));
+    return x;
+}
+
+static float high(float x) {
+    return fth_bf16_to_float(fth_bf16_from_float(x));
+}
+
+/* The part of an operand that a term takes: 0 high high, 1 high low, 2 low high. */
+static float part(float x, int low) {
+    return low ? high(x - high(x)) : high(x);
+}
+
+struct operands {
+    struct fth_gemm_shape shape;
+    uint32_t rows;
+    float *a, *b;
+};
+
+static float a_of(const struct operands *o, uint32_t i, uint32_t p) {
+    const struct fth_gemm_shape *s = &o->shape;
+    return s->form == FTH_GEMM_TN ? o->a[(size_t)p * s->lda + i] : o->a[(size_t)i * s->lda + p];
+}
+static float b_of(const struct operands *o, uint32_t p, uint32_t j) {
+    const struct fth_gemm_shape *s = &o->shape;
+    return s->form == FTH_GEMM_NT ? o->b[(size_t)j * s->ldb + p] : o->b[(size_t)p * s->ldb + j];
+}
+
+/* Products of k in [from, to), to - from even or the end, added to sum in the order of AVX512-BF16. */
+static float model_avx512(const struct operands *o, uint32_t i, uint32_t j, uint32_t from, uint32_t to,
+                          int term, float sum) {
+    for (uint32_t p = from; p < to; p += 2) {
+        if (p + 1 < to)
+            sum = fmaf(part(a_of(o, i, p + 1), term == 2), part(b_of(o, p + 1, j), term == 1), sum);
+        sum = fmaf(part(a_of(o, i, p), term == 2), part(b_of(o, p, j), term == 1), sum);
+    }
+    return sum;
+}
+
+static float model_amx(const struct operands *o, uint32_t i, uint32_t j, uint32_t from, uint32_t to, int term,
+                       float sum) {
+    for (uint32_t start = from; start < to; start += 32) {
+        float sums[2] = {0, 0};
+        for (uint32_t p = start; p < to && p < start + 32; p++)
+            sums[(p - start) % 2] = fmaf(part(a_of(o, i, p), term == 2), part(b_of(o, p, j), term == 1),
+                                         sums[(p - start) % 2]);
+        sum += sums[0] + sums[1];
+    }
+    return sum;
+}
+
+static float model(const struct operands *o, int amx, uint32_t i, uint32_t j, float c) {
+    int tn = o->shape.form == FTH_GEMM_TN;
+    uint32_t k = tn ? o->rows : o->shape.k, chunk = tn ? 256 : k;
+    for (uint32_t from = 0; from < k; from += chunk) {
+        uint32_t to = k - from < chunk ? k : from + chunk;
+        float sum = 0;
+        for (int term = o->shape.precision == FTH_BF16X3 ? 2 : 0; term >= 0; term--)
+            sum = (amx ? model_amx : model_avx512)(o, i, j, from, to, term, sum);
+        c = from > 0 || o->shape.accumulate ? sum + c : sum;
+    }
+    return c;
+}
+
+static float *run(const struct operands *o, const struct fth_bf16_kernel *kernel, const float *before,
+                  size_t floats) {
+    size_t bytes = fth_bf16_scratch(&o->shape, kernel);
+    unsigned char *scratch = fth_alloc(bytes + 64, 1);
+    float *c = fth_alloc(floats, sizeof *c);
+    assert_non_null(scratch);
+    assert_non_null(c);
+    memset(scratch, 0xff, bytes + 64); /* NaN: nothing may be read that was not written */
+    memcpy(c, before, floats * sizeof *c);
+    fth_bf16_run(&o->shape, kernel, o->rows, o->a, o->b, c, scratch);
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(scratch[bytes + i], 0xff);
+    fth_free(scratch);
+    return c;
+}
+
+static void check(const struct operands *o) {
+    const struct fth_gemm_shape *s = &o->shape;
+    uint32_t m = s->form == FTH_GEMM_TN ? s->m : o->rows;
+    size_t floats = (size_t)(m + 1) * s->ldc;
+    float *before = numbers(floats);
+    for (int amx = 0; amx < 2; amx++) {
+        float *c = run(o, amx ? &emulated_bf16_amx : &emulated_bf16_avx512, before, floats);
+        for (size_t at = 0; at < floats; at++) {
+            uint32_t i = (uint32_t)(at / s->ldc), j = (uint32_t)(at % s->ldc);
+            float want = i < m && j < s->n ? model(o, amx, i, j, before[at]) : before[at];
+            if (memcmp(&c[at], &want, 4))
+                fail_msg("%s form %d m %u n %u k %u precision %d: row %u column %u is %.9g, not %.9g",
+                         amx ? "amx" : "avx512", s->form, m, s->n, s->k, s->precision, i, j, (double)c[at],
+                         (double)want);
+        }
+        if (amx ? fth_cpu_get()->amx_bf16 : fth_cpu_get()->avx512_bf16) {
+            float *own = run(o, amx ? &fth_bf16_amx : &fth_bf16_avx512, before, floats);
+            assert_memory_equal(own, c, floats * sizeof *c);
+            fth_free(own);
+        }
+        fth_free(c);
+    }
+    fth_free(before);
+}
+
+static struct operands operands(fth_gemm_form form, fth_precision precision, uint32_t rows, uint32_t fixed,
+                                uint32_t n) {
+    struct operands o = {.rows = rows};
+    o.shape = (struct fth_gemm_shape){.form = form, .m = form == FTH_GEMM_TN ? fixed : 64, .n = n,
+                                      .k = form == FTH_GEMM_TN ? 64 : fixed, .lda = fixed + draw(5),
+                                      .ldc = n + draw(5), .accumulate = (int)draw(2),
+                                      .precision = precision};
+    o.shape.ldb = (form == FTH_GEMM_NT ? fixed : n) + draw(5);
+    uint32_t k = form == FTH_GEMM_TN ? rows : fixed;
+    o.a = numbers((size_t)rows * o.shape.lda);
+    o.b = numbers((size_t)(form == FTH_GEMM_NT ? n : k) * o.shape.ldb);
+    return o;
+}
+
+static void equals_the_model(void **state) {
+    (void)state;
+    static const uint32_t rows[] = {1, 7, 16, 33, 64, 131}, fixed[] = {1, 2, 31, 33, 64, 70},
+                          widths[] = {2, 15, 16, 40, 64, 79, 81, 150};
+    for (int form = 0; form < FTH_GEMM_FORMS; form++)
+        for (int i = 0; i < 24; i++) {
+            struct operands o = operands(form, i % 2 ? FTH_BF16 : FTH_BF16X3, rows[draw(6)], fixed[draw(6)],
+                                         widths[i % 8]);
+            check(&o);
+            fth_free(o.a);
+            fth_free(o.b);
+        }
+    struct operands o = operands(FTH_GEMM_TN, FTH_BF16X3, 600, 20, 35);
+    check(&o);
+    fth_free(o.a);
+    fth_free(o.b);
+}
+
+/* What bf16x3 is for: 17 bits of every operand. */
+static void three_products_are_near_fp32(void **state) {
+    (void)state;
+    for (int amx = 0; amx < 2; amx++) {
+        struct operands o = operands(FTH_GEMM_NN, FTH_BF16X3, 20, 300, 50);
+        o.shape.accumulate = 0;
+        float *before = numbers(21 * (size_t)o.shape.ldc);
+        float *c = run(&o, amx ? &emulated_bf16_amx : &emulated_bf16_avx512, before, 21 * (size_t)o.shape.ldc);
+        for (uint32_t i = 0; i < 20; i++)
+            for (uint32_t j = 0; j < 50; j++) {
+                double sum = 0, size = 0;
+                for (uint32_t p = 0; p < 300; p++) {
+                    double product = (double)a_of(&o, i, p) * b_of(&o, p, j);
+                    sum += product;
+                    size += fabs(product);
+                }
+                assert_true(fabs(c[i * o.shape.ldc + j] - sum) < 0x1p-17 * size);
+            }
+        fth_free(c);
+        fth_free(before);
+        fth_free(o.a);
+        fth_free(o.b);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equals_the_model),
+        cmocka_unit_test(three_products_are_near_fp32),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
