@@ -10,6 +10,7 @@
  *         while they multiply by the present one.
  *   TN    the examples are the sum: chunks of them, largest first, each added to all of C:
  *             for chunk of examples:  for tile of n:  C[:, tile] += A[chunk, :]^T B[chunk, tile]
+ *         and the kernels fetch the next tile of B into L2.
  *
  * Any number of examples is a sum of chunk sizes (main, 64, 16, 4, 1). Every element of C is summed
  * in increasing k. Threads: kernels are code, the state is read-only.
@@ -90,9 +91,9 @@ static void choose_pieces(const struct fth_gemm_shape *s, struct state *state) {
         state->ld_last = tiles.ld_last;
         state->depth = avx512 ? cut(s->k, 512, 128) : cut(s->k, 256, 64);
     } else {
-        uint32_t usual = avx512 ? 256 : 32;
+        uint32_t usual = avx512 ? 256 : 64;
         chunk = s->k < usual ? s->k : usual;
-        state->tile = avx512 ? cut(s->n, 32, 16) : cut(s->n, 96, 16);
+        state->tile = avx512 ? cut(s->n, 32, 16) : cut(s->n, 64, 16);
         state->depth = (struct cut){0, 1, 0};
     }
     static const uint32_t rest_sizes[] = {64, 16, 4, 1};
@@ -107,7 +108,8 @@ static libxsmm_smmfunction make(const struct fth_gemm_shape *s, uint32_t columns
     libxsmm_blasint lda = (int)ld, ldb = (int)s->lda, ldc = (int)s->ldc;
     float alpha = 1.0f, beta = add ? 1.0f : 0.0f;
     int flags = s->form == FTH_GEMM_TN ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
-    int prefetch = s->panels ? LIBXSMM_GEMM_PREFETCH_AL2 : LIBXSMM_GEMM_PREFETCH_NONE;
+    int fetch = s->panels || s->form == FTH_GEMM_TN;
+    int prefetch = fetch ? LIBXSMM_GEMM_PREFETCH_AL2 : LIBXSMM_GEMM_PREFETCH_NONE;
     return libxsmm_smmdispatch((int)columns, (int)rows, (int)depth, &lda, &ldb, &ldc, &alpha, &beta,
                                &flags, &prefetch);
 }
@@ -165,7 +167,7 @@ static void run_nn(const struct fth_gemm_shape *s, const struct state *state, ui
             size_t p = (size_t)d * state->depth.size;
             int last_depth = d + 1 == state->depth.count, add = s->accumulate || d > 0;
             const float *piece = strip + p * ld;
-            /* Fetched by kernels over panels alone; beyond the last panel it is harmless. */
+            /* Fetched by kernels over panels alone; beyond the end it is harmless. */
             const float *next = strip + (last_depth ? s->k : p + state->depth.size) * ld;
             uint32_t i = 0;
             for (uint32_t size = 0; size < state->size_count; size++) {
@@ -188,8 +190,11 @@ static void run_tn(const struct fth_gemm_shape *s, const struct state *state, ui
             int add = s->accumulate || p > 0;
             for (uint32_t t = 0; t < state->tile.count; t++) {
                 size_t j = (size_t)t * state->tile.size;
-                state->kernel[size][t + 1 == state->tile.count][0][add](
-                    b + (size_t)p * s->ldb + j, a + (size_t)p * s->lda, c + j);
+                int last_tile = t + 1 == state->tile.count;
+                const float *piece = b + (size_t)p * s->ldb + j;
+                const float *next = last_tile ? b + (size_t)(p + chunk) * s->ldb : piece + state->tile.size;
+                state->kernel[size][last_tile][0][add](piece, a + (size_t)p * s->lda, c + j, next, NULL,
+                                                       NULL);
             }
         }
     }
