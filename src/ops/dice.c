@@ -1,7 +1,8 @@
 /* dice(x, scale, shift, count, slope): bn_apply and dice_gate in one read of x and one write (the pass fuse_dice
  * makes it of them; the same bits). Backwards nothing of the size of x is kept: dice_sums gives a tile's sums that
- * batch norm's gradient needs of the whole batch (bn_grad_finalize) and the slope's part, dice_grad the gradient
- * of x; both work the gate out again, which costs less than reading it from memory.
+ * batch norm's gradient needs of the whole batch (bn_grad_finalize) and the slope's part, and y once more for the
+ * next layer's weight gradient (the pass recompute_dice), dice_grad the gradient of x; both work the gate out
+ * again, which costs less than reading it from memory.
  *
  *   tiles: dice_sums | whole batch: bn_grad_finalize | tiles: dice_grad */
 #include "ops/ops_private.h"
@@ -25,7 +26,7 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
                            fth_id *d_inputs, fth_error *err) {
     fth_id inputs[9] = {node->inputs[0], node->inputs[1], node->inputs[2],
                         node->inputs[3], node->inputs[4], d_outputs[0]};
-    fth_id sums[4], factors[3];
+    fth_id sums[4], factors[3]; /* of dice_sums' outputs the first three, then bn_grad_finalize's inputs */
     FTH_TRY(fth_graph_node(graph, &fth_op_dice_sums, node->name, inputs, 6, NULL, 0, sums, err));
     d_inputs[4] = sums[2];
     sums[2] = node->inputs[1];
@@ -62,22 +63,24 @@ const struct fth_op fth_op_dice = {.name = "dice",
 static fth_status sums_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     FTH_TRY(check(graph, node, err));
     FTH_TRY(fth_ops_need_same(graph, node, 0, 5, err));
+    uint32_t columns = fth_ops_input(graph, node, 0).columns;
     for (uint32_t i = 0; i < 3; i++)
-        FTH_TRY(fth_ops_output_tiles(graph, node, i, fth_ops_input(graph, node, 0).columns, err));
-    return FTH_OK;
+        FTH_TRY(fth_ops_output_tiles(graph, node, i, columns, err));
+    return fth_ops_output_like(graph, node, 3, 0, columns, err);
 }
 
 static void sums_run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0], *dy = &run->in[5];
     fth_kernels_get()->dice_sums(x->rows, x->columns, x->data, x->ld, run->in[1].data,
                                  run->in[2].data, run->in[4].data, dy->data, dy->ld,
-                                 run->out[0].data, run->out[1].data, run->out[2].data);
+                                 run->out[0].data, run->out[1].data, run->out[2].data,
+                                 run->out[3].data, run->out[3].ld);
 }
 
 const struct fth_op fth_op_dice_sums = {.name = "dice_sums",
                                         .min_inputs = 6,
                                         .max_inputs = 6,
-                                        .n_outputs = 3,
+                                        .n_outputs = 4,
                                         .granularity = FTH_PER_TILE,
                                         .resource = FTH_COMPUTE,
                                         .shape = sums_shape,

@@ -208,10 +208,11 @@ void FTH_K(dice)(size_t m, size_t n, const float *x, size_t ldx, const float *sc
 /* The sums stay in the first cache; row after row, so that x and dy are read as they lie. */
 static FTH_INLINE void dice_sums_lanes(int part, vt t, const float *x, const float *scale,
                                        const float *shift, const float *alpha, const float *dy,
-                                       float *sum, float *dot, float *dalpha) {
+                                       float *sum, float *dot, float *dalpha, float *y) {
     vf one = v_set(1.0f), v = v_get(x, part, t), xn = dice_normal(part, t, v, scale, shift);
     vf p = v_sigmoid(xn), q = v_sub(one, p), dv = v_mul(v_get(dy, part, t), v);
-    vf dxn = v_mul(v_mul(dv, v_sub(one, v_get(alpha, part, t))), v_mul(p, q));
+    vf slope = v_get(alpha, part, t), dxn = v_mul(v_mul(dv, v_sub(one, slope)), v_mul(p, q));
+    v_put(y, part, t, v_mul(v_add(p, v_mul(q, slope)), v));
     v_put(sum, part, t, v_add(v_get(sum, part, t), dxn));
     v_put(dot, part, t, v_fma(dxn, xn, v_get(dot, part, t)));
     v_put(dalpha, part, t, v_add(v_get(dalpha, part, t), v_mul(dv, q)));
@@ -219,18 +220,18 @@ static FTH_INLINE void dice_sums_lanes(int part, vt t, const float *x, const flo
 
 void FTH_K(dice_sums)(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
                       const float *shift, const float *alpha, const float *dy, size_t lddy,
-                      float *sum, float *dot, float *dalpha) {
+                      float *sum, float *dot, float *dalpha, float *y, size_t ldy) {
     vt t = v_tail(n % VW);
     for (size_t j = 0; j < n; j++)
         sum[j] = dot[j] = dalpha[j] = 0.0f;
-    for (size_t i = 0; i < m; i++, x += ldx, dy += lddy) {
+    for (size_t i = 0; i < m; i++, x += ldx, dy += lddy, y += ldy) {
         size_t j = 0;
         for (; j + VW <= n; j += VW)
             dice_sums_lanes(0, t, x + j, scale + j, shift + j, alpha + j, dy + j, sum + j, dot + j,
-                            dalpha + j);
+                            dalpha + j, y + j);
         if (j < n)
             dice_sums_lanes(1, t, x + j, scale + j, shift + j, alpha + j, dy + j, sum + j, dot + j,
-                            dalpha + j);
+                            dalpha + j, y + j);
     }
 }
 

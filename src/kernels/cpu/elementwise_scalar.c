@@ -162,7 +162,7 @@ void fth_k_dice_scalar(size_t m, size_t n, const float *x, size_t ldx, const flo
 
 void fth_k_dice_sums_scalar(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
                             const float *shift, const float *alpha, const float *dy, size_t lddy,
-                            float *sum, float *dot, float *dalpha) {
+                            float *sum, float *dot, float *dalpha, float *y, size_t ldy) {
     for (size_t j = 0; j < n; j++)
         sum[j] = dot[j] = dalpha[j] = 0.0f;
     for (size_t i = 0; i < m; i++)
@@ -172,6 +172,7 @@ void fth_k_dice_sums_scalar(size_t m, size_t n, const float *x, size_t ldx, cons
             sum[j] += dxn;
             dot[j] += dxn * xn;
             dalpha[j] += dv * q;
+            y[i * ldy + j] = (p + q * alpha[j]) * v;
         }
 }
 

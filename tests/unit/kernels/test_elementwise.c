@@ -212,8 +212,11 @@ static void run_dice_whole(const struct fth_kernels *k, struct call *c) {
     k->dice(m, n, x, ldx, row[0], row[1], row[2], y, ldo);
     float *dx = call_out(c, m, n, &ldo), *sum = call_out(c, 1, n, NULL);
     float *dot = call_out(c, 1, n, NULL), *dalpha = call_out(c, 1, n, NULL);
+    size_t ldz;
+    float *z = call_out(c, m, n, &ldz);
     k->dice_grad(m, n, x, ldx, row[0], row[1], row[2], dy, lddy, row[3], row[4], row[5], dx, ldo);
-    k->dice_sums(m, n, x, ldx, row[0], row[1], row[2], dy, lddy, sum, dot, dalpha);
+    k->dice_sums(m, n, x, ldx, row[0], row[1], row[2], dy, lddy, sum, dot, dalpha,
+                 z, ldz);
 }
 
 /* The same bits as the kernels that they stand for, on every instruction set. */
@@ -236,7 +239,9 @@ static void whole_dice_is_its_parts(void **state) {
         k->dice_gate_grad(M, N, x, N, xn, N, row[2], dy, N, dx, N, dxn, N, sums[2]);
         k->col_sum(M, N, dxn, N, sums[0]);
         k->col_dot(M, N, dxn, N, xn, N, sums[1]);
-        k->dice_sums(M, N, x, N, row[0], row[1], row[2], dy, N, sums[3], sums[4], sums[5]);
+        k->dice_sums(M, N, x, N, row[0], row[1], row[2], dy, N, sums[3], sums[4], sums[5], whole,
+                     N);
+        assert_memory_equal(whole, y, sizeof y);
         assert_memory_equal(sums[0], sums[3], 3 * sizeof sums[0]);
         k->affine2_cols(M, N, dxn, N, xn, N, row[3], row[4], row[5], part, N);
         k->add(M, N, dx, N, part, N, part, N);
