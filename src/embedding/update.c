@@ -148,7 +148,7 @@ static const float *sum_in_pieces(struct fth_update_work *work, uint32_t unique,
         for (uint32_t p = 0; p < from->parts; p++) {
             if (work->n == SOURCES)
                 end_piece(work, dim);
-            add_source(work, row + (size_t)p * dim, 1);
+            add_source(work, row + p * from->part_stride, 1);
         }
     if (work->n == 0)
         return NULL;
@@ -166,7 +166,7 @@ static inline void apply(const struct fth_update_work *work, const struct fth_pa
 }
 
 /* Collects the sources of one row of a block and fetches them; returns whether one has a scale. */
-static int collect_row(struct fth_update_work *work, uint32_t unique, uint32_t dim) {
+static int collect_row(struct fth_update_work *work, uint32_t unique) {
     const struct fth_embedding *embedding = work->embedding;
     const uint32_t *end = embedding->list + embedding->unique_end[unique];
     work->scaled = 0;
@@ -186,7 +186,7 @@ static int collect_row(struct fth_update_work *work, uint32_t unique, uint32_t d
     const float *row;
     uint32_t i = 0;
     while ((from = next_unique_gradient(work, end[-1], &i, &row)) != NULL)
-        for (uint32_t p = 0; p < from->parts; p++, row += dim) {
+        for (uint32_t p = 0; p < from->parts; p++, row += from->part_stride) {
             __builtin_prefetch(row);
             add_source(work, row, 1);
         }
@@ -223,7 +223,7 @@ static uint32_t update_block(struct fth_update_work *work, const struct fth_pack
         for (size_t line = 0; line < pack->stride * sizeof(float); line += FTH_CACHE_LINE)
             __builtin_prefetch(memory + line, 1);
         rows[n].row = row;
-        rows[n].scaled = collect_row(work, unique, pack->dim);
+        rows[n].scaled = collect_row(work, unique);
         rows[n++].end = work->n;
     }
     uint32_t from = 0;

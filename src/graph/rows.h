@@ -16,9 +16,10 @@ struct fth_row_gradient {
     uint32_t lookup;
     const float *gradient;
     uint32_t ld;
-    /* 0: a row an example or position, as above. Else: `parts` rows side by side for each of the
-     * lookup's unique rows, in the order of fth_unique_rows; they are added after the examples'. */
+    /* 0: a row an example or position, as above. Else: `parts` times, at distances of part_stride floats,
+     * a row for each of the lookup's fth_unique_rows; all are added after the examples'. */
     uint32_t parts;
+    size_t part_stride;
     const float *output; /* the lookup's forward output, same ld rules; may be NULL (max pooling
                             keeps what it needs when the batch is gathered) */
     uint32_t output_ld;

@@ -16,19 +16,19 @@ void fth_factor_layout_make(const struct fth_run *run, int gradient,
                             struct fth_factor_layout *out) {
     const struct fth_factor_attributes *a = run->node->attributes;
     const struct fth_rows *rows = run->rows;
-    uint32_t number = 0;
-    out->n_fields = out->columns = out->n_ranges = 0;
+    out->n_fields = out->unique_rows = out->columns = out->n_ranges = 0;
     for (uint32_t i = 0; i < a->n; i++) {
         const struct fth_factor_piece *piece = &a->pieces[i];
         const struct fth_unique_rows *unique = NULL;
         if (piece->lookup >= 0 && rows->unique)
             unique = rows->unique(rows->ctx, (uint32_t)piece->lookup);
-        if (unique && unique->n)
+        if (unique && unique->n) {
             out->fields[out->n_fields++] =
-                (struct fth_factor_field){unique, number, piece->column};
-        else if (piece->gradient || !gradient)
+                (struct fth_factor_field){unique, piece->column, out->unique_rows};
+            out->unique_rows += unique->n;
+        } else if (piece->gradient || !gradient) {
             add_range(out, piece);
-        number += piece->lookup >= 0;
+        }
     }
 }
 

@@ -21,11 +21,12 @@ struct fth_factor_range {
 
 struct fth_factor_field {
     const struct fth_unique_rows *unique;
-    uint32_t number, column; /* which of the layer's lookups; its first column of x */
+    uint32_t column; /* its first of x */
+    uint32_t first;  /* unique rows of the fields before it */
 };
 
 struct fth_factor_layout {
-    uint32_t n_fields; /* factorised in this batch */
+    uint32_t n_fields, unique_rows; /* factorised in this batch */
     struct fth_factor_field fields[FTH_FACTOR_LOOKUPS];
     uint32_t columns, n_ranges; /* the rest */
     struct fth_factor_range ranges[2 * FTH_FACTOR_LOOKUPS + 1];

@@ -3,11 +3,12 @@
  *
  * A task is a block of columns:
  *     for group of fields:  P = E_unique W[field, block]  into scratch, for all fields of the group
- *                           y0[example, block] += P of its rows
- * A group is as many fields as their P stays in the second cache with y's block. */
+ *                           sums[example] += P of its rows, in scratch but for the last group
+ * A group is as many fields as their P stays in the second cache with the sums; y itself, whose columns lie
+ * apart, is written once. */
 #include "ops/factor.h"
 
-#define GROUP_ROWS 2048 /* of 128 bytes */
+#define GROUP_ROWS 4096 /* of 128 bytes */
 
 struct state {
     struct fth_factor_blocks blocks;
@@ -60,7 +61,8 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     }
     prepare->prepared = state;
     prepare->tasks = state->blocks.count;
-    prepare->scratch_bytes = (size_t)state->rows * state->blocks.ld * sizeof(float);
+    prepare->scratch_bytes =
+        ((size_t)state->rows + prepare->batch) * state->blocks.ld * sizeof(float);
     return FTH_OK;
 }
 
@@ -112,15 +114,19 @@ static void run(const struct fth_run *run) {
     const fth_gemm *product = state->product[run->task + 1 == state->blocks.count];
     const float *p[FTH_FACTOR_LOOKUPS];
     const uint32_t *numbers[FTH_FACTOR_LOOKUPS];
+    float *sums = run->scratch, *products = sums + (size_t)run->batch * state->blocks.ld;
     for (uint32_t f = 0, n; f < layout.n_fields; f += n) {
-        n = make_group(state, &layout, f, run->scratch, p, numbers);
+        n = make_group(state, &layout, f, products, p, numbers);
         for (uint32_t i = 0; i < n; i++) {
             const struct fth_factor_field *field = &layout.fields[f + i];
             fth_gemm_run(product, field->unique->n, field->unique->rows,
                          w->data + (size_t)field->column * w->ld + column, (float *)p[i], NULL);
         }
-        fth_kernels_get()->gather_sum(run->batch, n, numbers, p, state->blocks.ld, columns, f > 0,
-                                      y->data + column, y->ld);
+        int last = f + n == layout.n_fields;
+        fth_kernels_get()->gather_sum(run->batch, n, numbers, p, state->blocks.ld, columns,
+                                      f ? sums : NULL, state->blocks.ld,
+                                      last ? y->data + column : sums,
+                                      last ? y->ld : state->blocks.ld);
     }
     copy_rest(run, column, columns);
 }

@@ -15,7 +15,7 @@
 #include "ops/weight_blocks.h"
 #include "optim/optim.h"
 
-#define FIELD_GROUPS 4
+#define FIELD_GROUPS 2
 #define UNIQUE_ROWS 128 /* summed at a time: 16 kB */
 /* A unique row's products in sums of an example. */
 #define ROW_COST 4
@@ -78,7 +78,7 @@ static fth_status prepare_fields(struct fth_prepare *prepare, struct state *stat
                                       .k = columns,
                                       .lda = state->columns.ld,
                                       .ldb = w->ld_transposed,
-                                      .ldc = prepare->out[0].ld};
+                                      .ldc = a->dim};
         struct fth_gemm_shape weights = {.form = FTH_GEMM_TN,
                                          .m = a->dim,
                                          .n = columns,
@@ -198,26 +198,25 @@ struct block {
     int last, add; /* add: the part's row gradients have begun */
 };
 
-static void run_field(const struct fth_run *run, const struct fth_factor_field *field, uint32_t part,
+/* rows: the field's row gradients of this part. */
+static void run_field(const struct fth_run *run, const struct fth_factor_field *field, float *rows,
                       const struct block *block) {
     const struct fth_factor_attributes *a = run->node->attributes;
     const struct state *state = run->prepared;
     const struct fth_kernels *kernels = fth_kernels_get();
-    const struct fth_view *w = &run->in[0], *out = &run->out[0];
+    const struct fth_view *w = &run->in[0];
     const struct fth_unique_rows *unique = field->unique;
     const float *dy = run->scratch;
     float *sums = (float *)(void *)((char *)run->scratch + state->sums_at);
     float *gradient = (float *)(void *)((char *)run->scratch + state->block_at);
-    float *rows = out->data + ((size_t)field->number * state->parts + part) * a->dim;
     uint32_t ld = state->columns.ld;
     memset(gradient, 0, (size_t)a->dim * ld * sizeof *gradient);
     for (uint32_t u = 0; u < unique->n; u += UNIQUE_ROWS) {
         uint32_t n = unique->n - u < UNIQUE_ROWS ? unique->n - u : UNIQUE_ROWS;
-        kernels->gather_pool(n, unique->begin + u, unique->examples + unique->begin[u], NULL, dy, ld,
-                             block->columns, FTH_POOL_SUM, sums, ld);
+        kernels->sum_lists(n, unique->begin + u, unique->examples, dy, ld, block->columns, sums, ld);
         fth_gemm_run(state->rows[block->last][block->add], n, sums,
                      w->transposed + (size_t)block->column * w->ld_transposed + field->column,
-                     rows + (size_t)u * out->ld, NULL);
+                     rows + (size_t)u * a->dim, NULL);
         fth_gemm_run(state->weights[block->last], n, unique->rows + (size_t)u * unique->ld, sums,
                      gradient, NULL);
     }
@@ -229,7 +228,23 @@ static void run_field(const struct fth_run *run, const struct fth_factor_field *
            gradient, ld);
 }
 
+#define FETCHED 16 /* rows of dy asked for together: each is another page */
+
+static void bring_together(const struct fth_view *dy, const struct block *block, float *out,
+                           uint32_t ld) {
+    const float *from = dy->data + block->column;
+    for (uint32_t i = 0; i < dy->rows; i += FETCHED) {
+        uint32_t n = dy->rows - i < FETCHED ? dy->rows - i : FETCHED;
+        for (uint32_t j = i + FETCHED; j < i + 2 * FETCHED && j < dy->rows; j++)
+            for (uint32_t c = 0; c < block->columns; c += FTH_CACHE_LINE / sizeof(float))
+                __builtin_prefetch(from + (size_t)j * dy->ld + c);
+        fth_kernels_get()->copy(n, block->columns, from + (size_t)i * dy->ld, dy->ld,
+                                out + (size_t)i * ld, ld);
+    }
+}
+
 static void run_fields(const struct fth_run *run, const struct fth_factor_layout *layout) {
+    const struct fth_factor_attributes *a = run->node->attributes;
     const struct state *state = run->prepared;
     const struct fth_view *dy = &run->in[2];
     uint32_t part = run->task % state->parts, group = run->task / state->parts, first, last;
@@ -243,10 +258,12 @@ static void run_fields(const struct fth_run *run, const struct fth_factor_layout
                               .columns = fth_factor_block_columns(&state->columns, b),
                               .last = b + 1 == state->columns.count,
                               .add = b > begin};
-        fth_kernels_get()->copy(run->batch, block.columns, dy->data + block.column, dy->ld,
-                                run->scratch, state->columns.ld);
-        for (uint32_t f = first; f < last; f++)
-            run_field(run, &layout->fields[f], part, &block);
+        bring_together(dy, &block, run->scratch, state->columns.ld);
+        for (uint32_t f = first; f < last; f++) {
+            const struct fth_factor_field *field = &layout->fields[f];
+            size_t row = (size_t)part * layout->unique_rows + field->first;
+            run_field(run, field, run->out[0].data + row * a->dim, &block);
+        }
     }
 }
 

@@ -40,7 +40,9 @@ struct fth_embedding_attributes {
 struct fth_row_entry {
     uint32_t lookup, input, column;
     int32_t output;
-    uint32_t parts;   /* 0: a row an example; else as in fth_row_gradient, when it is factorised */
+    /* 0: a row an example. Else the input is a layer's row gradients, read when the lookup is
+     * factorised; the entries of one input follow in its order. */
+    uint32_t parts, dim;
     int not_factored; /* only when the lookup is not factorised in the batch */
 };
 struct fth_row_update_attributes {
@@ -107,8 +109,8 @@ struct fth_factor_attributes {
     struct fth_factor_piece pieces[];
 };
 #define FTH_FACTOR_LOOKUPS 64 /* at most in a layer */
-/* Row gradients [examples, n_lookups * parts * dim]: unique row u of lookup l in row u, as one sum
- * over each part of W's columns. */
+/* Row gradients: of each part of W's columns, one after the other, [unique rows of all factorised
+ * lookups, dim]. Their value is as large as that may become: [examples, n_lookups * parts * dim]. */
 uint32_t fth_factor_parts(uint32_t columns);
 
 #endif

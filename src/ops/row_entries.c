@@ -30,23 +30,41 @@ size_t fth_ops_row_entries_bytes(const struct fth_row_update_attributes *a) {
     return fth_ops_align(a->n * sizeof(struct fth_row_gradient));
 }
 
+static uint32_t unique_rows(const struct fth_run *run, uint32_t lookup) {
+    const struct fth_rows *rows = run->rows;
+    return rows->unique ? rows->unique(rows->ctx, lookup)->n : 0;
+}
+
+/* Rows of a layer's row gradients: of entry i's input, or of those of its entries before i. */
+static size_t layer_rows(const struct fth_run *run, const struct fth_row_update_attributes *a,
+                         uint32_t i, int before) {
+    size_t rows = 0;
+    for (uint32_t j = 0; j < (before ? i : a->n); j++)
+        if (a->entries[j].parts && a->entries[j].input == a->entries[i].input)
+            rows += unique_rows(run, a->entries[j].lookup);
+    return rows;
+}
+
 const struct fth_row_gradient *fth_ops_row_entries(const struct fth_run *run,
                                                    const struct fth_row_update_attributes *a,
                                                    uint32_t *n) {
     struct fth_row_gradient *gradients = run->scratch;
-    const struct fth_rows *rows = run->rows;
     *n = 0;
     for (uint32_t i = 0; i < a->n; i++) {
         const struct fth_row_entry *entry = &a->entries[i];
         const struct fth_view *in = &run->in[entry->input];
-        int factored = rows->unique && rows->unique(rows->ctx, entry->lookup)->n;
-        if (factored ? entry->not_factored : entry->parts != 0)
+        if (unique_rows(run, entry->lookup) ? entry->not_factored : entry->parts != 0)
             continue;
         struct fth_row_gradient *gradient = &gradients[(*n)++];
         *gradient = (struct fth_row_gradient){.lookup = entry->lookup,
                                               .gradient = in->data + entry->column,
                                               .ld = in->ld,
                                               .parts = entry->parts};
+        if (entry->parts) {
+            gradient->ld = entry->dim;
+            gradient->gradient += layer_rows(run, a, i, 1) * entry->dim;
+            gradient->part_stride = layer_rows(run, a, i, 0) * entry->dim;
+        }
         if (entry->output >= 0) {
             gradient->output = run->in[entry->output].data + entry->column;
             gradient->output_ld = run->in[entry->output].ld;

@@ -273,7 +273,7 @@ static fth_status extend_rows(fth_graph *graph, const struct layer *layer, struc
     memcpy(a, old, sizeof *a + old->n * sizeof a->entries[0]);
     memcpy(inputs, node->inputs, node->n_inputs * sizeof *inputs);
     inputs[node->n_inputs] = layer->row_gradients;
-    uint32_t parts = fth_factor_parts(graph->values[layer->dy].columns), column = 0;
+    uint32_t parts = fth_factor_parts(graph->values[layer->dy].columns);
     for (uint32_t p = 0; p < factor->n; p++) {
         if (factor->pieces[p].lookup < 0)
             continue;
@@ -282,9 +282,11 @@ static fth_status extend_rows(fth_graph *graph, const struct layer *layer, struc
             if (a->entries[i].lookup == lookup && !a->entries[i].parts &&
                 root_of(graph, inputs[a->entries[i].input]) == root_of(graph, layer->dx))
                 a->entries[i].not_factored = 1;
-        a->entries[a->n++] = (struct fth_row_entry){
-            .lookup = lookup, .input = node->n_inputs, .column = column, .output = -1, .parts = parts};
-        column += parts * factor->dim;
+        a->entries[a->n++] = (struct fth_row_entry){.lookup = lookup,
+                                                    .input = node->n_inputs,
+                                                    .output = -1,
+                                                    .parts = parts,
+                                                    .dim = factor->dim};
     }
     node->attributes = a;
     node->inputs = inputs;

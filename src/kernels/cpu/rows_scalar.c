@@ -39,14 +39,25 @@ void fth_k_gather_pool_scalar(size_t m, const uint32_t *offsets, const uint32_t 
 }
 
 void fth_k_gather_sum_scalar(size_t m, size_t n, const uint32_t *const *rows,
-                             const float *const *base, size_t stride, size_t d, int add, float *out,
-                             size_t ldo) {
+                             const float *const *base, size_t stride, size_t d, const float *from,
+                             size_t ldf, float *out, size_t ldo) {
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < d; j++) {
-            float sum = add ? out[i * ldo + j] : 0.0f;
+            float sum = from ? from[i * ldf + j] : 0.0f;
             for (size_t f = 0; f < n; f++)
                 sum += base[f][(size_t)rows[f][i] * stride + j];
             out[i * ldo + j] = sum;
+        }
+}
+
+void fth_k_sum_lists_scalar(size_t m, const uint32_t *begin, const uint32_t *list,
+                            const float *base, size_t stride, size_t d, float *out, size_t ldo) {
+    for (size_t u = 0; u < m; u++)
+        for (size_t j = 0; j < d; j++) {
+            float sum = 0.0f;
+            for (size_t t = begin[u]; t < begin[u + 1]; t++)
+                sum += base[(size_t)list[t] * stride + j];
+            out[u * ldo + j] = sum;
         }
 }
 

@@ -113,54 +113,82 @@ void FTH_K(gather_pool)(size_t m, const uint32_t *offsets, const uint32_t *rows,
 /* Examples summed together, so that a field's pointers are read once for all of them. */
 enum { TOGETHER = VW == 16 ? 4 : 2, SUM_FLOATS = 32 };
 
-/* `vectors` (at most SUM_FLOATS / VW) vectors of columns of `together` examples. */
-static FTH_INLINE void gather_sum_block(int part, vt t, int vectors, int together, size_t n,
-                                        const uint32_t *const *rows, size_t i,
-                                        const float *const *base, size_t stride, size_t at, int add,
+/* `vectors` (at most SUM_FLOATS / VW) vectors of columns of `together` examples from example i on. */
+static FTH_INLINE void gather_sum_block(int part, vt t, int vectors, int together, size_t i, size_t n,
+                                        const uint32_t *const *rows, const float *const *base,
+                                        size_t stride, size_t at, const float *from, size_t ldf,
                                         float *out, size_t ldo) {
     vf sum[4][4];
     for (int e = 0; e < together; e++)
         for (int c = 0; c < vectors; c++)
-            sum[e][c] = add ? v_get(out + e * ldo + c * VW, part, t) : v_zero();
+            sum[e][c] = from ? v_get(from + (i + e) * ldf + at + c * VW, part, t) : v_zero();
     for (size_t f = 0; f < n; f++) {
-        const float *from = base[f] + at;
+        const float *table = base[f] + at;
         const uint32_t *number = rows[f] + i;
         for (int e = 0; e < together; e++) {
-            const float *row = from + (size_t)number[e] * stride;
+            const float *row = table + (size_t)number[e] * stride;
             for (int c = 0; c < vectors; c++)
                 sum[e][c] = v_add(sum[e][c], v_get(row + c * VW, part, t));
         }
     }
     for (int e = 0; e < together; e++)
         for (int c = 0; c < vectors; c++)
-            v_put(out + e * ldo + c * VW, part, t, sum[e][c]);
+            v_put(out + (i + e) * ldo + at + c * VW, part, t, sum[e][c]);
+}
+
+static FTH_INLINE void gather_sum_examples(int together, size_t i, size_t n,
+                                           const uint32_t *const *rows, const float *const *base,
+                                           size_t stride, size_t d, const float *from, size_t ldf,
+                                           float *out, size_t ldo) {
+    size_t c = 0;
+    for (; c + SUM_FLOATS <= d; c += SUM_FLOATS)
+        gather_sum_block(0, v_tail(0), SUM_FLOATS / VW, together, i, n, rows, base, stride, c, from,
+                         ldf, out, ldo);
+    for (; c < d; c += VW)
+        gather_sum_block(1, v_tail(d - c < VW ? d - c : VW), 1, together, i, n, rows, base, stride,
+                         c, from, ldf, out, ldo);
 }
 
 void FTH_K(gather_sum)(size_t m, size_t n, const uint32_t *const *rows, const float *const *base,
-                       size_t stride, size_t d, int add, float *out, size_t ldo) {
-    for (size_t i = 0; i < m;) {
-        int together = m - i >= TOGETHER ? TOGETHER : 1;
-        size_t c = 0;
-        for (; c + SUM_FLOATS <= d; c += SUM_FLOATS) {
-            if (together == TOGETHER)
-                gather_sum_block(0, v_tail(0), SUM_FLOATS / VW, TOGETHER, n, rows, i, base, stride,
-                                 c, add, out + c, ldo);
-            else
-                gather_sum_block(0, v_tail(0), SUM_FLOATS / VW, 1, n, rows, i, base, stride, c, add,
-                                 out + c, ldo);
-        }
-        for (; c < d; c += VW) {
-            size_t width = d - c < VW ? d - c : VW;
-            if (together == TOGETHER)
-                gather_sum_block(1, v_tail(width), 1, TOGETHER, n, rows, i, base, stride, c, add,
-                                 out + c, ldo);
-            else
-                gather_sum_block(1, v_tail(width), 1, 1, n, rows, i, base, stride, c, add, out + c,
-                                 ldo);
-        }
-        i += (size_t)together;
-        out += (size_t)together * ldo;
+                       size_t stride, size_t d, const float *from, size_t ldf, float *out,
+                       size_t ldo) {
+    size_t i = 0;
+    for (; i + TOGETHER <= m; i += TOGETHER) {
+        for (size_t e = i + ROWS_AHEAD; e < i + ROWS_AHEAD + TOGETHER && e < m; e++)
+            for (size_t c = 0; c < d; c += LINE_FLOATS)
+                __builtin_prefetch(out + e * ldo + c, 1);
+        gather_sum_examples(TOGETHER, i, n, rows, base, stride, d, from, ldf, out, ldo);
     }
+    for (; i < m; i++)
+        gather_sum_examples(1, i, n, rows, base, stride, d, from, ldf, out, ldo);
+}
+
+static FTH_INLINE void sum_lists_block(int part, vt t, int vectors, size_t m, const uint32_t *begin,
+                                       const uint32_t *list, const float *base, size_t stride,
+                                       float *out, size_t ldo) {
+    for (size_t u = 0; u < m; u++) {
+        vf sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+        const uint32_t *end = list + begin[u + 1];
+        for (const uint32_t *at = list + begin[u]; at < end; at++) {
+            const float *row = base + (size_t)*at * stride;
+            for (int c = 0; c < vectors; c++)
+                sum[c] = v_add(sum[c], v_get(row + c * VW, part, t));
+        }
+        for (int c = 0; c < vectors; c++)
+            v_put(out + u * ldo + c * VW, part, t, sum[c]);
+    }
+}
+
+void FTH_K(sum_lists)(size_t m, const uint32_t *begin, const uint32_t *list, const float *base,
+                      size_t stride, size_t d, float *out, size_t ldo) {
+    size_t c = 0;
+    for (; c + 4 * VW <= d; c += 4 * VW)
+        sum_lists_block(0, v_tail(0), 4, m, begin, list, base + c, stride, out + c, ldo);
+    for (; c + 2 * VW <= d; c += 2 * VW)
+        sum_lists_block(0, v_tail(0), 2, m, begin, list, base + c, stride, out + c, ldo);
+    for (; c < d; c += VW)
+        sum_lists_block(1, v_tail(d - c < VW ? d - c : VW), 1, m, begin, list, base + c, stride,
+                        out + c, ldo);
 }
 
 static FTH_INLINE void sum_rows_block(int part, vt t, int vectors, size_t n,

@@ -43,8 +43,19 @@ static void run_gather_sum(const struct fth_kernels *k, struct call *c) {
         base[f] = table + f * TABLE_ROWS * stride;
     }
     float *out = call_out(c, c->m, c->n, &ldo);
-    k->gather_sum(c->m, 2, rows, base, stride, c->n, 0, out, ldo);
-    k->gather_sum(c->m, 1, rows + 2, base + 2, stride, c->n, 1, out, ldo);
+    k->gather_sum(c->m, 2, rows, base, stride, c->n, NULL, 0, out, ldo);
+    k->gather_sum(c->m, 1, rows + 2, base + 2, stride, c->n, out, ldo, out, ldo);
+}
+
+static void run_sum_lists(const struct fth_kernels *k, struct call *c) {
+    uint32_t rows[LONGEST], begin[16] = {3};
+    size_t stride, ldo;
+    draw_rows(c, rows);
+    for (size_t i = 0; i < c->m; i++)
+        begin[i + 1] = begin[i] + (call_bits(c) >> 8) % 9;
+    float *table = call_in(c, TABLE_ROWS, c->n, -1, 1, &stride);
+    float *out = call_out(c, c->m, c->n, &ldo);
+    k->sum_lists(c->m, begin, rows, table, stride, c->n, out, ldo);
 }
 
 static void run_sum_rows(const struct fth_kernels *k, struct call *c) {
@@ -68,6 +79,7 @@ static void rows_agree_to_the_bit(void **state) {
     for (pooling = FTH_POOL_SUM; pooling <= FTH_POOL_MAX; pooling++)
         check_shapes(run_pool, 0, 0);
     check_shapes(run_gather_sum, 0, 0);
+    check_shapes(run_sum_lists, 0, 0);
     check_shapes(run_sum_rows, 0, 0);
 }
 
@@ -85,11 +97,13 @@ static void scalar_rows_follow_their_formulas(void **state) {
     assert_memory_equal(out, ((float[6]){4.5f, -7, 0, 0, 1.5f, 2}), sizeof out);
     k->gather_pool(3, offsets, rows, NULL, table, 3, 2, FTH_POOL_MAX, out, 2);
     assert_memory_equal(out, ((float[6]){5, 2, 0, 0, 3, 4}), sizeof out);
+    k->sum_lists(2, (uint32_t[3]){0, 0, 2}, rows, table, 3, 2, out, 2);
+    assert_memory_equal(out, ((float[4]){0, 0, 6, -4}), 4 * sizeof *out);
     const uint32_t *numbers[2] = {rows, rows + 1};
     const float *base[2] = {table, table};
-    k->gather_sum(2, 2, numbers, base, 3, 2, 0, out, 3);
+    k->gather_sum(2, 2, numbers, base, 3, 2, NULL, 0, out, 3);
     assert_true(out[0] == 6 && out[1] == -4 && out[3] == 4 && out[4] == 6);
-    k->gather_sum(2, 1, numbers, base, 3, 2, 1, out, 3);
+    k->gather_sum(2, 1, numbers, base, 3, 2, out, 3, out, 3);
     assert_true(out[0] == 11 && out[1] == -10 && out[3] == 5 && out[4] == 8);
     const float *src[2] = {table, table + 3};
     k->sum_rows(2, src, NULL, 2, out);
