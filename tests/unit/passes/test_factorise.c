@@ -21,7 +21,7 @@
 #include "passes/passes.h"
 #include "runtime/plan.h"
 
-enum { DENSE = 3, MOST = 150, FIELDS = 10, DIN_FIELDS = 12 };
+enum { DENSE = 3, MOST = 300, FIELDS = 10, DIN_FIELDS = 12 };
 
 /* "few" and "some" can be factorised; "rare" admits keys late; the others never are: a shared table, pooled
  * positions, another dimension. The last two are DIN's. */
@@ -332,7 +332,8 @@ static void test_equal(void **state) {
     static const struct {
         uint32_t examples, most_keys;
         int some; /* fields are factorised */
-    } kinds[] = {{MOST, 6, 1}, {MOST, 50, 1}, {MOST, 0, 0}, {37, 9, 1}, {2, 1, 1}, {1, 1, 0}};
+    } kinds[] = {{MOST, 6, 1}, {MOST, 100, 1}, {MOST, 0, 0}, {256, 9, 1},
+                 {255, 9, 0},  {37, 9, 0},     {2, 1, 0},    {1, 1, 0}};
     for (const struct fth_model *const *model = fth_models(); *model; model++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             char what[64];
