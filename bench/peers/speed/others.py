@@ -50,6 +50,7 @@ def in_turns(options, results, measure, model, batch, ways):
             value = sample.pop("examples_per_second", None)
             sample = sample if value is None else {"value": value} | sample
             results.add(measure, model, batch, name, sample)
+            results.write(options.json)
             options.progress(f"{measure}: {model}, {repetition + 1} of {options.repetitions}, {name}: {sample['value']:,.6g}")
 
 

@@ -16,6 +16,7 @@ class Results:
         return results
 
     def write(self, path):
+        """All at once, so that a run that is killed leaves what it had measured."""
         with open(str(path) + ".new", "w", encoding="utf-8") as out:
             json.dump(self.__dict__, out, indent=1)
         os.replace(str(path) + ".new", path)

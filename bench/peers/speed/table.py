@@ -18,6 +18,7 @@ def measure(options, results):
                     for name, way in field.ways.items():
                         sample = way(batch)
                         results.add("table", model, batch, name, sample)
+                        results.write(options.json)
                         options.progress(f"{model}, batch {batch}, {repetition + 1} of {options.repetitions}, {name}: "
                                          f"{sample['examples_per_second']:,.0f} examples/s")
         finally:
