@@ -71,6 +71,33 @@ static void test_machine_does_not_matter(void **state) {
     }
 }
 
+/* Batches large enough for the first layer to be factorised: that it was, shows in the digest without it. */
+static void test_factorised(void **state) {
+    static const char *const changes[][3] = {{"threads=1"},
+                                             {"threads=8", "data.parse_threads=3"},
+                                             {"without=[packing]"},
+                                             {"without=[weight_panels, fuse_updates]", "threads=3"},
+                                             {"data.block_bytes=1024", "data.queue_depth=1"}};
+    static const char *const large = "train.batch_size=400", *const wide = "embedding.dim=8";
+    struct run expected = {.config = run_config("wide_deep", run_data(0)), .overrides = {large, wide}};
+    run_train_ok(&expected);
+    struct run plain = {.config = run_config("wide_deep", run_data(0)),
+                        .overrides = {large, wide, "without=[factorise_first_layer]"}};
+    run_train_ok(&plain);
+    assert_string_not_equal(expected.digest, plain.digest);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct run run = {.config = run_config("wide_deep", run_data(0)), .dir = run_new_dir(),
+                          .stop_after = 3, .overrides = {large, wide}};
+        for (size_t k = 0; k < 3; k++)
+            run.overrides[2 + k] = changes[i][k];
+        run_train_ok(&run);
+        assert_true(run.training.interrupted);
+        run.stop_after = 0;
+        run_resume_ok(&run);
+        same(&expected, &run, changes[i][0]);
+    }
+}
+
 /* Every kind of place: the first step, in mid-epoch, the last step of an epoch, the last of all. */
 static void test_stop_and_resume(void **state) {
     for (size_t m = 0; m < 2; m++) {
@@ -191,7 +218,7 @@ int main(void) {
         cmocka_unit_test(test_digest_tells_apart), cmocka_unit_test(test_machine_does_not_matter),
         cmocka_unit_test(test_stop_and_resume),    cmocka_unit_test(test_resume_elsewhere),
         cmocka_unit_test(test_early_stopping),     cmocka_unit_test(test_more_steps),
-        cmocka_unit_test(test_periodic_checkpoints),
+        cmocka_unit_test(test_periodic_checkpoints), cmocka_unit_test(test_factorised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
