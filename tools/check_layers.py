@@ -44,10 +44,12 @@ NEVER = {
 # System headers that one file only may include.
 OWNED_SYSTEM_HEADERS = {"mpi.h": "comm/mpi.c"}
 
-# Includes that a test build alone resolves: tests/simde compiles the AVX-512 kernels a second time.
+# Includes that a test build alone resolves: tests/simde compiles the AVX-512 and AMX kernels a second time.
 TEST_ONLY = {
     ("kernels/cpu/simd_avx512.h", "simde_avx512.h"),
     ("kernels/cpu/simd_avx512.h", "simde_kernels.h"),
+    ("kernels/gemm_bf16_amx.c", "emulated_bf16.h"),
+    ("kernels/gemm_bf16_avx512bf16.c", "emulated_bf16.h"),
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
