@@ -77,7 +77,7 @@ static float *product(const struct fth_gemm_shape *shape, fth_gemm_provider prov
 }
 
 static void products_are_those_with_the_matrix(void **state) {
-    static const uint32_t depths[] = {1, 13, 64, 130, 700}, counts[] = {1, 64, 77, 200};
+    static const uint32_t depths[] = {1, 130, 700}, counts[] = {1, 77};
     for (size_t i = 0; i < N_WIDTHS; i++)
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
             for (size_t e = 0; e < sizeof counts / sizeof *counts; e++)
@@ -128,5 +128,6 @@ int main(void) {
         cmocka_unit_test(products_are_those_with_the_matrix),
         cmocka_unit_test(only_fp32_products_nn_take_panels),
     };
+    fth_gemm_thread_init();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
