@@ -20,9 +20,9 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/memory.h"
 
@@ -57,12 +57,6 @@ struct fth_pool {
     struct fth_pool_range *ranges; /* [size], of the tasks of one fth_pool_for */
 };
 
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void futex_wait(_Atomic uint32_t *word, uint32_t expected) {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
 }
@@ -78,7 +72,7 @@ static uint32_t spin_while(const fth_pool *pool, _Atomic uint32_t *word, uint32_
     uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
     if (!pool->spin || seen != value)
         return seen;
-    uint64_t end = now_ns() + SPIN_NS;
+    uint64_t end = fth_now_ns() + SPIN_NS;
     do {
         for (int i = 0; i < SPIN_LOOK; i++) {
             cpu_relax();
@@ -86,7 +80,7 @@ static uint32_t spin_while(const fth_pool *pool, _Atomic uint32_t *word, uint32_
             if (seen != value)
                 return seen;
         }
-    } while (now_ns() < end);
+    } while (fth_now_ns() < end);
     return seen;
 }
 
@@ -178,7 +172,7 @@ static void wait_for_workers(fth_pool *pool) {
     uint32_t left = atomic_load(&pool->remaining);
     if (left == 0)
         return;
-    uint64_t start = now_ns();
+    uint64_t start = fth_now_ns();
     /* Each worker that finishes changes the word, which is progress: a new spin for the rest. */
     for (uint32_t seen; left != 0 && (seen = spin_while(pool, &pool->remaining, left)) != left;)
         left = seen;
@@ -188,7 +182,7 @@ static void wait_for_workers(fth_pool *pool) {
             futex_wait(&pool->remaining, left);
         atomic_store(&pool->caller_sleeping, 0);
     }
-    atomic_fetch_add_explicit(&pool->wait_ns, now_ns() - start, memory_order_relaxed);
+    atomic_fetch_add_explicit(&pool->wait_ns, fth_now_ns() - start, memory_order_relaxed);
 }
 
 void fth_pool_run(fth_pool *pool, void (*fn)(void *arg, uint32_t worker), void *arg) {

@@ -11,27 +11,21 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "data/reader_private.h"
 
-static uint64_t clock_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void add_time(_Atomic uint64_t *counter, uint64_t since) {
-    atomic_fetch_add_explicit(counter, clock_ns() - since, memory_order_relaxed);
+    atomic_fetch_add_explicit(counter, fth_now_ns() - since, memory_order_relaxed);
 }
 
 /* ---- the three steps ---- */
 
 static void read_block(struct fth_reader *reader, struct fth_slot *slot) {
     const fth_data_set *set = reader->set;
-    uint64_t since = clock_ns();
+    uint64_t since = fth_now_ns();
     int got = 0;
     slot->only_count = 0;
     slot->error = (fth_error){0};
@@ -52,7 +46,7 @@ static void read_block(struct fth_reader *reader, struct fth_slot *slot) {
 
 static void parse_block(struct fth_reader *reader, struct fth_slot *slot) {
     const struct fth_parser *parser = &reader->set->parser;
-    uint64_t since = clock_ns();
+    uint64_t since = fth_now_ns();
     slot->status = parser->kind->parse(parser, slot->block, slot->scratch, &slot->error);
     if (slot->status == FTH_OK && !slot->only_count) {
         fth_batch_clear(slot->examples);
@@ -110,7 +104,7 @@ static void *assembling_main(void *arg) {
     void *popped;
     while (epoch < reader->options.epochs && fth_queue_pop(reader->free_items, &popped)) {
         struct fth_item *item = popped;
-        uint64_t since = clock_ns();
+        uint64_t since = fth_now_ns();
         if (atomic_load(&reader->stop) || !fth_assembler_next(reader, item))
             break;
         add_time(&reader->assemble_ns, since + reader->assembler.pull_ns);
@@ -141,9 +135,9 @@ static struct fth_slot *pull(struct fth_reader *reader) {
 }
 
 struct fth_slot *fth_reader_pull(struct fth_reader *reader) {
-    uint64_t since = clock_ns();
+    uint64_t since = fth_now_ns();
     struct fth_slot *slot = pull(reader);
-    reader->assembler.pull_ns += clock_ns() - since;
+    reader->assembler.pull_ns += fth_now_ns() - since;
     return slot;
 }
 
@@ -346,7 +340,7 @@ static struct fth_item *next_item(struct fth_reader *reader) {
     void *item;
     if (reader->n_threads)
         return fth_queue_pop(reader->ready, &item) ? item : NULL;
-    uint64_t since = clock_ns();
+    uint64_t since = fth_now_ns();
     fth_queue_pop(reader->free_items, &item);
     fth_assembler_next(reader, item);
     add_time(&reader->assemble_ns, since + reader->assembler.pull_ns);
@@ -361,7 +355,7 @@ fth_status fth_reader_next(fth_reader *reader, struct fth_batch **batch, fth_err
     if (reader->n_held == reader->options.held)
         return fth_fail(err, FTH_E_ARGUMENT, "%u batches are in hand; release one first",
                         reader->n_held);
-    uint64_t since = clock_ns();
+    uint64_t since = fth_now_ns();
     struct fth_item *item = next_item(reader);
     add_time(&reader->wait_ns, since);
     if (item->kind == FTH_ITEM_FAILED) {

@@ -2,9 +2,9 @@
  * clock runs. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/memory.h"
+#include "base/clock.h"
 #include "data/inspect.h"
 #include "data/lines.h"
 #include "data/set_private.h"
@@ -25,12 +25,6 @@ struct stage {
     double split[STAGE_SAMPLES], whole[STAGE_SAMPLES]; /* bytes a nanosecond */
     uint32_t n_samples;
 };
-
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static fth_status hold_blocks(struct stage *stage, fth_error *err) {
     int64_t asked = stage->set->config->block_bytes;
@@ -66,11 +60,11 @@ static fth_status time_block(struct stage *stage, uint32_t b, struct fth_stage_r
     const struct fth_parser *parser = &stage->set->parser;
     memcpy(block->text, stage->text[b], stage->length[b]);
     fth_batch_clear(stage->examples);
-    uint64_t start = now_ns();
+    uint64_t start = fth_now_ns();
     FTH_TRY(parser->kind->parse(parser, block, stage->scratch, err));
-    uint64_t split = now_ns();
+    uint64_t split = fth_now_ns();
     FTH_TRY(stage->transform->examples(stage->transform->ctx, block, stage->examples, err));
-    uint64_t end = now_ns();
+    uint64_t end = fth_now_ns();
     double bytes = (double)stage->length[b];
     stage->split[stage->n_samples] = bytes / (double)(split - start + 1);
     stage->whole[stage->n_samples++] = bytes / (double)(end - start + 1);
@@ -100,8 +94,8 @@ static fth_status run(struct stage *stage, double seconds, struct fth_stage_rate
         FTH_TRY(time_block(stage, b, out, err));
     *out = (struct fth_stage_rate){0};
     stage->n_samples = 0;
-    uint64_t end = now_ns() + (uint64_t)(seconds * 1e9);
-    while (stage->n && now_ns() < end && stage->n_samples + stage->n <= STAGE_SAMPLES) {
+    uint64_t end = fth_now_ns() + (uint64_t)(seconds * 1e9);
+    while (stage->n && fth_now_ns() < end && stage->n_samples + stage->n <= STAGE_SAMPLES) {
         for (uint32_t b = 0; b < stage->n; b++)
             FTH_TRY(time_block(stage, b, out, err));
     }

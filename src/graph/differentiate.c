@@ -38,7 +38,7 @@ static fth_status part_add(struct sums *sums, fth_id value, fth_id gradient, fth
     struct part *part = fth_arena_alloc(sums->graph->arena, 1, sizeof *part);
     if (!part)
         return fth_fail(err, FTH_E_MEMORY, "autodiff: out of memory");
-    fth_id root = v->view_of == FTH_NONE ? value : v->view_of;
+    fth_id root = fth_graph_root(sums->graph, value);
     *part = (struct part){.next = sums->first[root],
                           .gradient = gradient,
                           .whole = v->view_of == FTH_NONE,

@@ -146,8 +146,8 @@ fth_status fth_graph_view(fth_graph *graph, fth_id value, uint32_t column, uint3
         return FTH_OK;
     }
     struct fth_value view = *parent;
-    view.view_column = column + (parent->view_of == FTH_NONE ? 0 : parent->view_column);
-    view.view_of = parent->view_of == FTH_NONE ? value : parent->view_of;
+    view.view_column = column + fth_graph_column(graph, value);
+    view.view_of = fth_graph_root(graph, value);
     view.columns = columns;
     view.role = FTH_ROLE_NORMAL;
     view.producer = FTH_NONE;

@@ -144,6 +144,16 @@ fth_status fth_graph_differentiate(fth_graph *graph, fth_error *err);
 /* Checks every invariant above; the message names the node. */
 fth_status fth_graph_verify(fth_graph *graph, fth_error *err);
 
+/* The value whose memory a value lies in (itself, unless it is a view), and its first column there. */
+static inline fth_id fth_graph_root(const fth_graph *graph, fth_id value) {
+    fth_id of = graph->values[value].view_of;
+    return of == FTH_NONE ? value : of;
+}
+static inline uint32_t fth_graph_column(const fth_graph *graph, fth_id value) {
+    const struct fth_value *v = &graph->values[value];
+    return v->view_of == FTH_NONE ? 0 : v->view_column;
+}
+
 /* One line a node: outputs with shapes, op, attributes, inputs. */
 void fth_graph_print(const fth_graph *graph, struct fth_text *out);
 void fth_graph_print_dot(const fth_graph *graph, struct fth_text *out);

@@ -73,10 +73,10 @@ static int is_defined(const struct check *check, fth_id id) {
         return 1;
     if (v->producer != FTH_NONE)
         return 0;
-    fth_id root = v->view_of == FTH_NONE ? id : v->view_of;
+    fth_id root = fth_graph_root(graph, id);
     if (graph->values[root].producer != FTH_NONE || check->defined[root])
         return check->defined[root];
-    uint32_t first = v->view_of == FTH_NONE ? 0 : v->view_column;
+    uint32_t first = fth_graph_column(graph, id);
     uint64_t columns = 0;
     for (uint32_t i = 0; i < graph->n_values; i++) {
         const struct fth_value *view = &graph->values[i];

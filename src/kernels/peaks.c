@@ -6,8 +6,8 @@
 #include "kernels/peaks.h"
 
 #include <pthread.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/hash.h"
 #include "base/memory.h"
@@ -38,12 +38,6 @@ struct member {
     uint32_t index;
 };
 
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static const struct fth_peak_loops *loops_of_cpu(void) {
     static const struct fth_peak_loops *const loops[FTH_ISA_COUNT] = {
         [FTH_ISA_SCALAR] = &fth_peak_loops_scalar,
@@ -62,10 +56,10 @@ static void keep(float x) {
 static void time_rounds(struct run *run, uint32_t thread) {
     for (int round = 0; round < ROUNDS; round++) {
         pthread_barrier_wait(&run->barrier);
-        double start = seconds();
+        uint64_t start = fth_now_ns();
         run->round(run, thread);
         pthread_barrier_wait(&run->barrier);
-        double took = seconds() - start;
+        double took = (double)(fth_now_ns() - start) * 1e-9;
         if (thread == 0 && (round == 0 || took < run->best))
             run->best = took;
     }
@@ -155,9 +149,9 @@ fth_status fth_peak_fma(uint32_t threads, double *gflops, fth_error *err) {
     run.turns = 1024;
     for (double took = 0.0; took < 0.025;) {
         run.turns *= 2;
-        double start = seconds();
+        uint64_t start = fth_now_ns();
         fma_round(&run, 0);
-        took = seconds() - start;
+        took = (double)(fth_now_ns() - start) * 1e-9;
     }
     FTH_TRY(run_rounds(&run, err));
     *gflops = 1e-9 * run.loops->flop_per_turn * (double)run.turns * threads / run.best;

@@ -20,15 +20,6 @@ struct layer {
     fth_id dx, dy, rest, rest_weights, rest_transposed, row_gradients;
 };
 
-static fth_id root_of(const fth_graph *graph, fth_id value) {
-    fth_id of = graph->values[value].view_of;
-    return of == FTH_NONE ? value : of;
-}
-
-static uint32_t column_of(const fth_graph *graph, fth_id value) {
-    return graph->values[value].view_of == FTH_NONE ? 0 : graph->values[value].view_column;
-}
-
 /* ---- which columns of x are rows of which lookup ---- */
 
 static int may_be(const fth_graph *graph, uint32_t number) {
@@ -47,9 +38,9 @@ static void trace(const fth_graph *graph, fth_id value, uint32_t first, uint32_t
 static void trace_node(const fth_graph *graph, const struct fth_node *node, fth_id root, uint32_t first,
                        uint32_t n, int32_t *lookups) {
     fth_id out = node->n_outputs ? node->outputs[0] : FTH_NONE;
-    if (out == FTH_NONE || root_of(graph, out) != root)
+    if (out == FTH_NONE || fth_graph_root(graph, out) != root)
         return;
-    uint32_t column = column_of(graph, out);
+    uint32_t column = fth_graph_column(graph, out);
     if (node->op == &fth_op_embedding) {
         const struct fth_embedding_attributes *a = node->attributes;
         for (uint32_t i = 0; i < a->n_lookups; i++) {
@@ -70,9 +61,9 @@ static void trace_node(const fth_graph *graph, const struct fth_node *node, fth_
 
 /* Columns [first, + n) of the value itself. A concatenation's inputs were made before it: this ends. */
 static void trace(const fth_graph *graph, fth_id value, uint32_t first, uint32_t n, int32_t *lookups) {
-    first += column_of(graph, value);
+    first += fth_graph_column(graph, value);
     for (uint32_t i = 0; i < graph->n_nodes; i++)
-        trace_node(graph, graph->nodes[i], root_of(graph, value), first, n, lookups);
+        trace_node(graph, graph->nodes[i], fth_graph_root(graph, value), first, n, lookups);
 }
 
 static fth_status no_memory(fth_error *err) {
@@ -91,14 +82,14 @@ static void add_piece(struct fth_factor_attributes *a, uint32_t column, uint32_t
 
 /* Whether the gradient of column `column` of the layer's x is read by a node. */
 static int gradient_read(const fth_graph *graph, const struct layer *layer, uint32_t column) {
-    fth_id root = root_of(graph, layer->dx);
-    column += column_of(graph, layer->dx);
+    fth_id root = fth_graph_root(graph, layer->dx);
+    column += fth_graph_column(graph, layer->dx);
     for (uint32_t i = 0; i < graph->n_nodes; i++)
         for (uint32_t j = 0; j < graph->nodes[i]->n_inputs; j++) {
             fth_id input = graph->nodes[i]->inputs[j];
-            if (input == FTH_NONE || root_of(graph, input) != root)
+            if (input == FTH_NONE || fth_graph_root(graph, input) != root)
                 continue;
-            uint32_t from = column_of(graph, input);
+            uint32_t from = fth_graph_column(graph, input);
             if (column >= from && column < from + graph->values[input].columns)
                 return 1;
         }
@@ -209,8 +200,8 @@ static fth_status rewrite_forward(fth_graph *graph, struct layer *layer, fth_err
     graph->nodes[graph->n_nodes - 1]->training_only = 1;
     fth_rewrite_move_last(graph, fth_rewrite_find(graph, linear));
     /* The sums lie where the layer's output will. */
-    graph->values[sums[0]].view_of = root_of(graph, y);
-    graph->values[sums[0]].view_column = column_of(graph, y);
+    graph->values[sums[0]].view_of = fth_graph_root(graph, y);
+    graph->values[sums[0]].view_column = fth_graph_column(graph, y);
     graph->values[w].panels = 0; /* these operations read rows of W */
     layer->rest_weights = sums[1];
     layer->rest_transposed = sums[2];
@@ -223,17 +214,17 @@ static fth_status rewrite_forward(fth_graph *graph, struct layer *layer, fth_err
 
 /* Whether other nodes than the rows' read the factorised columns of dx. */
 static int needs_zeros(const fth_graph *graph, const struct layer *layer) {
-    fth_id root = root_of(graph, layer->dx);
-    uint32_t at = column_of(graph, layer->dx);
+    fth_id root = fth_graph_root(graph, layer->dx);
+    uint32_t at = fth_graph_column(graph, layer->dx);
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         const struct fth_node *node = graph->nodes[i];
         if (node->op == &fth_op_embedding_update || node->op == &fth_op_row_squares)
             continue;
         for (uint32_t j = 0; j < node->n_inputs; j++) {
             fth_id input = node->inputs[j];
-            if (input == FTH_NONE || root_of(graph, input) != root)
+            if (input == FTH_NONE || fth_graph_root(graph, input) != root)
                 continue;
-            uint32_t from = column_of(graph, input), to = from + graph->values[input].columns;
+            uint32_t from = fth_graph_column(graph, input), to = from + graph->values[input].columns;
             for (uint32_t p = 0; p < layer->attributes->n; p++) {
                 const struct fth_factor_piece *piece = &layer->attributes->pieces[p];
                 if (piece->lookup >= 0 && at + piece->column < to &&
@@ -280,7 +271,7 @@ static fth_status extend_rows(fth_graph *graph, const struct layer *layer, struc
         uint32_t lookup = (uint32_t)factor->pieces[p].lookup;
         for (uint32_t i = 0; i < old->n; i++)
             if (a->entries[i].lookup == lookup && !a->entries[i].parts &&
-                root_of(graph, inputs[a->entries[i].input]) == root_of(graph, layer->dx))
+                fth_graph_root(graph, inputs[a->entries[i].input]) == fth_graph_root(graph, layer->dx))
                 a->entries[i].not_factored = 1;
         a->entries[a->n++] = (struct fth_row_entry){.lookup = lookup,
                                                     .input = node->n_inputs,
@@ -322,14 +313,14 @@ static int has_lookup(const struct fth_node *factor, uint32_t lookup) {
 static int may_skip(const fth_graph *graph, const struct fth_node *embedding) {
     const struct fth_embedding_attributes *a = embedding->attributes;
     fth_id out = embedding->outputs[0];
-    uint32_t first = column_of(graph, out), last = first + graph->values[out].columns, readers = 0;
+    uint32_t first = fth_graph_column(graph, out), last = first + graph->values[out].columns, readers = 0;
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         const struct fth_node *node = graph->nodes[i];
         for (uint32_t j = 0; j < node->n_inputs; j++) {
             fth_id input = node->inputs[j];
-            if (input == FTH_NONE || root_of(graph, input) != root_of(graph, out))
+            if (input == FTH_NONE || fth_graph_root(graph, input) != fth_graph_root(graph, out))
                 continue;
-            uint32_t from = column_of(graph, input), to = from + graph->values[input].columns;
+            uint32_t from = fth_graph_column(graph, input), to = from + graph->values[input].columns;
             if (from >= last || to <= first)
                 continue;
             if (node->op != &fth_op_factor_linear)

@@ -27,12 +27,6 @@ struct readiness {
     uint32_t after_gathers;   /* the same for embedding rows */
 };
 
-static fth_id root_of(const fth_graph *graph, fth_id value) {
-    while (graph->values[value].view_of != FTH_NONE)
-        value = graph->values[value].view_of;
-    return value;
-}
-
 static void raise_to(uint32_t *phase, uint32_t at_least) {
     if (*phase < at_least)
         *phase = at_least;
@@ -44,7 +38,7 @@ static uint32_t phase_of(const fth_graph *graph, const struct fth_node *node, st
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         if (node->inputs[i] == FTH_NONE)
             continue;
-        fth_id root = root_of(graph, node->inputs[i]);
+        fth_id root = fth_graph_root(graph, node->inputs[i]);
         raise_to(&phase, whole ? ready->whole[root] : ready->tile[root]);
         /* An update writes its parameter: every reader comes first. */
         if (node->stage == FTH_UPDATE && graph->values[root].role == FTH_ROLE_PARAMETER)
@@ -54,13 +48,13 @@ static uint32_t phase_of(const fth_graph *graph, const struct fth_node *node, st
         raise_to(&phase, ready->after_gathers);
     uint32_t next_tile = phase + (uint32_t)whole, next_whole = phase + 1 + (uint32_t)whole;
     for (uint32_t i = 0; i < node->n_outputs; i++) {
-        fth_id root = root_of(graph, node->outputs[i]);
+        fth_id root = fth_graph_root(graph, node->outputs[i]);
         raise_to(&ready->tile[root], next_tile);
         raise_to(&ready->whole[root], next_whole);
     }
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (node->inputs[i] != FTH_NONE)
-            raise_to(&ready->after_readers[root_of(graph, node->inputs[i])], next_whole);
+            raise_to(&ready->after_readers[fth_graph_root(graph, node->inputs[i])], next_whole);
     if (node->op->trains_rows)
         raise_to(&ready->after_gathers, next_whole);
     return phase;

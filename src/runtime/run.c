@@ -1,14 +1,8 @@
 /* Running a plan: phases in order; in a tile phase workers take tiles, in a whole-batch phase tasks. */
 #include <string.h>
-#include <time.h>
 
 #include "runtime/plan_private.h"
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
+#include "base/clock.h"
 
 /* Which rows a node is to see: a tile's, or all of the batch's. */
 struct extent {
@@ -88,9 +82,9 @@ static void profile_node(const struct fth_plan *plan, const struct fth_run *run,
     uint64_t before[FTH_PERF_COUNTERS], after[FTH_PERF_COUNTERS];
     if (perf)
         fth_perf_read(perf, before);
-    uint64_t start = now_ns();
+    uint64_t start = fth_now_ns();
     run->node->op->run(run);
-    worker->ns[index] += now_ns() - start;
+    worker->ns[index] += fth_now_ns() - start;
     if (!perf)
         return;
     fth_perf_read(perf, after);
@@ -178,14 +172,14 @@ void fth_plan_run(fth_plan *plan, fth_pool *pool, const struct fth_step *step) {
         for (uint32_t w = 0; w < plan->options.workers; w++)
             plan->workers[w].position0[g] = 0;
     for (uint32_t p = 0; p < plan->n_phases; p++) {
-        uint64_t start = now_ns();
+        uint64_t start = fth_now_ns();
         plan->phase_now = p;
         if (plan->phases[p].granularity == FTH_PER_TILE) {
             fth_pool_for(pool, plan->n_tiles, run_tile, plan);
-            plan->tile_ns += now_ns() - start;
+            plan->tile_ns += fth_now_ns() - start;
         } else {
             fth_pool_for(pool, plan->phases[p].tasks, run_task, plan);
-            plan->whole_ns += now_ns() - start;
+            plan->whole_ns += fth_now_ns() - start;
         }
     }
     if (plan->profiling)

@@ -39,14 +39,14 @@ static double quantile(const double *sorted, uint32_t n, double share) {
 /* Steps until the time is up: examples a second of each into samples. */
 static fth_status run_steps(struct bench *bench, struct fth_session *session, fth_plan *plan,
                             double seconds, double *samples, uint32_t *n, fth_error *err) {
-    uint64_t start = fth_session_now(), before = start, now = start;
+    uint64_t start = fth_now_ns(), before = start, now = start;
     *n = 0;
     while (*n < FTH_BENCH_SAMPLES && (*n == 0 || (double)(now - start) * 1e-9 < seconds)) {
         const struct fth_batch *batch = bench->batches.items[bench->next];
         double loss;
         bench->next = (bench->next + 1) % bench->batches.n;
         FTH_TRY(fth_session_step(session, plan, batch, &loss, err));
-        now = fth_session_now();
+        now = fth_now_ns();
         samples[(*n)++] = (double)batch->n * 1e9 / (double)(now - before);
         before = now;
     }
@@ -66,10 +66,10 @@ static fth_status measure(struct bench *bench, fth_error *err) {
     uint32_t n;
     tell(bench, "steps");
     FTH_TRY(warm(bench, bench->session, bench->plan, err));
-    uint64_t start = fth_session_now(), keys = bench->session->keys, unique = bench->session->unique_rows;
+    uint64_t start = fth_now_ns(), keys = bench->session->keys, unique = bench->session->unique_rows;
     FTH_TRY(run_steps(bench, bench->session, bench->plan, bench->options->seconds, bench->samples, &n,
                       err));
-    r->seconds = (double)(fth_session_now() - start) * 1e-9;
+    r->seconds = (double)(fth_now_ns() - start) * 1e-9;
     r->steps = n;
     r->keys = (double)(bench->session->keys - keys) / n;
     r->unique = (double)(bench->session->unique_rows - unique) / n;
@@ -138,10 +138,10 @@ static fth_status profile(struct bench *bench, fth_error *err) {
     if (r->perf)
         r->counted = fth_bench_perf_open(bench->session->pool, &perf, &r->refused) == FTH_OK;
     fth_plan_profile(bench->plan, 1, perf);
-    uint64_t start = fth_session_now();
+    uint64_t start = fth_now_ns();
     fth_status status = run_steps(bench, bench->session, bench->plan, bench->options->seconds / 2,
                                   bench->samples, &r->profiled, err);
-    r->profiled_ns = (double)(fth_session_now() - start) * threads;
+    r->profiled_ns = (double)(fth_now_ns() - start) * threads;
     for (int p = 0; p < FTH_BENCH_PARTS; p++)
         r->parts[p].gather_share = -1;
     if (status == FTH_OK)

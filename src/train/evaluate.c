@@ -43,7 +43,7 @@ static fth_status run_batches(struct fth_session *session, fth_reader *reader, f
 
 static fth_status evaluate(struct fth_session *session, const struct fth_data_set_options *options,
                            fth_evaluation *out, fth_error *err) {
-    uint64_t start = fth_session_now();
+    uint64_t start = fth_now_ns();
     fth_data_set *set = NULL;
     fth_feature_program *program = NULL;
     fth_feature_pass *pass = NULL;
@@ -72,7 +72,7 @@ static fth_status evaluate(struct fth_session *session, const struct fth_data_se
     struct fth_reader_counts counts;
     fth_reader_get_counts(reader, &counts);
     out->lines_bad = counts.bad;
-    out->seconds = (double)(fth_session_now() - start) * 1e-9;
+    out->seconds = (double)(fth_now_ns() - start) * 1e-9;
 done:
     fth_metrics_destroy(metrics);
     fth_reader_destroy(reader);

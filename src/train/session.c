@@ -2,15 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "train/session_private.h"
-
-uint64_t fth_session_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* Everything up to, but not including, what is learned from data or restored. */
 static fth_status begin(fth_config *config, int from_data, fth_session **out, fth_error *err) {

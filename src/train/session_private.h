@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "base/thread.h"
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
@@ -112,6 +113,5 @@ fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *chec
 fth_status fth_session_set_position(struct fth_session *session, const struct fth_position *position,
                                     fth_error *err);
 
-uint64_t fth_session_now(void); /* nanoseconds, monotonic */
 
 #endif

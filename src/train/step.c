@@ -6,7 +6,7 @@
 fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const struct fth_batch *batch,
                             double *loss, fth_error *err) {
     const struct fth_config *config = session->config;
-    uint64_t number = session->step + 1, start = fth_session_now();
+    uint64_t number = session->step + 1, start = fth_now_ns();
     struct fth_opt_args opt, opt_no_decay, sparse;
     fth_optimizer_args(session->dense_optimizer, &config->dense_optimizer, &config->schedule, number, 1,
                        &opt);
@@ -28,10 +28,10 @@ fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const s
         session->keys += keys;
         session->unique_rows += unique;
     }
-    uint64_t looked_up = fth_session_now();
+    uint64_t looked_up = fth_now_ns();
     session->times.lookup += looked_up - start;
     fth_plan_run(plan, session->pool, &run);
-    session->times.step += fth_session_now() - looked_up;
+    session->times.step += fth_now_ns() - looked_up;
     *loss = *fth_plan_value(plan, session->graph->loss, NULL);
     if (!isfinite(*loss))
         return fth_fail(err, FTH_E_NUMERIC,

@@ -42,7 +42,7 @@ static void report(struct loop *loop) {
     struct fth_session *session = loop->session;
     if (loop->loss_steps)
         loop->result->final_loss = loop->loss_sum / (double)loop->loss_steps;
-    loop->last_report = fth_session_now();
+    loop->last_report = fth_now_ns();
     loop->loss_sum = 0;
     loop->loss_steps = 0;
     if (!loop->callbacks || !loop->callbacks->progress)
@@ -70,7 +70,7 @@ static void note_loss(struct loop *loop, double loss) {
     loop->loss_steps++;
     if (loop->callbacks && loop->callbacks->loss)
         loop->callbacks->loss(loop->callbacks->ctx, loop->session->step, loss);
-    if (fth_session_now() - loop->last_report >= REPORT_EVERY)
+    if (fth_now_ns() - loop->last_report >= REPORT_EVERY)
         report(loop);
 }
 
@@ -83,10 +83,10 @@ static fth_status evaluate(struct loop *loop, int due, fth_error *err) {
     const struct fth_train_config *config = &session->config->train;
     if (!loop->has_held_out || (loop->evaluated && loop->evaluated_step == session->step))
         return FTH_OK;
-    uint64_t start = fth_session_now();
+    uint64_t start = fth_now_ns();
     fth_training *result = loop->result;
     FTH_TRY(fth_session_evaluate_held_out(session, &result->last, err));
-    session->times.evaluate += fth_session_now() - start;
+    session->times.evaluate += fth_now_ns() - start;
     const struct fth_metric *metric =
         fth_metric_find(*config->early_stop_metric ? config->early_stop_metric : "auc");
     double value = fth_metric_value(metric, &result->last);
@@ -116,7 +116,7 @@ static fth_status evaluate(struct loop *loop, int due, fth_error *err) {
 /* ---- checkpoints ---- */
 
 static void count_time(struct loop *loop) {
-    uint64_t now = fth_session_now();
+    uint64_t now = fth_now_ns();
     loop->session->times.total += now - loop->counted;
     loop->counted = now;
 }
@@ -126,11 +126,11 @@ static fth_status save(struct loop *loop, fth_error *err) {
     const struct fth_checkpoint_config *config = &session->config->checkpoint;
     if (!*config->dir || (loop->saved && loop->saved_step == session->step))
         return FTH_OK;
-    uint64_t start = fth_session_now();
+    uint64_t start = fth_now_ns();
     loop->last_save = start;
     count_time(loop);
     FTH_TRY(fth_session_write(session, config->dir, config->keep, err));
-    session->times.checkpoint += fth_session_now() - start;
+    session->times.checkpoint += fth_now_ns() - start;
     loop->saved = 1;
     loop->saved_step = session->step;
     if (loop->callbacks && loop->callbacks->saved)
@@ -144,7 +144,7 @@ static int save_is_due(const struct loop *loop) {
         return 0;
     if (config->every_steps && loop->session->step % (uint64_t)config->every_steps == 0)
         return 1;
-    return config->every_minutes > 0 && (double)(fth_session_now() - loop->last_save) * 1e-9 >=
+    return config->every_minutes > 0 && (double)(fth_now_ns() - loop->last_save) * 1e-9 >=
                                             config->every_minutes * 60;
 }
 
@@ -195,9 +195,9 @@ static fth_status run_steps(struct loop *loop, fth_error *err) {
     struct fth_session *session = loop->session;
     while (!fth_session_is_finished(session)) {
         struct fth_batch *batch = NULL;
-        uint64_t start = fth_session_now();
+        uint64_t start = fth_now_ns();
         FTH_TRY(fth_reader_next(loop->reader, &batch, err));
-        session->times.wait += fth_session_now() - start;
+        session->times.wait += fth_now_ns() - start;
         fth_status status = between_steps(loop, batch, err);
         int stop = atomic_load(&session->interrupted);
         if (status == FTH_OK && batch && !stop)
@@ -302,7 +302,7 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
     struct loop loop = {.session = session,
                         .callbacks = callbacks,
                         .result = result,
-                        .begun = fth_session_now(),
+                        .begun = fth_now_ns(),
                         .examples_begun = session->examples,
                         .has_held_out = fth_session_has_held_out(session)};
     loop.last_save = loop.last_report = loop.counted = loop.begun;
