@@ -41,6 +41,37 @@ struct fth_opt_args {
     float lr_power, beta;           /* FTRL-proximal: -0.5 and beta usually */
 };
 
+/* The first layer of an attention unit, y = act(k (W0 + diag(q) W1) + r): k has a row a position (example i owns
+ * those of offsets[i] - offsets[0] on), q and r one an example. */
+struct fth_attention {
+    size_t m, d, n; /* examples, columns of k and of y */
+    const uint32_t *offsets;
+    fth_act act; /* not GELU */
+    const float *k, *q, *r;
+    size_t ldk, ldq, ldr;
+    const float *w; /* [W0; W1], 2 d rows */
+    size_t ldw;
+};
+
+/* What a layer's gradient reads and writes besides; dk += weight[t] dout[i] where dout is not NULL. */
+struct fth_attention_grad {
+    const float *wt; /* w transposed, n rows */
+    size_t ldwt;
+    const float *y, *dy, *weight, *dout;
+    size_t ldy, lddy, ld_weight, lddo;
+    float *dk, *dq, *dr;
+    size_t lddk, lddq, lddr;
+    float *dw; /* [2 d][n], of these examples */
+};
+
+/* Floats of scratch that attention_layer and, for examples of at most `rows` positions, its gradient need. */
+static inline size_t fth_attention_scratch(size_t d, size_t n) {
+    return d * ((n + 15) / 16 * 16);
+}
+static inline size_t fth_attention_grad_scratch(size_t d, size_t n, size_t rows) {
+    return n * ((d + 15) / 16 * 16) + rows * ((n + 15) / 16 * 16);
+}
+
 struct fth_kernels {
 #define FTH_KERNEL(name, returns, args) returns(*name) args;
 #include "kernels/kernels.def"

@@ -2,12 +2,10 @@
  * transposed copy of W that updates keep; both read panels where W has them. The weight gradient is
  * linear_weight_grad.
  *
- * Over positions the bias may be one row an example, and W may be made by attention_weights: then the
- * data gradient takes the transposed copy that that node makes, and the weight gradient is one part a tile. */
+ * W may be made by attention_weights: then the data gradient takes the transposed copy that that node makes, and
+ * the weight gradient is one part a tile. */
 #include "kernels/gemm.h"
 #include "ops/ops_private.h"
-
-static const char *const act_names[FTH_ACT_COUNT] = {"none", "relu", "sigmoid", "tanh", "gelu"};
 
 static fth_act act_of(const struct fth_node *node) {
     const struct fth_linear_attributes *a = node->attributes;
@@ -18,26 +16,13 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
     FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
     struct fth_value x = fth_ops_input(graph, node, 0), w = fth_ops_input(graph, node, 1);
     FTH_TRY(fth_ops_need_whole(graph, node, 1, x.columns, w.columns, err));
-    struct fth_value bias = fth_ops_input(graph, node, 2);
-    if (bias.id != FTH_NONE && bias.extent == FTH_EXAMPLES) {
-        if (x.extent != FTH_POSITIONS || bias.columns != w.columns)
-            return fth_fail(err, FTH_E_ARGUMENT, "input 2 is no row an example of %u columns beside "
-                            "positions", w.columns);
-    } else if (bias.id != FTH_NONE) {
+    if (fth_ops_input(graph, node, 2).id != FTH_NONE)
         FTH_TRY(fth_ops_need_whole(graph, node, 2, 1, w.columns, err));
-    }
     if (w.columns == 1)
         return fth_fail(err, FTH_E_ARGUMENT, "one column out is row_dot, no matrix product");
     if (act_of(node) == FTH_ACT_GELU)
         return fth_fail(err, FTH_E_ARGUMENT, "GELU cannot be fused: its gradient needs its input");
     return fth_ops_output_like(graph, node, 0, 0, w.columns, err);
-}
-
-static fth_status bias_gradient(fth_graph *graph, const struct fth_node *node, fth_id dy, fth_id *out,
-                                fth_error *err) {
-    int examples = fth_ops_input(graph, node, 2).extent == FTH_EXAMPLES;
-    const struct fth_op *sum = examples ? &fth_op_segment_sum : &fth_op_col_sum;
-    return fth_graph_node(graph, sum, node->name, &dy, 1, NULL, 0, out, err);
 }
 
 static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
@@ -50,7 +35,8 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
                                &dy, err));
     }
     if (fth_ops_wants(graph, node, 2))
-        FTH_TRY(bias_gradient(graph, node, dy, &d_inputs[2], err));
+        FTH_TRY(fth_graph_node(graph, &fth_op_col_sum, node->name, &dy, 1, NULL, 0, &d_inputs[2],
+                               err));
     if (fth_ops_wants(graph, node, 1)) {
         fth_id inputs[2] = {node->inputs[0], dy};
         const struct fth_op *op =
@@ -68,11 +54,6 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
 /* Rows that are finished while they are in the first cache. */
 #define CHUNK 64
 
-struct product {
-    fth_gemm *gemm;
-    int example_bias; /* the bias is one row an example */
-};
-
 static fth_status gemm_prepare(struct fth_prepare *prepare, uint32_t n, uint32_t k, uint32_t ldb,
                                fth_error *err) {
     struct fth_gemm_shape gemm = {.form = FTH_GEMM_NN,
@@ -84,18 +65,10 @@ static fth_status gemm_prepare(struct fth_prepare *prepare, uint32_t n, uint32_t
                                   .ldc = prepare->out[0].ld,
                                   .panels = prepare->graph->values[prepare->node->inputs[1]].panels,
                                   .precision = (fth_precision)prepare->precision};
-    struct product *product = fth_alloc(1, sizeof *product);
-    if (!product)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
-    fth_status status = fth_ops_product(prepare, &gemm, &product->gemm, err);
-    if (status != FTH_OK) {
-        fth_free(product);
-        return status;
-    }
-    product->example_bias =
-        fth_ops_input(prepare->graph, prepare->node, 2).extent == FTH_EXAMPLES;
+    fth_gemm *product;
+    FTH_TRY(fth_ops_product(prepare, &gemm, &product, err));
     prepare->prepared = product;
-    prepare->scratch_bytes = fth_gemm_scratch(product->gemm, gemm.m);
+    prepare->scratch_bytes = fth_gemm_scratch(product, gemm.m);
     return FTH_OK;
 }
 
@@ -114,10 +87,7 @@ static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
 }
 
 static void release(void *prepared) {
-    struct product *product = prepared;
-    if (product)
-        fth_gemm_destroy(product->gemm);
-    fth_free(product);
+    fth_gemm_destroy(prepared);
 }
 
 static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
@@ -128,45 +98,20 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
 }
 
 static void print(const struct fth_node *node, struct fth_text *out) {
-    fth_text_printf(out, "act=%s", act_names[act_of(node)]);
-}
-
-/* Bias and activation on rows [row, end) of the product, which lie in the first cache; *example: where
- * the last call stopped, for biases of one row an example. */
-static void finish_rows(const struct fth_run *run, uint32_t row, uint32_t end, uint32_t *example) {
-    const struct product *product = run->prepared;
-    const struct fth_view *x = &run->in[0], *y = &run->out[0];
-    const struct fth_view *bias = run->node->n_inputs > 2 ? &run->in[2] : NULL;
-    const struct fth_kernels *kernels = fth_kernels_get();
-    fth_act act = act_of(run->node);
-    if (!bias || !bias->data || !product->example_bias) {
-        const float *row_bias = bias ? bias->data : NULL;
-        float *at = y->data + (size_t)row * y->ld;
-        if (row_bias || act != FTH_ACT_NONE)
-            kernels->bias_act(end - row, y->columns, at, y->ld, row_bias, act, at, y->ld);
-        return;
-    }
-    while (row < end) {
-        uint32_t stop = x->offsets[*example + 1] - x->offsets[0];
-        uint32_t here = (stop < end ? stop : end) - row;
-        float *at = y->data + (size_t)row * y->ld;
-        kernels->bias_act(here, y->columns, at, y->ld, bias->data + (size_t)*example * bias->ld, act,
-                          at, y->ld);
-        row += here;
-        *example += row == stop;
-    }
+    fth_text_printf(out, "act=%s", fth_ops_act_name(act_of(node)));
 }
 
 static void run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0], *y = &run->out[0];
-    const struct product *product = run->prepared;
     const float *weights = run->in[1].panels ? run->in[1].panels : run->in[1].data;
-    uint32_t example = 0;
+    const float *bias = run->node->n_inputs > 2 ? run->in[2].data : NULL;
+    fth_act act = act_of(run->node);
     for (uint32_t row = 0; row < x->rows; row += CHUNK) {
         uint32_t rows = x->rows - row < CHUNK ? x->rows - row : CHUNK;
-        fth_gemm_run(product->gemm, rows, x->data + (size_t)row * x->ld, weights,
-                     y->data + (size_t)row * y->ld, run->scratch);
-        finish_rows(run, row, row + rows, &example);
+        float *at = y->data + (size_t)row * y->ld;
+        fth_gemm_run(run->prepared, rows, x->data + (size_t)row * x->ld, weights, at, run->scratch);
+        if (bias || act != FTH_ACT_NONE)
+            fth_kernels_get()->bias_act(rows, y->columns, at, y->ld, bias, act, at, y->ld);
     }
 }
 
@@ -201,7 +146,7 @@ static void grad_run(const struct fth_run *run) {
         fth_kernels_get()->row_dot(dy->rows, dy->columns, dy->data, dy->ld, w->data, 0.0f, dx->data,
                                    dx->ld);
     else
-        fth_gemm_run(((const struct product *)run->prepared)->gemm, dy->rows, dy->data,
+        fth_gemm_run(run->prepared, dy->rows, dy->data,
                      w->transposed ? w->transposed : run->in[2].data, dx->data, run->scratch);
 }
 

@@ -80,6 +80,29 @@ fth_status fth_ops_need_whole(const fth_graph *graph, const struct fth_node *nod
     return FTH_OK;
 }
 
+fth_status fth_ops_need_example_row(const fth_graph *graph, const struct fth_node *node, uint32_t i,
+                                    uint32_t columns, fth_error *err) {
+    FTH_TRY(fth_ops_need(graph, node, i, err));
+    struct fth_value v = fth_ops_input(graph, node, i);
+    if (v.extent != FTH_EXAMPLES || v.columns != columns)
+        return fth_fail(err, FTH_E_ARGUMENT, "input %u is not one row an example of %u columns", i,
+                        columns);
+    return FTH_OK;
+}
+
+fth_status fth_ops_need_positions(const fth_graph *graph, const struct fth_node *node, uint32_t i,
+                                  fth_error *err) {
+    FTH_TRY(fth_ops_need(graph, node, i, err));
+    if (fth_ops_input(graph, node, i).extent != FTH_POSITIONS)
+        return fth_fail(err, FTH_E_ARGUMENT, "input %u has no positions", i);
+    return FTH_OK;
+}
+
+const char *fth_ops_act_name(fth_act act) {
+    static const char *const names[FTH_ACT_COUNT] = {"none", "relu", "sigmoid", "tanh", "gelu"};
+    return names[act];
+}
+
 fth_status fth_ops_need_tiles(const fth_graph *graph, const struct fth_node *node, uint32_t i,
                               uint32_t columns, fth_error *err) {
     FTH_TRY(fth_ops_need(graph, node, i, err));

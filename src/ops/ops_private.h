@@ -32,6 +32,15 @@ fth_status fth_ops_need_whole(const fth_graph *graph, const struct fth_node *nod
 fth_status fth_ops_need_tiles(const fth_graph *graph, const struct fth_node *node, uint32_t i,
                               uint32_t columns, fth_error *err);
 
+/* Input i is one row an example of `columns` columns; has a row a position. */
+fth_status fth_ops_need_example_row(const fth_graph *graph, const struct fth_node *node, uint32_t i,
+                                    uint32_t columns, fth_error *err);
+fth_status fth_ops_need_positions(const fth_graph *graph, const struct fth_node *node, uint32_t i,
+                                  fth_error *err);
+
+/* For printing. */
+const char *fth_ops_act_name(fth_act act);
+
 /* Output `index` with the rows of input i and `columns` columns; or one row a tile. */
 fth_status fth_ops_output_like(fth_graph *graph, struct fth_node *node, uint32_t index, uint32_t i,
                                uint32_t columns, fth_error *err);

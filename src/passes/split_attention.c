@@ -1,6 +1,7 @@
 /* The first layer of an attention unit over [q, k, q - k, q k], q the same for all positions of an example: its
- * product is cut so that the query's part is computed once an example and added to the example's positions, and
- * a position costs half (ops/attention_weights.c). The weight stays the one matrix that checkpoints know. */
+ * product is cut so that the query's part is computed once an example and added to the example's positions
+ * (ops/attention_weights.c), and the query enters the keys' weights, so that a position costs a quarter
+ * (ops/attention_layer.c). The weight stays the one matrix that checkpoints know. */
 #include "ops/ops.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -54,22 +55,21 @@ static fth_status insert(fth_graph *graph, const struct fth_node *before, const 
 
 static fth_status split(fth_graph *graph, const struct found *found, fth_error *err) {
     struct fth_node *linear = found->linear;
-    fth_id weights[4], parts[2] = {found->keys, FTH_NONE}, both[2] = {found->keys, found->query};
-    fth_id query[3] = {found->query, FTH_NONE, FTH_NONE}, row, x;
+    fth_id weights[4], query[3] = {found->query, FTH_NONE, FTH_NONE}, row;
     FTH_TRY(insert(graph, linear, &fth_op_attention_weights, &linear->inputs[1], 1, weights, err));
     query[1] = weights[1];
     query[2] = linear->n_inputs > 2 ? linear->inputs[2] : FTH_NONE;
     FTH_TRY(insert(graph, linear, &fth_op_linear, query, 3, &row, err));
-    FTH_TRY(insert(graph, linear, &fth_op_segment_mul, both, 2, &parts[1], err));
-    FTH_TRY(insert(graph, linear, &fth_op_concat, parts, 2, &x, err));
-    fth_id *inputs = fth_arena_alloc(graph->arena, 3, sizeof *inputs);
+    fth_id *inputs = fth_arena_alloc(graph->arena, 4, sizeof *inputs);
     if (!inputs)
         return fth_fail(err, FTH_E_MEMORY, "no memory to rewrite the graph");
-    inputs[0] = x;
-    inputs[1] = weights[0];
-    inputs[2] = row;
+    inputs[0] = found->keys;
+    inputs[1] = found->query;
+    inputs[2] = weights[0];
+    inputs[3] = row;
+    linear->op = &fth_op_attention_layer;
     linear->inputs = inputs;
-    linear->n_inputs = 3;
+    linear->n_inputs = 4;
     const struct fth_node *old[4] = {found->concat, found->mul, found->sub, found->expand};
     for (uint32_t i = 0; i < 4; i++)
         fth_rewrite_remove(graph, fth_rewrite_find(graph, old[i]));
@@ -90,7 +90,7 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_split_attention = {
     .name = "split_attention",
-    .summary = "the query's part of an attention unit's first layer is computed once an example",
+    .summary = "an attention unit's first layer multiplies keys by weights that the query has entered",
     .when = FTH_PASS_FORWARD,
     .rounding = 1,
     .run = run};

@@ -20,23 +20,6 @@ void fth_k_segment_sum_scalar(size_t m, const uint32_t *offsets, size_t n, const
     }
 }
 
-void fth_k_segment_keys_grad_scalar(size_t m, const uint32_t *offsets, size_t n, const float *dx,
-                                    size_t lddx, const float *k, size_t ldk, const float *q,
-                                    size_t ldq, const float *w, size_t ldw, const float *dout,
-                                    size_t lddo, float *dk, size_t lddk, float *dq, size_t lddq) {
-    for (size_t i = 0; i < m; i++) {
-        for (size_t j = 0; j < n; j++)
-            dq[i * lddq + j] = 0.0f;
-        for (size_t t = offsets[i] - offsets[0]; t < offsets[i + 1] - offsets[0]; t++)
-            for (size_t j = 0; j < n; j++) {
-                float product = dx[t * lddx + n + j];
-                float direct = w[t * ldw] * dout[i * lddo + j] + dx[t * lddx + j];
-                dk[t * lddk + j] = direct + product * q[i * ldq + j];
-                dq[i * lddq + j] += product * k[t * ldk + j];
-            }
-    }
-}
-
 void fth_k_segment_sum_grad_scalar(size_t m, const uint32_t *offsets, size_t n, const float *x,
                                    size_t ldx, const float *w, size_t ldw, const float *dout,
                                    size_t lddo, float *dx, size_t lddx, float *dw, size_t lddw) {

@@ -282,29 +282,24 @@ static fth_id attention(struct gradcheck *c) {
     return y;
 }
 
-static fth_id segment_mul(struct gradcheck *c) {
-    fth_id y, in[2] = {gradcheck_input(c, 0, c->columns), gradcheck_input(c, -1, c->columns)};
-    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_segment_mul, "mul", in, 2, NULL, 0, &y, &c->err));
-    return y;
-}
-
 /* What the pass split_attention makes: the query's product is the bias of its positions. */
 static fth_id attention_split(struct gradcheck *c) {
-    fth_id w, parts[4], x[3] = {FTH_NONE, FTH_NONE, FTH_NONE}, q[3] = {FTH_NONE, FTH_NONE, FTH_NONE};
+    fth_id w, parts[4], x[4] = {FTH_NONE, FTH_NONE, FTH_NONE, FTH_NONE}, q[3] = {FTH_NONE, FTH_NONE, FTH_NONE};
     struct fth_linear_attributes act = {FTH_ACT_TANH};
-    q[0] = gradcheck_input(c, -1, c->columns);
-    x[0] = gradcheck_input(c, 0, 2 * c->columns);
+    x[0] = gradcheck_input(c, 0, c->columns);
+    x[1] = q[0] = gradcheck_input(c, -1, c->columns);
     CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "w", 4 * c->columns, 5,
                                     FTH_PARAM_ZERO, 0, &w, &c->err));
     CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "b", 1, 5, FTH_PARAM_ZERO, 0,
                                     &q[2], &c->err));
     CHECK_OK(c, fth_graph_node(c->graph, &fth_op_attention_weights, "split", &w, 1, NULL, 0, parts,
                                &c->err));
-    x[1] = parts[0];
+    x[2] = parts[0];
     q[1] = parts[1];
-    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear, "query", q, 3, NULL, 0, &x[2], &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear, "query", q, 3, NULL, 0, &x[3], &c->err));
     fth_id y;
-    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear, "keys", x, 3, &act, sizeof act, &y, &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_attention_layer, "keys", x, 4, &act, sizeof act, &y,
+                               &c->err));
     return y;
 }
 
@@ -375,7 +370,6 @@ static const struct {
     CASE(segment_sum, EXAMPLES),
     CASE(segment_sum_weighted, EXAMPLES),
     CASE(attention, EXAMPLES),
-    CASE(segment_mul, EXAMPLES),
     CASE(attention_split, EXAMPLES),
     CASE(mlp_batch_norm, MANY),
     CASE(mlp_layer_norm, ROWS),
@@ -528,32 +522,37 @@ static void test_clip(void **state) {
     }
 }
 
-/* What fuse_key_grads makes of them gives the bits of segment_sum_grad, segment_mul_grad and two additions. */
+/* What fuse_key_grads makes of them gives the bits of segment_sum_grad, attention_layer_grad and an addition. */
 static void test_key_grads(void **state) {
     static const uint32_t offsets[] = {0, 3, 3, 4, 6, 6, 10, 11};
-    enum { N = 7, POSITIONS = 11, COLUMNS = 5 };
+    enum { N = 7, POSITIONS = 11, COLUMNS = 5, UNITS = 3 };
     struct gradcheck check = {.group = 0};
     struct gradcheck *c = &check;
     CHECK_OK(c, fth_graph_create(0, &c->graph, &c->err));
-    fth_id dx = gradcheck_input(c, 0, 2 * COLUMNS), k = gradcheck_input(c, 0, COLUMNS);
-    fth_id q = gradcheck_input(c, -1, COLUMNS), w = gradcheck_input(c, 0, 1);
-    fth_id dout = gradcheck_input(c, -1, COLUMNS), left, right, a[2], b[2], dk, dw, fused[2];
-    CHECK_OK(c, fth_graph_view(c->graph, dx, 0, COLUMNS, &left, &c->err));
-    CHECK_OK(c, fth_graph_view(c->graph, dx, COLUMNS, COLUMNS, &right, &c->err));
-    fth_id all[5] = {dx, k, q, w, dout}, sum[3] = {k, w, dout}, mul[3] = {right, k, q}, dot[2] = {k, dout};
+    fth_id y = gradcheck_input(c, 0, UNITS), dy = gradcheck_input(c, 0, UNITS), weights[4], whole;
+    fth_id k = gradcheck_input(c, 0, COLUMNS), q = gradcheck_input(c, -1, COLUMNS);
+    fth_id w = gradcheck_input(c, 0, 1), dout = gradcheck_input(c, -1, COLUMNS);
+    fth_id a[2], b[4], dk, dw, fused[4], sum[3] = {k, w, dout}, dot[2] = {k, dout};
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "w", 4 * COLUMNS, UNITS,
+                                    FTH_PARAM_ZERO, 0, &whole, &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_attention_weights, "split", &whole, 1, NULL, 0,
+                               weights, &c->err));
+    fth_id all[8] = {y, dy, k, q, weights[0], weights[2], w, dout};
     CHECK_OK(c, fth_graph_node(c->graph, &fth_op_segment_sum_grad, "a", sum, 3, NULL, 0, a, &c->err));
-    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_segment_mul_grad, "b", mul, 3, NULL, 0, b, &c->err));
-    CHECK_OK(c, fth_layer_add(c->graph, a[0], left, &dk, &c->err));
-    CHECK_OK(c, fth_layer_add(c->graph, dk, b[0], &dk, &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_attention_layer_grad, "b", all, 6, NULL, 0, b, &c->err));
+    CHECK_OK(c, fth_layer_add(c->graph, a[0], b[0], &dk, &c->err));
     CHECK_OK(c, fth_graph_node(c->graph, &fth_op_segment_dot, "d", dot, 2, NULL, 0, &dw, &c->err));
-    CHECK_OK(c,
-             fth_graph_node(c->graph, &fth_op_segment_keys_grad, "k", all, 5, NULL, 0, fused, &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_attention_layer_grad, "k", all, 8, NULL, 0, fused,
+                               &c->err));
     struct interpret_options options = {.examples = N, .tile = 3, .offsets = {offsets, NULL}};
     struct interpret *it = interpret_create(c->graph, &options);
     for (uint32_t l = 0; l < c->graph->n_lookups; l++)
         for (uint32_t r = 0; r < interpret_lookup_rows(it, l); r++)
             for (uint32_t j = 0; j < c->graph->lookups[l].dim; j++)
                 *interpret_row_at(it, l, r, j) = (float)((r * 31 + j * 17 + l * 7) % 23) / 11 - 1;
+    for (uint32_t r = 0; r < 4 * COLUMNS; r++)
+        for (uint32_t j = 0; j < UNITS; j++)
+            *interpret_at(it, whole, r, j) = (float)((r * 29 + j * 13) % 19) / 9 - 1;
     interpret_run(it, FTH_FORWARD);
     for (uint32_t r = 0; r < POSITIONS; r++) {
         assert_memory_equal(interpret_at(it, fused[0], r, 0), interpret_at(it, dk, r, 0),

@@ -1,0 +1,4 @@
+/* An attention unit's first layer by AVX-512: attention_simd.h at this width. */
+#include "kernels/cpu/simd_avx512.h"
+#include "kernels/cpu/simd_math.h"
+#include "kernels/cpu/attention_simd.h"
