@@ -32,6 +32,7 @@ ONLY = {
 # Neighbours on one level that a folder sees as well. They see nothing of it in turn.
 BESIDE = {
     "data": {"kernels"},               # splitting text is a kernel, chosen by CPU like the others
+    "feature": {"kernels"},            # so is splitting lists
     "embedding": {"graph", "optim"},   # fills the table of functions in graph/rows.h; row optimizers
 }
 

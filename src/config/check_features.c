@@ -10,6 +10,7 @@
 /* One column of features.numeric or features.categorical, as an embedding field or a number. */
 struct field {
     const char *name, *table, *group;
+    const char *column;
     const char *section; /* "numeric" or "categorical" */
     uint32_t item;       /* its number there */
     int64_t dim, buckets, min_count, max_length;
@@ -31,6 +32,17 @@ static fth_status fail_item(struct fth_loader *l, const struct field *field, con
 }
 
 /* ---- each item alone ---- */
+static fth_status check_name(struct fth_loader *l, const struct field *at, const char *name,
+                             const struct fth_strings *columns) {
+    if (*name && columns->n > 1)
+        return fail_item(l, at, "name", "one name for several columns; list each column on its own");
+    return FTH_OK;
+}
+
+static const char *feature_name(const char *name, const char *column) {
+    return *name ? name : column;
+}
+
 static fth_status check_numeric(struct fth_loader *l, uint32_t item) {
     const struct fth_numeric_config *numeric = &l->config->features.numeric[item];
     const struct field at = {.section = "numeric", .item = item};
@@ -38,6 +50,16 @@ static fth_status check_numeric(struct fth_loader *l, uint32_t item) {
         if (!(numeric->boundaries.items[i - 1] < numeric->boundaries.items[i]))
             return fail_item(l, &at, "boundaries",
                              "not increasing; each must be above the one before");
+    FTH_TRY(check_name(l, &at, numeric->name, &numeric->columns));
+    if (!*numeric->separator) {
+        const char *key = numeric->max_length                           ? "max_length"
+                          : numeric->reduce != FTH_REDUCE_MEAN          ? "reduce"
+                          : numeric->on_bad_value != FTH_BAD_VALUE_STOP ? "on_bad_value"
+                                                                        : NULL;
+        if (key)
+            return fail_item(l, &at, key,
+                             "only for lists; give the separator between a cell's numbers, such as \";\"");
+    }
     if (numeric->boundaries.n && numeric->quantiles)
         return fail_item(l, &at, "quantiles",
                          "boundaries are given, so none are learned; remove one of the two");
@@ -60,6 +82,7 @@ static fth_status check_categorical(struct fth_loader *l, uint32_t item) {
     const struct field at = {.section = "categorical", .item = item};
     int format = l->config->data.format;
     int entries = format == FTH_FORMAT_LIBSVM || format == FTH_FORMAT_LIBFFM;
+    FTH_TRY(check_name(l, &at, categorical->name, &categorical->columns));
     if (entries && *categorical->separator)
         return fail_item(l, &at, "separator",
                          "libsvm and libffm lines have no cells to split; remove it");
@@ -89,15 +112,17 @@ static fth_status collect(struct fth_loader *l, struct fields *out) {
         FTH_TRY(check_numeric(l, i));
         for (uint32_t c = 0; c < numeric->columns.n; c++) {
             const char *column = numeric->columns.items[c];
+            const char *feature = feature_name(numeric->name, column);
             if (!numeric->bucket_only)
-                out->numbers[out->n_numbers++] =
-                    (struct field){.name = column, .section = "numeric", .item = i};
+                out->numbers[out->n_numbers++] = (struct field){
+                    .name = feature, .column = column, .section = "numeric", .item = i};
             if (!numeric->boundaries.n && !numeric->quantiles)
                 continue;
-            char *name = fth_arena_printf(l->tree, "%s_bucket", column);
+            char *name = fth_arena_printf(l->tree, "%s_bucket", feature);
             if (!name)
                 return fth_load_no_memory(l);
             out->items[out->n++] = (struct field){.name = name,
+                                                  .column = column,
                                                   .table = *numeric->table ? numeric->table : name,
                                                   .group = "",
                                                   .section = "numeric",
@@ -108,19 +133,22 @@ static fth_status collect(struct fth_loader *l, struct fields *out) {
     for (uint32_t i = 0; i < features->n_categorical; i++) {
         const struct fth_categorical_config *from = &features->categorical[i];
         FTH_TRY(check_categorical(l, i));
-        for (uint32_t c = 0; c < from->columns.n; c++)
-            out->items[out->n++] =
-                (struct field){.name = from->columns.items[c],
-                               .table = *from->table ? from->table : from->columns.items[c],
-                               .group = from->group,
-                               .section = "categorical",
-                               .item = i,
-                               .dim = from->dim ? from->dim : dim,
-                               .buckets = from->buckets,
-                               .min_count = from->min_count,
-                               .max_length = from->max_length,
-                               .keep_last = from->keep_last,
-                               .sequence = from->sequence};
+        for (uint32_t c = 0; c < from->columns.n; c++) {
+            const char *column = from->columns.items[c];
+            const char *name = feature_name(from->name, column);
+            out->items[out->n++] = (struct field){.name = name,
+                                                  .column = column,
+                                                  .table = *from->table ? from->table : name,
+                                                  .group = from->group,
+                                                  .section = "categorical",
+                                                  .item = i,
+                                                  .dim = from->dim ? from->dim : dim,
+                                                  .buckets = from->buckets,
+                                                  .min_count = from->min_count,
+                                                  .max_length = from->max_length,
+                                                  .keep_last = from->keep_last,
+                                                  .sequence = from->sequence};
+        }
     }
     return FTH_OK;
 }
@@ -155,13 +183,14 @@ static fth_status check_names(struct fth_loader *l, struct field *items, uint32_
         char message[300], quoted[64];
         fth_text_quote(quoted, sizeof quoted, items[i].name, strlen(items[i].name));
         if (l->config->data.format == FTH_FORMAT_CSV &&
-            strcmp(items[i].name, l->config->data.label) == 0) {
+            strcmp(items[i].column, l->config->data.label) == 0) {
+            fth_text_quote(quoted, sizeof quoted, items[i].column, strlen(items[i].column));
             snprintf(message, sizeof message, "%s is the label, it cannot be a feature", quoted);
             return fail_item(l, &items[i], "columns", message);
         }
         if (i == 0 || strcmp(items[i - 1].name, items[i].name) != 0)
             continue;
-        snprintf(message, sizeof message, "%s is already a feature of features.%s.%u; list it once",
+        snprintf(message, sizeof message, "%s is already a feature of features.%s.%u; list it once, or give one a name",
                  quoted, items[i - 1].section, items[i - 1].item);
         return fail_item(l, &items[i], "columns", message);
     }

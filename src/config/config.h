@@ -69,10 +69,20 @@ struct fth_data_config {
 
 /* ---- features: ---- */
 enum fth_standardise { FTH_STANDARDISE_NONE, FTH_STANDARDISE_RUNNING, FTH_STANDARDISE_GIVEN };
+/* What a list of numbers becomes. */
+enum fth_reduce { FTH_REDUCE_MEAN, FTH_REDUCE_SUM, FTH_REDUCE_MIN, FTH_REDUCE_MAX, FTH_REDUCE_COUNT };
+/* A text in a list that is no number: the line is malformed, the value is left out, the list is missing. */
+enum fth_bad_value { FTH_BAD_VALUE_STOP, FTH_BAD_VALUE_SKIP, FTH_BAD_VALUE_MISSING };
 
-/* numeric: in the order written: missing -> clip -> log1p -> standardise. */
+/* numeric: in the order written: list -> missing -> clip -> log1p -> standardise. */
 struct fth_numeric_config {
     struct fth_strings columns; /* the transforms hold for each; "I1..I13" ranges are expanded */
+    const char *name;           /* of the one column's feature; "": the column's own */
+    const char *separator;      /* "": a cell is one number */
+    int reduce;                 /* enum fth_reduce; of a list, as the following three */
+    int64_t max_length;         /* values of a list that are used; 0: all */
+    int keep_last;              /* 1: the last max_length, 0: the first */
+    int on_bad_value;           /* enum fth_bad_value */
     int clip;
     double clip_low, clip_high;
     int log1p;                  /* sign(x) * log1p(|x|) */
@@ -93,7 +103,8 @@ enum fth_config_pooling { FTH_CONFIG_POOL_SUM = 1, FTH_CONFIG_POOL_MEAN = 2, FTH
 
 struct fth_categorical_config {
     struct fth_strings columns; /* "C1..C26" ranges are expanded */
-    const char *table;          /* shared table's name; "" = the column's own name */
+    const char *name;           /* of the one column's feature; "": the column's own */
+    const char *table;          /* shared table's name; "" = the feature's own name */
     int64_t buckets;            /* > 0: key = hash % buckets */
     int64_t min_count;          /* admission */
     int64_t dim;                /* 0: embedding.dim */

@@ -126,9 +126,31 @@ static const struct fth_choice poolings[] = {{"sum", FTH_CONFIG_POOL_SUM},
                                              {"max", FTH_CONFIG_POOL_MAX},
                                              {NULL, 0}};
 
+static const struct fth_choice reductions[] = {
+    {"mean", FTH_REDUCE_MEAN}, {"sum", FTH_REDUCE_SUM},     {"min", FTH_REDUCE_MIN},
+    {"max", FTH_REDUCE_MAX},   {"count", FTH_REDUCE_COUNT}, {NULL, 0}};
+static const struct fth_choice bad_values[] = {{"stop", FTH_BAD_VALUE_STOP},
+                                               {"skip", FTH_BAD_VALUE_SKIP},
+                                               {"missing", FTH_BAD_VALUE_MISSING},
+                                               {NULL, 0}};
+
 static const struct fth_key numeric_keys[] = {
     {COLUMNS("columns", fth_numeric_config, columns),
      .help = "columns treated alike; \"I1..I13\" is I1, I2 and so on to I13"},
+    {STRING("name", fth_numeric_config, name),
+     .help = "the feature's name, where columns has one; \"\": the column's"},
+    {STRING("separator", fth_numeric_config, separator),
+     .help = "between the numbers of a cell (\"3.5;12;7\"); \"\": a cell is one number"},
+    {ENUM("reduce", fth_numeric_config, reduce, "mean", reductions),
+     .help = "what a list becomes; missing values are left out; count: how many are not missing, "
+             "0 in an empty cell"},
+    {INT("max_length", fth_numeric_config, max_length, "0", 0, 1e9),
+     .help = "values of a list that are used; 0: all"},
+    {ENUM("keep", fth_numeric_config, keep_last, "last", keeps),
+     .help = "which end of a longer list is used"},
+    {ENUM("on_bad_value", fth_numeric_config, on_bad_value, "stop", bad_values),
+     .help = "a value of a list that is no number: its line is malformed (data.on_bad_line), the value is "
+             "left out, or the list is missing; the last two are counted"},
     {.name = "clip",
      .type = FTH_KEY_CLIP,
      .help = "[low, high]: numbers outside become the nearer end"},
@@ -160,13 +182,15 @@ static const struct fth_key numeric_keys[] = {
 };
 static const struct fth_section numeric_section = {
     KEYS(numeric_keys), .selector = -1, .size = sizeof(struct fth_numeric_config),
-    .help = "Numbers. In this order: missing, clip, log1p, standardise."};
+    .help = "Numbers. In this order: list, missing, clip, log1p, standardise."};
 
 static const struct fth_key categorical_keys[] = {
     {COLUMNS("columns", fth_categorical_config, columns),
      .help = "columns treated alike; \"C1..C26\" is C1, C2 and so on to C26"},
+    {STRING("name", fth_categorical_config, name),
+     .help = "the feature's name, where columns has one; \"\": the column's"},
     {STRING("table", fth_categorical_config, table),
-     .help = "the embedding table, to share one between columns; \"\": the column's own"},
+     .help = "the embedding table, to share one between columns; \"\": the feature's own"},
     {INT("buckets", fth_categorical_config, buckets, "0", 0, 4e9),
      .help = "keys are hashes modulo this number; 0: whole 64-bit hashes"},
     {INT("min_count", fth_categorical_config, min_count, "0", 0, 4e9),

@@ -64,6 +64,10 @@ struct fth_block {
     uint64_t first_bad_line; /* its physical line; 0: none */
     fth_error first_bad;     /* code FTH_E_DATA, message "file:line:column: reason"; code 0: none */
 
+    /* Values of good lines that a feature left out, as configured, and the first one in the file. */
+    uint64_t n_bad_values;
+    fth_error first_bad_value;
+
     size_t cells_capacity, entries_capacity, lines_capacity;
 };
 

@@ -54,6 +54,20 @@ static int is_chosen(const fth_data_set *set, uint64_t number) {
            (set->select == FTH_SELECT_DRAWN);
 }
 
+/* Values that features left out with the configuration's leave: counted, the first ones told. */
+static void tell_bad_values(struct fth_reader *reader, const struct fth_block *block) {
+    struct fth_assembler *a = &reader->assembler;
+    if (block->n_bad_values == 0)
+        return;
+    a->epoch_bad_values += block->n_bad_values;
+    if (a->warnings == WARNINGS)
+        return;
+    a->warnings++;
+    fth_log(FTH_LOG_WARN, "left out %llu bad value%s: %s%s", (unsigned long long)block->n_bad_values,
+            block->n_bad_values == 1 ? "" : "s, the first one", block->first_bad_value.message,
+            a->warnings == WARNINGS ? " (more will not be told)" : "");
+}
+
 /* Malformed lines of the slot: counted, or the end; what stands before the first of them is given out all
  * the same, so that where blocks were cut does not show. */
 static fth_status check_bad(struct fth_reader *reader, const struct fth_block *block,
@@ -142,12 +156,16 @@ static fth_status next_slot(struct fth_reader *reader, fth_error *err) {
             status = slot->status;
         } else if (slot->kind == FTH_SLOT_EPOCH_END) {
             a->epoch_ended = 1;
+            if (a->epoch_bad_values)
+                fth_log(FTH_LOG_INFO, "this epoch: %llu bad values of lists left out",
+                        (unsigned long long)a->epoch_bad_values);
         } else {
             atomic_fetch_add_explicit(&reader->bytes, slot->block->text_length,
                                       memory_order_relaxed);
             atomic_fetch_add_explicit(&reader->n_lines, slot->block->n_data, memory_order_relaxed);
             if (!slot->only_count) {
                 FTH_TRY_GOTO(status, check_bad(reader, slot->block, err), failed);
+                tell_bad_values(reader, slot->block);
                 FTH_TRY_GOTO(status, choose(reader, slot, err), failed);
             }
             a->slot = slot;
@@ -262,7 +280,7 @@ static void begin_epoch(struct fth_assembler *a) {
     uint64_t lines = a->examples_before - a->base_example;
     a->base_read += lines;
     a->base_bad += lines - a->good;
-    a->base_example = a->examples_before = a->good = a->epoch_bad = 0;
+    a->base_example = a->examples_before = a->good = a->epoch_bad = a->epoch_bad_values = 0;
     a->epoch_ended = 0;
     a->here = (struct fth_position){.epoch = a->here.epoch + 1,
                                     .line = 1,

@@ -35,7 +35,7 @@ static double sketch_estimate(const uint8_t *registers) {
 }
 
 static fth_status each_block(fth_data_set *set, size_t block_bytes,
-                             fth_status (*each)(void *ctx, const struct fth_block *block, int *more,
+                             fth_status (*each)(void *ctx, struct fth_block *block, int *more,
                                                 fth_error *err),
                              void *ctx, fth_error *err) {
     fth_lines *lines = NULL;
@@ -62,7 +62,7 @@ done:
 }
 
 fth_status fth_data_each_block(fth_data_set *set,
-                               fth_status (*each)(void *ctx, const struct fth_block *block,
+                               fth_status (*each)(void *ctx, struct fth_block *block,
                                                   int *more, fth_error *err),
                                void *ctx, fth_error *err) {
     int64_t bytes = set->config->block_bytes;
@@ -127,7 +127,7 @@ static void add_entries(struct scan *scan, const struct fth_block *block, uint32
     }
 }
 
-static fth_status scan_block(void *ctx, const struct fth_block *block, int *more, fth_error *err) {
+static fth_status scan_block(void *ctx, struct fth_block *block, int *more, fth_error *err) {
     struct scan *scan = ctx;
     struct fth_data_stats *stats = scan->stats;
     stats->bytes += block->text_length;

@@ -12,7 +12,7 @@
  * hash among them, until `*more` is 0 or a failure. Malformed lines are counted in the block. Uses
  * up a set that can be read only once. */
 fth_status fth_data_each_block(fth_data_set *set,
-                               fth_status (*each)(void *ctx, const struct fth_block *block,
+                               fth_status (*each)(void *ctx, struct fth_block *block,
                                                   int *more, fth_error *err),
                                void *ctx, fth_error *err);
 

@@ -8,6 +8,7 @@
 #define XXH_INLINE_ALL /* a hash of a constant length is a few multiplications */
 #include <xxhash.h>
 
+#include "feature/plain.h"
 #include "feature/program_private.h"
 
 #include <math.h>
@@ -136,13 +137,25 @@ static void write_column(const float *restrict x, const uint32_t *restrict prese
     }
 }
 
-void fth_feature_run_numeric(struct fth_feature_chunk *chunk,
-                             const struct fth_feature_numeric *numeric) {
+fth_status fth_feature_numbers(struct fth_feature_chunk *chunk,
+                               const struct fth_feature_numeric *numeric, float *x,
+                               uint32_t *present) {
+    if (numeric->separator.length == 0)
+        parse_column(chunk, numeric->column, x, present);
+    else if (chunk->program->plain)
+        return fth_feature_plain_number_lists(chunk, numeric, x, present);
+    else
+        fth_feature_number_lists(chunk, numeric, x, present);
+    return FTH_OK;
+}
+
+fth_status fth_feature_run_numeric(struct fth_feature_chunk *chunk,
+                                   const struct fth_feature_numeric *numeric) {
     const fth_feature_program *program = chunk->program;
     struct fth_batch *out = chunk->out;
     float x[FTH_FEATURE_CHUNK];
     uint32_t present[FTH_FEATURE_CHUNK];
-    parse_column(chunk, numeric->column, x, present);
+    FTH_TRY(fth_feature_numbers(chunk, numeric, x, present));
     if (numeric->field >= 0) {
         uint64_t *keys = out->fields[numeric->field].keys + chunk->base;
         uint64_t missing = fth_feature_missing_key(numeric->salt);
@@ -153,13 +166,14 @@ void fth_feature_run_numeric(struct fth_feature_chunk *chunk,
         }
     }
     if (numeric->dense < 0)
-        return;
+        return FTH_OK;
     transform(program, numeric, x, chunk->n);
     float absent = numeric->running >= 0 ? NAN : numeric->missing_value;
     float *dense = out->dense + (size_t)chunk->base * out->dense_ld;
     write_column(x, present, absent, chunk->n, dense + numeric->dense, out->dense_ld);
     for (uint32_t i = 0; numeric->indicator >= 0 && i < chunk->n; i++)
         dense[(size_t)i * out->dense_ld + (uint32_t)numeric->indicator] = present[i] ? 0.0f : 1.0f;
+    return FTH_OK;
 }
 
 uint64_t fth_feature_text_key(const fth_feature_program *program,

@@ -110,6 +110,11 @@ static fth_status set_boundaries(fth_feature_program *p, struct fth_feature_nume
     return FTH_OK;
 }
 
+/* "" and NULL: not a list. */
+static void set_separator(struct fth_separator *out, const char *bytes) {
+    *out = (struct fth_separator){bytes, bytes ? (uint32_t)strlen(bytes) : 0};
+}
+
 static fth_status compile_numeric(fth_feature_program *p, const char *key,
                                   const struct fth_numeric_config *config, const char *column,
                                   const char **dense_names, fth_error *err) {
@@ -123,6 +128,8 @@ static fth_status compile_numeric(fth_feature_program *p, const char *key,
     char *name = fth_arena_printf(p->arena, "%s.columns", key);
     FTH_TRY(name ? find_column(p, name, column, &numeric->column, err) : no_memory(err));
     p->n_numeric++;
+    numeric->name = config->name && *config->name ? config->name : column;
+    set_separator(&numeric->separator, config->separator);
     if (config->bucket_only && !buckets)
         return fth_fail(err, FTH_E_CONFIG, "%s: bucket_only needs boundaries or quantiles", key);
     if (config->boundaries.n > 0 && config->quantiles > 0)
@@ -133,11 +140,12 @@ static fth_status compile_numeric(fth_feature_program *p, const char *key,
         return fth_fail(err, FTH_E_CONFIG, "%s.deviation: must be above 0", key);
     if (!config->bucket_only) {
         numeric->dense = (int32_t)p->schema.n_dense;
-        FTH_TRY(check_dense_name(p, dense_names, column, key, err));
+        FTH_TRY(check_dense_name(p, dense_names, numeric->name, key, err));
         if (config->missing_indicator) {
             numeric->indicator = (int32_t)p->schema.n_dense;
             FTH_TRY(check_dense_name(p, dense_names,
-                                     fth_arena_printf(p->arena, "%s_missing", column), key, err));
+                                     fth_arena_printf(p->arena, "%s_missing", numeric->name), key,
+                                     err));
         }
         if (config->standardise == FTH_STANDARDISE_RUNNING) {
             p->running_dense[p->n_running] = (uint32_t)numeric->dense;
@@ -146,7 +154,7 @@ static fth_status compile_numeric(fth_feature_program *p, const char *key,
     }
     if (buckets) {
         struct fth_feature_field *field;
-        name = fth_arena_printf(p->arena, "%s_bucket", column);
+        name = fth_arena_printf(p->arena, "%s_bucket", numeric->name);
         const char *table = config->table && *config->table ? config->table : name;
         numeric->field = (int32_t)p->n_fields;
         FTH_TRY(add_field(p, key, name, table, config->dim, 0, &field, err));
@@ -189,11 +197,12 @@ static fth_status compile_categorical(fth_feature_program *p, const char *key,
                                       const struct fth_categorical_config *config,
                                       const char *column, fth_error *err) {
     struct fth_feature_field *field;
-    const char *table = config->table && *config->table ? config->table : column;
+    const char *name = config->name && *config->name ? config->name : column;
+    const char *table = config->table && *config->table ? config->table : name;
     int format = p->config->data.format;
     if (config->buckets < 0 || config->min_count < 0)
         return fth_fail(err, FTH_E_CONFIG, "%s: buckets and min_count must be at least 0", key);
-    FTH_TRY(add_field(p, key, column, table, config->dim, config->min_count, &field, err));
+    FTH_TRY(add_field(p, key, name, table, config->dim, config->min_count, &field, err));
     field->info.pooling = config->pooling;
     field->info.sequence = config->sequence;
     field->buckets = (uint64_t)config->buckets;
@@ -209,9 +218,8 @@ static fth_status compile_categorical(fth_feature_program *p, const char *key,
     char *where = fth_arena_printf(p->arena, "%s.columns", key);
     FTH_TRY(where ? find_column(p, where, column, &field->column, err) : no_memory(err));
     field->info.column = column;
-    field->separator = config->separator ? config->separator : "";
-    field->separator_length = strlen(field->separator);
-    if (field->separator_length > 0)
+    set_separator(&field->separator, config->separator);
+    if (field->separator.length > 0)
         return join_group(p, key, config->group ? config->group : "", config, &field->info.group,
                           err);
     if (config->sequence)
@@ -400,6 +408,8 @@ static fth_status create(const struct fth_config *config, const char *const *col
     p->config = config;
     p->entries = entries;
     p->unlabelled = unlabelled;
+    for (uint32_t i = 0; i < config->without.n; i++)
+        p->plain |= strcmp(config->without.items[i], "feature_fusion") == 0;
     p->n_columns = (uint32_t)n_columns;
     p->arena = fth_arena_create(1 << 14);
     fth_status status = p->arena ? compile(p, column_names, err) : no_memory(err);

@@ -1,46 +1,50 @@
 /* Feature programs, ragged fields: lists with a separator, and the entries of libsvm and libffm. Runs
  * on the lines of one chunk, on any thread; appends positions to the chunk's batch. The offsets of a
  * chunk's rows are final when its last line is done; a refused line appends nothing. */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "feature/plain.h"
 #include "feature/program_private.h"
 
 #include <string.h>
 
-static const char *find_separator(const struct fth_feature_field *field, const char *p,
-                                  const char *end) {
-    if (field->separator_length == 1)
-        return memchr(p, field->separator[0], (size_t)(end - p));
-    return memmem(p, (size_t)(end - p), field->separator, field->separator_length);
-}
-
-/* Tokens of a cell: none in an empty or missing one, else one more than separators. */
+/* Elements of a cell: none in an empty or missing one, else one more than separators. */
 static uint32_t count_tokens(const fth_feature_program *program,
                              const struct fth_feature_field *field, const char *p, uint32_t length) {
-    if (fth_feature_is_missing(program, p, length))
-        return 0;
-    if (field->separator_length == 0)
-        return 1;
-    const char *end = p + length;
-    uint32_t n = 1;
-    while ((p = find_separator(field, p, end)) != NULL) {
-        p += field->separator_length;
-        n++;
-    }
-    return n;
+    return fth_feature_is_missing(program, p, length)
+               ? 0
+               : fth_split_count(p, length, &field->separator);
 }
 
-/* Writes the keys of tokens [skip, skip + kept). */
-static void write_tokens(const fth_feature_program *program, const struct fth_feature_field *field,
-                         const char *p, uint32_t length, uint32_t skip, uint32_t kept,
-                         uint64_t *keys) {
-    const char *end = p + length;
-    for (uint32_t t = 0; t < skip + kept; t++) {
-        const char *stop = field->separator_length ? find_separator(field, p, end) : NULL;
-        if (stop == NULL)
-            stop = end;
-        if (t >= skip)
-            *keys++ = fth_feature_text_key(program, field, p, (size_t)(stop - p));
-        p = stop + field->separator_length;
+/* Keys without a list of missing texts and without buckets, the usual kind. */
+static inline uint64_t short_key(const struct fth_feature_field *field, const char *bytes,
+                                 uint32_t length) {
+    return length ? XXH3_64bits_withSeed(bytes, length, field->salt) : field->missing;
+}
+
+/* Writes the keys of the first `keep` elements from `start` on, split and hashed in one pass; how many. */
+static uint32_t write_tokens(const fth_feature_program *program,
+                             const struct fth_feature_field *field, const char *text,
+                             uint32_t start, uint32_t length, uint32_t keep, uint64_t *keys) {
+    int usual = field->buckets == 0 && program->config->features.missing.n == 0;
+    struct fth_split split;
+    uint32_t written = 0;
+    fth_split_begin(&split, text, start, length);
+    while (written < keep && fth_split_window(&split, &field->separator)) {
+        uint32_t n = split.n < keep - written ? split.n : keep - written;
+        for (uint32_t t = 0; t < n; t++) {
+            const char *bytes = text + split.start;
+            uint32_t bytes_length = split.ends[t] - split.start;
+            keys[written++] = usual ? short_key(field, bytes, bytes_length)
+                                    : fth_feature_text_key(program, field, bytes, bytes_length);
+            split.start = split.ends[t] + field->separator.length;
+        }
     }
+    if (written < keep)
+        keys[written++] =
+            fth_feature_text_key(program, field, text + split.start, length - split.start);
+    return written;
 }
 
 /* Room for `more` positions behind `used` in every field of the group; it grows by half, so that after
@@ -59,43 +63,64 @@ static fth_status reserve(struct fth_feature_chunk *chunk, uint32_t group, uint3
     return fth_batch_reserve_positions(chunk->out, group, (uint32_t)need, chunk->err);
 }
 
+/* How many elements every list of the line has: all as many, or the line is refused and it is none. */
+static uint32_t common_count(struct fth_feature_chunk *chunk, const struct fth_feature_group *group,
+                             uint32_t i) {
+    const fth_feature_program *program = chunk->program;
+    const uint32_t *members = program->group_fields + group->first;
+    uint32_t count = 0;
+    for (uint32_t m = 0; m < group->n; m++) {
+        const struct fth_feature_field *field = &program->fields[members[m]];
+        const struct fth_cell *cell = fth_feature_cell(chunk->block, chunk->lines[i], field->column);
+        uint32_t n = count_tokens(program, field, chunk->block->text + cell->offset, cell->length);
+        if (m > 0 && n != count) {
+            const struct fth_feature_field *first = &program->fields[members[0]];
+            fth_feature_refuse(chunk, i, cell,
+                               "column '%s' has %u elements where '%s' has %u; lists of one group "
+                               "('%s') must be equally long",
+                               field->info.column, n, first->info.column, count, group->name);
+            return 0;
+        }
+        count = n;
+    }
+    return count;
+}
+
+/* The keys of one cell's list, at most `max`; how many. */
+static fth_status run_cell(struct fth_feature_chunk *chunk, const struct fth_feature_group *group,
+                           uint32_t f, uint32_t i, uint64_t *keys, uint32_t *n) {
+    const fth_feature_program *program = chunk->program;
+    const struct fth_feature_field *field = &program->fields[f];
+    const struct fth_cell *cell = fth_feature_cell(chunk->block, chunk->lines[i], field->column);
+    const char *text = chunk->block->text + cell->offset;
+    *n = 0;
+    if (fth_feature_is_missing(program, text, cell->length))
+        return FTH_OK;
+    if (program->plain)
+        return fth_feature_plain_keys(chunk, group, field, cell, keys, n);
+    uint32_t start = group->keep_last
+                         ? fth_split_tail(text, cell->length, &field->separator, group->max)
+                         : 0;
+    *n = write_tokens(program, field, text, start, cell->length, group->max, keys);
+    return FTH_OK;
+}
+
 fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
                                  const struct fth_feature_group *group) {
     const fth_feature_program *program = chunk->program;
     const uint32_t *members = program->group_fields + group->first;
     uint32_t g = (uint32_t)program->fields[members[0]].info.group;
     struct fth_ragged *ragged = &chunk->out->groups[g];
-    const char *text = chunk->block->text;
     for (uint32_t i = 0; i < chunk->n; i++) {
-        uint32_t row = chunk->base + i, used = ragged->offsets[row], count = 0;
-        int equal = 1;
-        for (uint32_t m = 0; m < group->n && equal; m++) {
-            const struct fth_feature_field *field = &program->fields[members[m]];
-            const struct fth_cell *cell =
-                fth_feature_cell(chunk->block, chunk->lines[i], field->column);
-            uint32_t n = count_tokens(program, field, text + cell->offset, cell->length);
-            if (m > 0 && n != count) {
-                const struct fth_feature_field *first = &program->fields[members[0]];
-                fth_feature_refuse(chunk, i, cell,
-                                   "column '%s' has %u elements where '%s' has %u; lists of one group "
-                                   "('%s') must be equally long",
-                                   field->info.column, n, first->info.column, count, group->name);
-                equal = 0;
-            }
-            count = n;
-        }
-        uint32_t kept = count < group->max ? count : group->max;
-        uint32_t skip = group->keep_last ? count - kept : 0;
-        if (!equal)
-            kept = skip = 0;
-        FTH_TRY(reserve(chunk, g, used, kept));
-        for (uint32_t m = 0; m < group->n && kept; m++) {
-            const struct fth_feature_field *field = &program->fields[members[m]];
-            const struct fth_cell *cell =
-                fth_feature_cell(chunk->block, chunk->lines[i], field->column);
-            write_tokens(program, field, text + cell->offset, cell->length, skip, kept,
-                         chunk->out->fields[members[m]].keys + used);
-        }
+        uint32_t row = chunk->base + i, used = ragged->offsets[row], kept = 0;
+        /* One list alone is not counted first: what is cut off at its end is never read. */
+        const struct fth_cell *cell =
+            fth_feature_cell(chunk->block, chunk->lines[i], program->fields[members[0]].column);
+        uint32_t most = group->n > 1 ? common_count(chunk, group, i) : cell->length + 1;
+        FTH_TRY(reserve(chunk, g, used, most < group->max ? most : group->max));
+        for (uint32_t m = 0; m < group->n && most; m++)
+            FTH_TRY(run_cell(chunk, group, members[m], i,
+                             chunk->out->fields[members[m]].keys + used, &kept));
         ragged->offsets[row + 1] = used + kept;
         ragged->total = used + kept;
     }

@@ -25,16 +25,10 @@ int fth_feature_is_missing(const fth_feature_program *program, const char *bytes
     return 0;
 }
 
-void fth_feature_refuse(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
-                        const char *format, ...) {
+/* "file:line:byte: reason" */
+static void tell(const struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+                 fth_error *error, const char *format, va_list args) {
     const struct fth_block *block = chunk->block;
-    uint64_t line = block->line_number[chunk->lines[i]];
-    if (chunk->bad[i])
-        return;
-    chunk->bad[i] = 1;
-    if (chunk->bad_line != 0 && chunk->bad_line <= line)
-        return;
-    chunk->bad_line = line;
     /* The byte in its line, 1-based: the text before the cell, back to the line's start. */
     size_t start = cell ? cell->offset : 0;
     if (cell && block->n_columns)
@@ -42,14 +36,39 @@ void fth_feature_refuse(struct fth_feature_chunk *chunk, uint32_t i, const struc
     while (start > 0 && block->text[start - 1] != '\n')
         start--;
     char reason[512];
-    va_list args;
-    va_start(args, format);
     vsnprintf(reason, sizeof reason, format, args);
-    va_end(args);
-    fth_fail(&chunk->bad_error, FTH_E_DATA, "%s:%llu:%llu: %s", block->file,
-             (unsigned long long)line,
+    fth_fail(error, FTH_E_DATA, "%s:%llu:%llu: %s", block->file,
+             (unsigned long long)block->line_number[chunk->lines[i]],
              (unsigned long long)(cell && cell->offset >= start ? cell->offset - start + 1 : 1),
              reason);
+}
+
+void fth_feature_refuse(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+                        const char *format, ...) {
+    uint64_t line = chunk->block->line_number[chunk->lines[i]];
+    if (chunk->bad[i])
+        return;
+    chunk->bad[i] = 1;
+    if (chunk->bad_line != 0 && chunk->bad_line <= line)
+        return;
+    chunk->bad_line = line;
+    va_list args;
+    va_start(args, format);
+    tell(chunk, i, cell, &chunk->bad_error, format, args);
+    va_end(args);
+}
+
+void fth_feature_skip_value(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+                            const char *format, ...) {
+    uint64_t line = chunk->block->line_number[chunk->lines[i]];
+    chunk->skipped++;
+    if (chunk->skipped_line != 0 && chunk->skipped_line <= line)
+        return;
+    chunk->skipped_line = line;
+    va_list args;
+    va_start(args, format);
+    tell(chunk, i, cell, &chunk->skipped_error, format, args);
+    va_end(args);
 }
 
 int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
@@ -124,6 +143,7 @@ static void run_query(struct fth_feature_chunk *chunk, uint32_t column) {
 static fth_status run_chunk(struct fth_feature_chunk *chunk) {
     const fth_feature_program *program = chunk->program;
     memset(chunk->bad, 0, chunk->n);
+    chunk->skipped = chunk->skipped_line = 0;
     for (uint32_t i = 0; i < chunk->n; i++)
         chunk->out->example_number[chunk->base + i] =
             chunk->block->example_number[chunk->lines[i]];
@@ -131,7 +151,7 @@ static fth_status run_chunk(struct fth_feature_chunk *chunk) {
         const struct fth_feature_instruction *instruction = &program->instructions[k];
         switch (instruction->op) {
         case FTH_FEATURE_NUMERIC:
-            fth_feature_run_numeric(chunk, &program->numeric[instruction->index]);
+            FTH_TRY(fth_feature_run_numeric(chunk, &program->numeric[instruction->index]));
             break;
         case FTH_FEATURE_SINGLE:
             fth_feature_run_single(chunk, instruction->index);
@@ -169,6 +189,7 @@ fth_status fth_feature_examples(void *ctx, struct fth_block *block, struct fth_b
                         block->file, (unsigned long long)block->first_line, block->n_columns,
                         chunk.program->n_columns);
     fth_batch_clear(out);
+    block->n_bad_values = 0;
     FTH_TRY(fth_batch_reserve(out, block->n_lines, err));
     uint64_t refused = 0;
     for (uint32_t first = 0; first < block->n_lines; first += FTH_FEATURE_CHUNK) {
@@ -189,6 +210,9 @@ fth_status fth_feature_examples(void *ctx, struct fth_block *block, struct fth_b
             FTH_TRY(run_chunk(&chunk));
         }
         out->n += good;
+        if (chunk.skipped && block->n_bad_values == 0)
+            block->first_bad_value = chunk.skipped_error;
+        block->n_bad_values += chunk.skipped;
     }
     /* An empty chunk leaves the totals of the refused run behind. */
     for (uint32_t g = 0; g < chunk.program->n_groups; g++)

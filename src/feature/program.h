@@ -61,7 +61,7 @@ const struct fth_field_info *fth_feature_fields(const fth_feature_program *progr
 /* Lines of the sample still wanted; 0 when nothing is to be learned or the sample is complete. */
 uint64_t fth_feature_learn_wanted(const fth_feature_program *program);
 /* Takes the block's lines, up to what is wanted; malformed numbers are left to `examples`. */
-fth_status fth_feature_learn_block(fth_feature_program *program, const struct fth_block *block,
+fth_status fth_feature_learn_block(fth_feature_program *program, struct fth_block *block,
                                    fth_error *err);
 /* Quantiles of the sample: boundary k of N buckets is the value of rank floor(k n / N), duplicates
  * removed. Must be called before passes when fth_feature_learn_wanted was ever > 0 (or a state loaded). */

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "feature/program.h"
+#include "feature/split.h"
 
 /* Lines that instructions work on together: their cells and outputs stay in the first cache. */
 #define FTH_FEATURE_CHUNK 64
@@ -17,7 +18,9 @@ struct fth_feature_boundaries {
 
 struct fth_feature_numeric {
     const struct fth_numeric_config *config;
+    const char *name; /* of the float; its copies are name_missing and name_bucket */
     uint32_t column;
+    struct fth_separator separator; /* of a list; length 0: one number */
     int32_t dense, indicator; /* positions among the floats; -1 none */
     int32_t running;          /* index of its running statistics; -1 none */
     int32_t field;            /* of the bucketised copy; -1 none */
@@ -35,8 +38,7 @@ struct fth_feature_field {
     uint32_t column;
     uint64_t salt, missing;
     uint64_t buckets; /* 0 none */
-    const char *separator;
-    size_t separator_length; /* 0: one value */
+    struct fth_separator separator; /* length 0: one value */
 };
 
 /* One ragged group: fields[first .. first + n) of `group_fields`. */
@@ -70,6 +72,7 @@ struct fth_feature_program {
     uint32_t n_columns;
     int entries; /* libsvm or libffm */
     int unlabelled; /* label, weight and query are not looked at */
+    int plain;      /* operations are not fused */
 
     struct fth_feature_instruction *instructions;
     uint32_t n_instructions;
@@ -113,6 +116,9 @@ struct fth_feature_chunk {
     uint8_t *bad; /* [n] set for refused lines */
     uint64_t bad_line; /* first refused line of the block and why; 0 none */
     fth_error bad_error;
+    /* Values of this run over the chunk that were left out, and the first one; line 0: none. */
+    uint64_t skipped, skipped_line;
+    fth_error skipped_error;
     fth_error *err;
 };
 
@@ -135,18 +141,31 @@ int fth_feature_is_missing(const fth_feature_program *program, const char *bytes
 void fth_feature_refuse(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
                         const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* Counts a bad value of row i that is left out by the configuration's leave, not its line. */
+void fth_feature_skip_value(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+                            const char *format, ...) __attribute__((format(printf, 4, 5)));
+
 /* The number in a cell; 0 and row i refused when there is none. */
 int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
                        const char *column, float *out);
 
-/* cells.c */
-void fth_feature_run_numeric(struct fth_feature_chunk *chunk,
-                             const struct fth_feature_numeric *numeric);
+/* cells.c: the numbers of a column, a list's reduced: x 0 and present 0 where there is none, else all ones.
+ * Fails for want of memory only, in plain form. `out` of the chunk is not touched. */
+fth_status fth_feature_numbers(struct fth_feature_chunk *chunk,
+                               const struct fth_feature_numeric *numeric, float *x,
+                               uint32_t *present);
+fth_status fth_feature_run_numeric(struct fth_feature_chunk *chunk,
+                                   const struct fth_feature_numeric *numeric);
 void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t field);
 /* The key of one categorical text. */
 uint64_t fth_feature_text_key(const fth_feature_program *program,
                               const struct fth_feature_field *field, const char *bytes,
                               size_t length);
+
+/* number_list.c */
+void fth_feature_number_lists(struct fth_feature_chunk *chunk,
+                              const struct fth_feature_numeric *numeric, float *x,
+                              uint32_t *present);
 
 /* lists.c */
 fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "feature/number.h"
 
 uint64_t fth_feature_learn_wanted(const fth_feature_program *program) {
     if (program->n_learned == 0 || program->learning_done)
@@ -14,7 +13,32 @@ uint64_t fth_feature_learn_wanted(const fth_feature_program *program) {
     return program->sample_wanted - program->sample_lines;
 }
 
-fth_status fth_feature_learn_block(fth_feature_program *program, const struct fth_block *block,
+/* Adds the numbers of the first `lines` lines to the column's sample. */
+static fth_status sample_column(const fth_feature_program *program, struct fth_block *block,
+                                uint32_t lines, struct fth_feature_numeric *numeric, fth_error *err) {
+    if (numeric->sample == NULL) /* pages of it are touched as the sample fills */
+        numeric->sample = fth_region_alloc(program->sample_wanted * sizeof(float));
+    if (numeric->sample == NULL)
+        return fth_fail(err, FTH_E_MEMORY,
+                        "no memory for a sample of %llu lines: lower features.learn_lines",
+                        (unsigned long long)program->sample_wanted);
+    for (uint32_t first = 0; first < lines; first += FTH_FEATURE_CHUNK) {
+        uint32_t line[FTH_FEATURE_CHUNK], present[FTH_FEATURE_CHUNK];
+        uint8_t bad[FTH_FEATURE_CHUNK] = {0};
+        float x[FTH_FEATURE_CHUNK];
+        struct fth_feature_chunk chunk = {.program = program, .block = block, .lines = line,
+                                          .bad = bad, .err = err};
+        for (; chunk.n < FTH_FEATURE_CHUNK && first + chunk.n < lines; chunk.n++)
+            line[chunk.n] = first + chunk.n;
+        FTH_TRY(fth_feature_numbers(&chunk, numeric, x, present));
+        for (uint32_t i = 0; i < chunk.n; i++)
+            if (present[i] && !bad[i])
+                numeric->sample[numeric->n_sample++] = x[i];
+    }
+    return FTH_OK;
+}
+
+fth_status fth_feature_learn_block(fth_feature_program *program, struct fth_block *block,
                                    fth_error *err) {
     uint64_t wanted = fth_feature_learn_wanted(program);
     uint32_t lines = block->n_lines < wanted ? block->n_lines : (uint32_t)wanted;
@@ -24,25 +48,9 @@ fth_status fth_feature_learn_block(fth_feature_program *program, const struct ft
         return fth_fail(err, FTH_E_DATA, "%s:%llu: %u columns where the features were set up for %u",
                         block->file, (unsigned long long)block->first_line, block->n_columns,
                         program->n_columns);
-    for (uint32_t k = 0; k < program->n_numeric; k++) {
-        struct fth_feature_numeric *numeric = &program->numeric[k];
-        if (!numeric->learned)
-            continue;
-        if (numeric->sample == NULL) /* pages of it are touched as the sample fills */
-            numeric->sample = fth_region_alloc(program->sample_wanted * sizeof(float));
-        if (numeric->sample == NULL)
-            return fth_fail(err, FTH_E_MEMORY,
-                            "no memory for a sample of %llu lines: lower features.learn_lines",
-                            (unsigned long long)program->sample_wanted);
-        for (uint32_t i = 0; i < lines; i++) {
-            const struct fth_cell *cell = fth_feature_cell(block, i, numeric->column);
-            const char *bytes = block->text + cell->offset;
-            float x;
-            if (!fth_feature_is_missing(program, bytes, cell->length) &&
-                fth_number_parse(bytes, cell->length, &x) == FTH_NUMBER_OK)
-                numeric->sample[numeric->n_sample++] = x;
-        }
-    }
+    for (uint32_t k = 0; k < program->n_numeric; k++)
+        if (program->numeric[k].learned)
+            FTH_TRY(sample_column(program, block, lines, &program->numeric[k], err));
     program->sample_lines += lines;
     return FTH_OK;
 }
@@ -156,7 +164,7 @@ fth_status fth_feature_state_save(const fth_feature_program *program, const doub
     int failed = root == NULL;
     for (uint32_t k = 0; k < program->n_numeric && !failed; k++) {
         const struct fth_feature_numeric *numeric = &program->numeric[k];
-        const char *column = program->columns[numeric->column];
+        const char *column = numeric->name;
         if (numeric->learned) {
             json_t *list = json_array();
             for (uint32_t i = 0; i < numeric->boundaries.n; i++)
@@ -237,7 +245,7 @@ fth_status fth_feature_state_load(fth_feature_program *program, const json_t *js
         status = fth_fail(err, FTH_E_MEMORY, "no memory for the feature state");
     for (uint32_t k = 0; k < program->n_numeric && status == FTH_OK; k++) {
         const struct fth_feature_numeric *numeric = &program->numeric[k];
-        const char *column = program->columns[numeric->column];
+        const char *column = numeric->name;
         if (numeric->learned)
             status = load_boundaries(json_object_get(boundaries, column), column, &loaded[k], err);
         if (status == FTH_OK && numeric->running >= 0)

@@ -21,7 +21,7 @@ const char *const *fth_pass_names(void) {
 #define FTH_PASS(name) #name,
 #include "passes/passes.def"
 #undef FTH_PASS
-        "packing", NULL};
+        "packing", "feature_fusion", NULL};
     return names;
 }
 

@@ -21,7 +21,7 @@ struct fth_pass {
 
 const struct fth_pass *const *fth_passes(void); /* NULL-terminated, in order */
 
-/* Names that `without` accepts: all passes, and the switches that other parts read ("packing"). */
+/* Names that `without` accepts: all passes, and the switches that other parts read (tables, features). */
 const char *const *fth_pass_names(void); /* NULL-terminated */
 
 fth_status fth_passes_run(fth_graph *graph, enum fth_pass_when when, const char *const *without,

@@ -130,7 +130,7 @@ double fth_session_epoch_fraction(const struct fth_session *session) {
 
 /* ---- learning ---- */
 
-static fth_status learn_block(void *ctx, const struct fth_block *block, int *more, fth_error *err) {
+static fth_status learn_block(void *ctx, struct fth_block *block, int *more, fth_error *err) {
     fth_feature_program *program = ctx;
     FTH_TRY(fth_feature_learn_block(program, block, err));
     *more = fth_feature_learn_wanted(program) > 0;

@@ -67,7 +67,7 @@ class Layers(Tree):
     def test_upwards_beside_and_narrower_are_not(self):
         for folder, name in (("base", "core"), ("core", "config"), ("kernels", "config"),
                              ("kernels", "io"), ("data", "feature"), ("feature", "data"),
-                             ("metric", "graph"), ("feature", "kernels"), ("graph", "kernels"), ("graph", "store"),
+                             ("metric", "graph"), ("metric", "kernels"), ("graph", "kernels"), ("graph", "store"),
                              ("graph", "comm"), ("graph", "embedding"), ("optim", "ops"),
                              ("model", "kernels"), ("model", "embedding"), ("model", "runtime"),
                              ("runtime", "embedding"), ("runtime", "store"), ("runtime", "model"),

@@ -6,25 +6,41 @@
 
 #include "base/memory.h"
 
-static struct fth_block *make_block(const char *text) {
+static struct fth_block *make_lines(const char *text, size_t length, uint32_t lines) {
     struct fth_block *block = NULL;
     if (fth_block_create(&block, NULL) != FTH_OK)
         abort();
-    block->text_length = strlen(text);
-    block->text_capacity = block->text_length + 1;
+    block->text_length = length;
+    block->text_capacity = length + 1;
     block->text = fth_alloc(block->text_capacity + FTH_TEXT_PADDING, 1);
-    memcpy(block->text, text, block->text_capacity);
+    memcpy(block->text, text, length);
     block->file = "hand.csv";
     block->first_line = 1;
     block->byte_end = block->text_length;
-    for (const char *p = text; *p; p++)
-        block->n_lines += *p == '\n';
+    block->n_lines = lines;
     block->line_number = fth_alloc(block->n_lines + 1, sizeof *block->line_number);
     block->example_number = fth_alloc(block->n_lines + 1, sizeof *block->example_number);
     for (uint32_t i = 0; i < block->n_lines; i++) {
         block->line_number[i] = i + 1;
         block->example_number[i] = i;
     }
+    return block;
+}
+
+static struct fth_block *make_block(const char *text) {
+    uint32_t lines = 0;
+    for (const char *p = text; *p; p++)
+        lines += *p == '\n';
+    return make_lines(text, strlen(text), lines);
+}
+
+struct fth_block *test_block_raw(const char *text, size_t length, const struct fth_cell *cells,
+                                 uint32_t lines, uint32_t columns) {
+    struct fth_block *block = make_lines(text, length, lines);
+    size_t n = (size_t)lines * columns;
+    block->n_columns = columns;
+    block->cells = fth_alloc(n + 1, sizeof *block->cells);
+    memcpy(block->cells, cells, n * sizeof *cells);
     return block;
 }
 

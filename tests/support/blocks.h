@@ -8,6 +8,10 @@
  * same number of cells. Owned: fth_block_destroy. */
 struct fth_block *test_block_cells(const char *text, char delimiter);
 
+/* The same from cells of any bytes: line i, column c is cells[i * columns + c], of text[0..length). */
+struct fth_block *test_block_raw(const char *text, size_t length, const struct fth_cell *cells,
+                                 uint32_t lines, uint32_t columns);
+
 /* Lines of "label field:index:value ..." (libffm) or "label index:value ..." (libsvm). */
 struct fth_block *test_block_entries(const char *text);
 

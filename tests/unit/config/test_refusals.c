@@ -122,7 +122,7 @@ static void keys(void **state) {
          "f.yaml:3:8: train: given a second time (first in line 2)"},
         {MODEL "features: {categorical: [{colums: C1}]}\n", NULL,
          "f.yaml:2:27: features.categorical.0.colums: unknown key; did you mean columns? "
-         "(accepted here: columns, table, buckets, min_count, dim, sequence, separator, "
+         "(accepted here: columns, name, table, buckets, min_count, dim, sequence, separator, "
          "group, max_length, keep, pooling, field)"},
         {MODEL "\"\": 1\n", NULL,
          "f.yaml:2:1: '': unknown key; (accepted here: seed, threads, precision, tuning, "
@@ -342,7 +342,7 @@ static void combinations(void **state) {
          "it"},
         {MODEL "features: {categorical: [{columns: a}, {columns: [b, a]}]}\n", NULL,
          "f.yaml:2:41: features.categorical.1.columns: a is already a feature of "
-         "features.categorical.0; list it once"},
+         "features.categorical.0; list it once, or give one a name"},
         {MODEL
          "features: {categorical: [{columns: a, table: t}, {columns: b, table: t, dim: 4}]}\n",
          NULL,
@@ -383,7 +383,7 @@ static void combinations(void **state) {
          "boundaries or quantiles"},
         {MODEL "features: {numeric: [{columns: a}, {columns: a}]}\n", NULL,
          "f.yaml:2:37: features.numeric.1.columns: a is already a feature of "
-         "features.numeric.0; list it once"},
+         "features.numeric.0; list it once, or give one a name"},
         {FEATURES "model:\n  name: lr\n  hidden: [5]\n", NULL,
          "f.yaml:4:11: model.hidden: lr does not use this key (used by: wide_deep, deepfm, "
          "dcn, dcnv2, din); remove it, or change model.name"},

@@ -73,7 +73,7 @@ static const char *const bases[] = {
     "                {columns: hist, table: item, sequence: true, separator: ';'}]\n"
     "checkpoint: {dir: d}\n",
     "data: {format: csv, label: y, csv: {header: false, columns: [y, n, a]}}\n"
-    "features: {numeric: [{columns: n}], categorical: [{columns: a}]}\n",
+    "features: {numeric: [{columns: n, separator: '/'}], categorical: [{columns: a}]}\n",
     "data: {format: libffm}\n"
     "features: {categorical: [{columns: a}, {columns: item}]}\n",
 };

@@ -84,7 +84,7 @@ static void entry_statistics(void **state) {
     fth_data_set_destroy(set);
 }
 
-static fth_status count_some(void *ctx, const struct fth_block *block, int *more, fth_error *err) {
+static fth_status count_some(void *ctx, struct fth_block *block, int *more, fth_error *err) {
     uint64_t *lines = ctx;
     *lines += block->n_lines;
     *more = *lines < 10;

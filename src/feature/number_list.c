@@ -1,0 +1,196 @@
+/* Feature programs, a list of numbers in a cell to one number: split, truncated, parsed and reduced in one
+ * pass over the text; the numbers of a window are all that is kept. plain.c has the same in separate
+ * steps, with the same results: sums are in double, in the order of the list. Runs on the lines of one
+ * chunk, on any thread. */
+#include "feature/number_list.h"
+
+#include <float.h>
+
+#include "base/text.h"
+#include "feature/decimal.h"
+#include "feature/number.h"
+
+static const double powers_of_ten[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7};
+
+/* One window's numbers: value = number / divisor, as doubles, before the rounding to float. */
+struct window {
+    double number[FTH_SPLIT_WINDOW + 1], divisor[FTH_SPLIT_WINDOW + 1];
+    float value[FTH_SPLIT_WINDOW + 1];
+    uint32_t n;
+};
+
+void fth_number_list_bad(struct fth_number_list *list, const char *bytes, uint32_t length,
+                         const char *problem) {
+    struct fth_feature_chunk *chunk = list->chunk;
+    char quoted[96];
+    fth_text_quote(quoted, sizeof quoted, bytes, length);
+    const char *column = chunk->program->columns[list->numeric->column];
+    struct fth_cell at = {list->cell->offset + (uint32_t)(bytes - list->text), length};
+    if (list->numeric->config->on_bad_value == FTH_BAD_VALUE_STOP)
+        fth_feature_refuse(chunk, list->row, &at, "column '%s': '%s' %s", column, quoted, problem);
+    else
+        fth_feature_skip_value(chunk, list->row, &at, "column '%s': '%s' %s", column, quoted, problem);
+    if (list->numeric->config->on_bad_value != FTH_BAD_VALUE_SKIP)
+        list->dropped = 1;
+}
+
+int fth_number_list_value(struct fth_number_list *list, const char *bytes, uint32_t length,
+                          float *out) {
+    if (fth_feature_is_missing(list->chunk->program, bytes, length))
+        return 0;
+    enum fth_number result = fth_number_parse(bytes, length, out);
+    if (result == FTH_NUMBER_OK)
+        return 1;
+    fth_number_list_bad(list, bytes, length,
+                        result == FTH_NUMBER_MALFORMED ? "is not a number"
+                                                       : "is too large for a 32-bit float");
+    return 0;
+}
+
+void fth_number_list_reduce(struct fth_number_list *list, const float *x, uint32_t n) {
+    double sum = list->sum;
+    float low = list->low, high = list->high;
+    switch (list->numeric->config->reduce) {
+    case FTH_REDUCE_MIN:
+        for (uint32_t i = 0; i < n; i++)
+            low = x[i] < low ? x[i] : low;
+        break;
+    case FTH_REDUCE_MAX:
+        for (uint32_t i = 0; i < n; i++)
+            high = x[i] > high ? x[i] : high;
+        break;
+    default:
+        for (uint32_t i = 0; i < n; i++)
+            sum += (double)x[i];
+    }
+    list->sum = sum;
+    list->low = low;
+    list->high = high;
+    list->count += n;
+}
+
+int fth_number_list_result(struct fth_number_list *list, float *out) {
+    *out = 0;
+    switch (list->numeric->config->reduce) {
+    case FTH_REDUCE_COUNT:
+        *out = (float)list->count;
+        return 1;
+    case FTH_REDUCE_MIN:
+        *out = list->low;
+        break;
+    case FTH_REDUCE_MAX:
+        *out = list->high;
+        break;
+    case FTH_REDUCE_MEAN:
+        *out = list->count ? (float)(list->sum / list->count) : 0;
+        break;
+    default:
+        if (list->count && !list->dropped && !(list->sum <= (double)FLT_MAX && list->sum >= -(double)FLT_MAX)) {
+            fth_number_list_bad(list, list->text, list->cell->length, "has a sum too large for a 32-bit float");
+            list->dropped = 1;
+        }
+        *out = (float)list->sum;
+    }
+    if (list->count == 0 || list->dropped)
+        *out = 0;
+    return list->count > 0 && !list->dropped;
+}
+
+static inline void take(struct fth_number_list *list, struct window *w, const char *bytes,
+                        uint32_t length, uint64_t check) {
+    struct fth_decimal decimal;
+    double number, divisor;
+    if (__builtin_expect((fth_decimal_parse(bytes, length, &decimal) | check) != 0, 0)) {
+        float x;
+        if (!fth_number_list_value(list, bytes, length, &x))
+            return;
+        number = (double)x;
+        divisor = 1;
+    } else {
+        uint64_t bits;
+        number = (double)(int32_t)decimal.digits;
+        memcpy(&bits, &number, sizeof bits);
+        bits |= (uint64_t)decimal.sign << 32;
+        memcpy(&number, &bits, sizeof bits);
+        divisor = powers_of_ten[decimal.places];
+    }
+    w->number[w->n] = number;
+    w->divisor[w->n++] = divisor;
+}
+
+static void reduce_window(struct fth_number_list *list, struct window *w) {
+    for (uint32_t i = 0; i < w->n; i++)
+        w->value[i] = (float)(w->number[i] / w->divisor[i]);
+    fth_number_list_reduce(list, w->value, w->n);
+    w->n = 0;
+}
+
+static void numbers(struct fth_number_list *list, uint32_t start, uint32_t length, uint32_t keep) {
+    const struct fth_separator *separator = &list->numeric->separator;
+    uint64_t check = list->chunk->program->config->features.missing.n;
+    struct fth_split split;
+    struct window w;
+    w.n = 0;
+    fth_split_begin(&split, list->text, start, length);
+    while (keep && fth_split_window(&split, separator)) {
+        uint32_t n = split.n < keep ? split.n : keep;
+        for (uint32_t i = 0; i < n; i++) {
+            take(list, &w, split.text + split.start, split.ends[i] - split.start, check);
+            split.start = split.ends[i] + separator->length;
+        }
+        keep -= n;
+        reduce_window(list, &w);
+    }
+    if (keep)
+        take(list, &w, split.text + split.start, length - split.start, check);
+    reduce_window(list, &w);
+}
+
+/* How many values are neither missing nor cut off; nothing is parsed, without `missing` texts and empty
+ * values nothing is looked at. */
+static void count(struct fth_number_list *list, uint32_t start, uint32_t length, uint32_t keep) {
+    const struct fth_separator *separator = &list->numeric->separator;
+    const fth_feature_program *program = list->chunk->program;
+    struct fth_split split;
+    fth_split_begin(&split, list->text, start, length);
+    while (keep && fth_split_window(&split, separator)) {
+        for (uint32_t i = 0; i < split.n && keep; i++, keep--) {
+            list->count += !fth_feature_is_missing(program, split.text + split.start,
+                                                   split.ends[i] - split.start);
+            split.start = split.ends[i] + separator->length;
+        }
+    }
+    if (keep)
+        list->count += !fth_feature_is_missing(program, split.text + split.start,
+                                               length - split.start);
+}
+
+void fth_number_list_begin(struct fth_number_list *list, struct fth_feature_chunk *chunk,
+                           const struct fth_feature_numeric *numeric, uint32_t row,
+                           const struct fth_cell *cell) {
+    *list = (struct fth_number_list){.chunk = chunk, .numeric = numeric, .row = row, .cell = cell,
+                                     .text = chunk->block->text + cell->offset,
+                                     .low = INFINITY, .high = -INFINITY};
+}
+
+void fth_feature_number_lists(struct fth_feature_chunk *chunk,
+                              const struct fth_feature_numeric *numeric, float *x,
+                              uint32_t *present) {
+    const struct fth_numeric_config *config = numeric->config;
+    uint32_t keep = config->max_length ? (uint32_t)config->max_length : UINT32_MAX;
+    for (uint32_t i = 0; i < chunk->n; i++) {
+        const struct fth_cell *cell = fth_feature_cell(chunk->block, chunk->lines[i], numeric->column);
+        struct fth_number_list list;
+        fth_number_list_begin(&list, chunk, numeric, i, cell);
+        if (!fth_feature_is_missing(chunk->program, list.text, cell->length)) {
+            uint32_t start = config->keep_last && config->max_length
+                                 ? fth_split_tail(list.text, cell->length, &numeric->separator, keep)
+                                 : 0;
+            if (config->reduce == FTH_REDUCE_COUNT)
+                count(&list, start, cell->length, keep);
+            else
+                numbers(&list, start, cell->length, keep);
+        }
+        present[i] = fth_number_list_result(&list, &x[i]) ? UINT32_MAX : 0;
+    }
+}

@@ -1,0 +1,103 @@
+/* Feature programs step by step: what the fused forms give, each operation alone, its whole result in memory.
+ * Slow; the reference that tests compare with, and `without: [feature_fusion]`. Any thread. */
+#include "feature/plain.h"
+
+#include "feature/number_list.h"
+
+/* The next separator in text[from..end), or end. */
+static uint32_t find(const char *text, uint32_t from, uint32_t end,
+                     const struct fth_separator *separator) {
+    const char *hit = memmem(text + from, end - from, separator->bytes, separator->length);
+    return hit ? (uint32_t)(hit - text) : end;
+}
+
+/* The list's elements as cells of the block's text, all of them; owned. NULL: no memory. */
+static struct fth_cell *split(const char *text, const struct fth_cell *cell,
+                              const struct fth_separator *separator, uint32_t *n) {
+    uint32_t end = cell->offset + cell->length, count = 1, at = cell->offset;
+    while ((at = find(text, at, end, separator)) < end) {
+        at += separator->length;
+        count++;
+    }
+    struct fth_cell *items = fth_alloc(count, sizeof *items);
+    at = cell->offset;
+    for (uint32_t i = 0; items && i < count; i++) {
+        uint32_t stop = find(text, at, end, separator);
+        items[i] = (struct fth_cell){at, stop - at};
+        at = stop + separator->length;
+    }
+    *n = count;
+    return items;
+}
+
+/* The elements that are used: the first or last `max` of n. */
+static const struct fth_cell *truncate(const struct fth_cell *items, uint32_t *n, uint32_t max,
+                                       int keep_last) {
+    uint32_t skip = *n > max && keep_last ? *n - max : 0;
+    *n = *n > max ? max : *n;
+    return items + skip;
+}
+
+static fth_status no_memory(fth_error *err, uint32_t n) {
+    return fth_fail(err, FTH_E_MEMORY, "no memory for a list of %u elements", n);
+}
+
+static fth_status run_list(struct fth_number_list *list) {
+    const struct fth_numeric_config *config = list->numeric->config;
+    const char *text = list->chunk->block->text;
+    uint32_t n = 0, used = 0;
+    struct fth_cell *items = split(text, list->cell, &list->numeric->separator, &n);
+    float *values = fth_alloc(n + 1, sizeof *values);
+    if (!items || !values) {
+        fth_free(items);
+        fth_free(values);
+        return no_memory(list->chunk->err, n);
+    }
+    const struct fth_cell *first =
+        truncate(items, &n, config->max_length ? (uint32_t)config->max_length : UINT32_MAX,
+                 config->keep_last);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *bytes = text + first[i].offset;
+        if (config->reduce == FTH_REDUCE_COUNT)
+            used += !fth_feature_is_missing(list->chunk->program, bytes, first[i].length);
+        else
+            used += (uint32_t)fth_number_list_value(list, bytes, first[i].length, &values[used]);
+    }
+    if (config->reduce == FTH_REDUCE_COUNT)
+        list->count = used;
+    else
+        fth_number_list_reduce(list, values, used);
+    fth_free(items);
+    fth_free(values);
+    return FTH_OK;
+}
+
+fth_status fth_feature_plain_number_lists(struct fth_feature_chunk *chunk,
+                                          const struct fth_feature_numeric *numeric, float *x,
+                                          uint32_t *present) {
+    for (uint32_t i = 0; i < chunk->n; i++) {
+        const struct fth_cell *cell = fth_feature_cell(chunk->block, chunk->lines[i], numeric->column);
+        struct fth_number_list list;
+        fth_number_list_begin(&list, chunk, numeric, i, cell);
+        if (!fth_feature_is_missing(chunk->program, list.text, cell->length))
+            FTH_TRY(run_list(&list));
+        present[i] = fth_number_list_result(&list, &x[i]) ? UINT32_MAX : 0;
+    }
+    return FTH_OK;
+}
+
+fth_status fth_feature_plain_keys(struct fth_feature_chunk *chunk,
+                                  const struct fth_feature_group *group,
+                                  const struct fth_feature_field *field,
+                                  const struct fth_cell *cell, uint64_t *keys, uint32_t *n) {
+    const char *text = chunk->block->text;
+    struct fth_cell *items = split(text, cell, &field->separator, n);
+    if (!items)
+        return no_memory(chunk->err, *n);
+    const struct fth_cell *first = truncate(items, n, group->max, group->keep_last);
+    for (uint32_t i = 0; i < *n; i++)
+        keys[i] = fth_feature_text_key(chunk->program, field, text + first[i].offset,
+                                       first[i].length);
+    fth_free(items);
+    return FTH_OK;
+}

@@ -1,0 +1,16 @@
+/* The unfused forms of a feature program's operations (plain.c); only feature/ includes this. */
+#ifndef FTH_FEATURE_PLAIN_H
+#define FTH_FEATURE_PLAIN_H
+
+#include "feature/program_private.h"
+
+fth_status fth_feature_plain_number_lists(struct fth_feature_chunk *chunk,
+                                          const struct fth_feature_numeric *numeric, float *x,
+                                          uint32_t *present);
+/* Keys of a list cell that is not missing, at most group->max; *n how many. */
+fth_status fth_feature_plain_keys(struct fth_feature_chunk *chunk,
+                                  const struct fth_feature_group *group,
+                                  const struct fth_feature_field *field,
+                                  const struct fth_cell *cell, uint64_t *keys, uint32_t *n);
+
+#endif

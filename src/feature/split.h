@@ -1,0 +1,68 @@
+/* Elements of a list cell, one after the other. Separators are found a window at a time by the vector
+ * kernels, so that a consumer that stops early has not read the rest; nothing is stored but one window's
+ * places.
+ *
+ * A cell with n separators has n + 1 elements, some perhaps empty. Any thread; nothing allocated. */
+#ifndef FTH_FEATURE_SPLIT_H
+#define FTH_FEATURE_SPLIT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+#define FTH_SPLIT_WINDOW 256
+
+struct fth_separator {
+    const char *bytes;
+    uint32_t length; /* at least 1 */
+};
+
+/* Where the next elements end; start..length is what has not been taken yet. */
+struct fth_split {
+    const char *text;
+    uint32_t start, length; /* of the element that comes next; of the cell */
+    uint32_t window;        /* looked at up to here */
+    uint32_t n;             /* ends below */
+    uint32_t ends[FTH_SPLIT_WINDOW + 64];
+};
+
+static inline void fth_split_begin(struct fth_split *s, const char *text, uint32_t start,
+                                   uint32_t length) {
+    s->text = text;
+    s->start = s->window = start;
+    s->length = length;
+    s->n = 0;
+}
+
+/* The ends of the next elements to s->ends[0..s->n); 0 when only the last element, start..length, is left. */
+static inline int fth_split_window(struct fth_split *s, const struct fth_separator *separator) {
+    s->n = 0;
+    while (s->n == 0 && s->window < s->length) {
+        uint32_t base = s->window, left = s->length - base;
+        if (separator->length > 1) {
+            const char *hit = memmem(s->text + base, left, separator->bytes, separator->length);
+            s->window = hit ? (uint32_t)(hit - s->text) + separator->length : s->length;
+            s->ends[0] = s->window - separator->length;
+            s->n = hit != NULL;
+            continue;
+        }
+        const char set[3] = {separator->bytes[0], separator->bytes[0], separator->bytes[0]};
+        uint32_t n = left < FTH_SPLIT_WINDOW ? left : FTH_SPLIT_WINDOW;
+        s->n = (uint32_t)fth_kernels_get()->scan(s->text + base, n, set, s->ends);
+        for (uint32_t i = 0; base && i < s->n; i++)
+            s->ends[i] += base;
+        s->window = base + n;
+    }
+    return s->n > 0;
+}
+
+/* How many elements text[0..length) has. */
+uint32_t fth_split_count(const char *text, uint32_t length, const struct fth_separator *separator);
+
+/* Where the last `keep` elements begin (keep at least 1); 0 when there are no more. Reads only them. */
+uint32_t fth_split_tail(const char *text, uint32_t length, const struct fth_separator *separator,
+                        uint32_t keep);
+
+#endif

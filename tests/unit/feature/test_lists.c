@@ -1,0 +1,317 @@
+/* feature/: lists split, truncated, parsed, reduced and hashed in one pass give what the separate steps give, for
+ * every kind of cell. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <math.h>
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "blocks.h"
+#include "feature/decimal.h"
+#include "feature/number.h"
+#include "feature/program.h"
+#include "feature/split.h"
+
+#define LINES 300
+
+static uint64_t draws;
+
+static uint32_t draw(uint32_t below) {
+    uint32_t out[4];
+    fth_random_draw(7, 0, draws++, 0, out);
+    return (uint32_t)((uint64_t)out[0] * below >> 32);
+}
+
+/* ---- what is built ---- */
+
+struct text {
+    char *bytes;
+    size_t n, capacity;
+};
+
+static void put(struct text *text, const char *bytes, size_t n) {
+    while (text->n + n > text->capacity)
+        text->bytes = realloc(text->bytes, text->capacity = 2 * text->capacity + n);
+    memcpy(text->bytes + text->n, bytes, n);
+    text->n += n;
+}
+
+static void put_number(struct text *text, int hostile) {
+    static const char *const odd[] = {"",     "-",      ".",        "inf",   "nan",     "0x1p3", "1e5", "-0",
+                                      "1e39", "-1e-50", "12345678", "+4",    " 3",      "5.",    ".5",  "1.2.3",
+                                      "--1",  "1-",     "99999999.", "?",    "1e",      "3,4",   "\xff\xfe"};
+    char digits[512];
+    uint32_t kind = draw(hostile ? 10 : 3);
+    if (kind < 2) {
+        put(text, digits, (size_t)sprintf(digits, "%d.%02u", (int)draw(200) - 100, draw(100)));
+    } else if (kind == 2) {
+        put(text, digits, (size_t)sprintf(digits, "%u", draw(100000)));
+    } else if (kind == 3) {
+        uint32_t n = 100 + draw(400);
+        for (uint32_t i = 0; i < n; i++)
+            digits[i] = (char)('0' + draw(10));
+        if (draw(2))
+            digits[1] = '.';
+        put(text, digits, n);
+    } else if (kind == 4) {
+        uint32_t n = draw(12);
+        for (uint32_t i = 0; i < n; i++)
+            digits[i] = "0123456789.-eE+"[draw(15)];
+        put(text, digits, n);
+    } else if (kind == 5) {
+        digits[0] = 0;
+        put(text, digits, 1);
+    } else {
+        const char *s = odd[draw(sizeof odd / sizeof *odd)];
+        put(text, s, strlen(s));
+    }
+}
+
+static void put_text(struct text *text, int hostile) {
+    char bytes[40];
+    uint32_t n = draw(hostile ? 40 : 9);
+    for (uint32_t i = 0; i < n; i++)
+        bytes[i] = hostile ? (char)draw(256) : (char)('a' + draw(26));
+    put(text, bytes, n);
+}
+
+struct made {
+    struct text text;
+    struct fth_cell cells[3 * LINES]; /* label, list of numbers, list of texts */
+};
+
+static void make(struct made *made, const char *separator, int hostile) {
+    made->text.n = 0;
+    for (uint32_t i = 0; i < LINES; i++) {
+        struct fth_cell *cells = made->cells + 3 * (size_t)i;
+        cells[0] = (struct fth_cell){(uint32_t)made->text.n, 1};
+        put(&made->text, "1", 1);
+        for (int column = 1; column < 3; column++) {
+            uint32_t start = (uint32_t)made->text.n, n = draw(4) ? draw(30) : draw(700);
+            for (uint32_t k = 0; k < n; k++) {
+                if (k)
+                    put(&made->text, separator, strlen(separator));
+                if (!hostile || draw(6)) {
+                    if (column == 1)
+                        put_number(&made->text, hostile);
+                    else
+                        put_text(&made->text, hostile);
+                }
+            }
+            if (hostile && i == 7) /* a long element */
+                for (int k = 0; k < 1 << 20; k++)
+                    put(&made->text, "7", 1);
+            cells[column] = (struct fth_cell){start, (uint32_t)made->text.n - start};
+        }
+        put(&made->text, "\n", 1);
+    }
+}
+
+/* ---- what is compared ---- */
+
+struct ran {
+    fth_feature_program *program;
+    fth_feature_pass *pass;
+    struct fth_batch *batch;
+    struct fth_block *block;
+};
+
+static void run(struct ran *ran, struct fth_config *config, const struct made *made, int plain) {
+    static const char *const columns[] = {"label", "x", "c"};
+    static const char *const off[] = {"feature_fusion"};
+    config->without = (struct fth_strings){off, (uint32_t)plain};
+    fth_error err = {0};
+    assert_int_equal(fth_feature_create(config, columns, 3, &ran->program, &err), FTH_OK);
+    assert_int_equal(fth_feature_pass_create(ran->program, NULL, 0, &ran->pass, &err), FTH_OK);
+    struct fth_transform transform = fth_feature_pass_transform(ran->pass);
+    assert_int_equal(fth_batch_create(transform.schema, 1, &ran->batch, &err), FTH_OK);
+    ran->block = test_block_raw(made->text.bytes, made->text.n, made->cells, LINES, 3);
+    assert_int_equal(transform.examples(transform.ctx, ran->block, ran->batch, &err), FTH_OK);
+}
+
+static void drop(struct ran *ran) {
+    fth_block_destroy(ran->block);
+    fth_batch_destroy(ran->batch);
+    fth_feature_pass_destroy(ran->pass);
+    fth_feature_destroy(ran->program);
+}
+
+static void same(const struct ran *a, const struct ran *b) {
+    const struct fth_batch *x = a->batch, *y = b->batch;
+    assert_int_equal(x->n, y->n);
+    assert_memory_equal(x->example_number, y->example_number, x->n * sizeof *x->example_number);
+    for (uint32_t i = 0; i < x->n; i++)
+        assert_memory_equal(x->dense + (size_t)i * x->dense_ld, y->dense + (size_t)i * y->dense_ld,
+                            2 * sizeof(float));
+    assert_memory_equal(x->groups[0].offsets, y->groups[0].offsets, (x->n + 1) * sizeof(uint32_t));
+    assert_int_equal(x->groups[0].total, x->groups[0].offsets[x->n]);
+    if (x->groups[0].total)
+        assert_memory_equal(x->fields[0].keys, y->fields[0].keys, x->groups[0].total * sizeof(uint64_t));
+    assert_int_equal(a->block->n_bad, b->block->n_bad);
+    if (a->block->n_bad)
+        assert_string_equal(a->block->first_bad.message, b->block->first_bad.message);
+    assert_int_equal(a->block->n_bad_values, b->block->n_bad_values);
+    if (a->block->n_bad_values)
+        assert_string_equal(a->block->first_bad_value.message, b->block->first_bad_value.message);
+}
+
+static void fused_is_plain(void **state) {
+    static const char *const separators[] = {";", "||", "aa", "."};
+    static const char *const x[] = {"x"}, *const c[] = {"c"}, *const missing[] = {"?", "12"};
+    static const int64_t lengths[] = {0, 1, 20, 300};
+    struct made *made = calloc(1, sizeof *made);
+    uint64_t left_out = 0, kept = 0;
+    for (int round = 0; round < 160; round++) {
+        const char *separator = separators[draw(4) ? 0 : draw(4)];
+        int hostile = round & 1;
+        struct fth_numeric_config numeric = {.columns = {x, 1}, .separator = separator,
+                                             .reduce = round / 2 % 5, .on_bad_value = round / 10 % 3,
+                                             .max_length = lengths[draw(4)], .keep_last = (int)draw(2),
+                                             .missing_indicator = 1};
+        struct fth_categorical_config categorical = {.columns = {c, 1}, .separator = separator,
+                                                     .max_length = lengths[draw(4)],
+                                                     .keep_last = (int)draw(2),
+                                                     .buckets = draw(3) ? 0 : 1000};
+        struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"},
+                                    .embedding = {.dim = 1}};
+        config.features.numeric = &numeric;
+        config.features.categorical = &categorical;
+        config.features.n_numeric = config.features.n_categorical = 1;
+        config.features.missing = (struct fth_strings){missing, draw(2) ? 2 : 0};
+        struct ran fused, plain;
+        make(made, separator, hostile);
+        run(&fused, &config, made, 0);
+        run(&plain, &config, made, 1);
+        same(&fused, &plain);
+        left_out += fused.block->n_bad_values;
+        kept += fused.batch->n;
+        if (!hostile && strcmp(separator, ".") != 0)
+            assert_int_equal(fused.batch->n, LINES);
+        drop(&fused);
+        drop(&plain);
+    }
+    assert_true(left_out > 100 && kept > 20 * LINES);
+    free(made->text.bytes);
+    free(made);
+}
+
+/* What each reduction gives, by hand. */
+static void reductions(void **state) {
+    static const char *const columns[] = {"label", "x"}, *const x[] = {"x"};
+    static const struct {
+        const char *cell;
+        int64_t max_length;
+        int reduce, keep_last, on_bad_value;
+        float expected; /* NAN: missing, which stands as -9; INFINITY: the line is refused */
+    } cases[] = {
+        {"3.50;12;7.25", 0, FTH_REDUCE_MEAN, 0, 0, 7.5833333333f},
+        {"3.50;12;7.25", 0, FTH_REDUCE_SUM, 0, 0, 22.75f},
+        {"3.50;12;-7.25", 0, FTH_REDUCE_MIN, 0, 0, -7.25f},
+        {"-3.50;-12;-7.25", 0, FTH_REDUCE_MAX, 0, 0, -3.5f},
+        {"3.50;;7.25;x", 0, FTH_REDUCE_COUNT, 0, 0, 3},
+        {"", 0, FTH_REDUCE_COUNT, 0, 0, 0},
+        {"", 0, FTH_REDUCE_SUM, 0, 0, NAN},
+        {";;", 0, FTH_REDUCE_MEAN, 0, 0, NAN},
+        {"1;;4", 0, FTH_REDUCE_MEAN, 0, 0, 2.5f},
+        {"1;x;4", 0, FTH_REDUCE_MEAN, 0, FTH_BAD_VALUE_STOP, INFINITY},
+        {"1;x;4", 0, FTH_REDUCE_MEAN, 0, FTH_BAD_VALUE_SKIP, 2.5f},
+        {"1;x;4", 0, FTH_REDUCE_MEAN, 0, FTH_BAD_VALUE_MISSING, NAN},
+        {"1;2;3;4", 2, FTH_REDUCE_SUM, 0, 0, 3},
+        {"1;2;3;4", 2, FTH_REDUCE_SUM, 1, 0, 7},
+        {"x;2;3;4", 3, FTH_REDUCE_SUM, 1, 0, 9},
+        {"3e38;3e38", 0, FTH_REDUCE_SUM, 0, FTH_BAD_VALUE_STOP, INFINITY},
+        {"3e38;3e38", 0, FTH_REDUCE_SUM, 0, FTH_BAD_VALUE_SKIP, NAN},
+        {"3e38;3e38", 0, FTH_REDUCE_MEAN, 0, 0, 3e38f},
+        {"7", 0, FTH_REDUCE_MEAN, 1, 0, 7},
+    };
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        size_t k = i / 2;
+        static const char *const off[] = {"feature_fusion"};
+        struct fth_numeric_config numeric = {.columns = {x, 1}, .separator = ";",
+                                             .reduce = cases[k].reduce, .keep_last = cases[k].keep_last,
+                                             .on_bad_value = cases[k].on_bad_value,
+                                             .max_length = cases[k].max_length, .missing_value = -9};
+        struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"},
+                                    .without = {off, i % 2}};
+        config.features.numeric = &numeric;
+        config.features.n_numeric = 1;
+        char text[64];
+        sprintf(text, "1,%s\n", cases[k].cell);
+        struct ran ran = {0};
+        ran.block = test_block_cells(text, ',');
+        assert_int_equal(fth_feature_create(&config, columns, 2, &ran.program, NULL), FTH_OK);
+        assert_int_equal(fth_feature_pass_create(ran.program, NULL, 0, &ran.pass, NULL), FTH_OK);
+        struct fth_transform transform = fth_feature_pass_transform(ran.pass);
+        assert_int_equal(fth_batch_create(transform.schema, 1, &ran.batch, NULL), FTH_OK);
+        assert_int_equal(transform.examples(transform.ctx, ran.block, ran.batch, NULL), FTH_OK);
+        if (isinf(cases[k].expected)) {
+            assert_int_equal(ran.batch->n, 0);
+            assert_int_equal(ran.block->n_bad, 1);
+        } else {
+            assert_int_equal(ran.batch->n, 1);
+            assert_float_equal(ran.batch->dense[0], isnan(cases[k].expected) ? -9 : cases[k].expected, 0);
+        }
+        drop(&ran);
+    }
+}
+
+static void short_decimals_are_exact(void **state) {
+    for (int i = 0; i < 2000000; i++) {
+        char text[16] = {0};
+        uint32_t n = draw(10);
+        for (uint32_t k = 0; k < n; k++)
+            text[k] = draw(40) ? (char)('0' + draw(10)) : ".-+e\xb5:/\x10"[draw(8)];
+        if (n && draw(2))
+            text[draw(n)] = '.';
+        if (n && draw(4) == 0)
+            text[0] = '-';
+        struct fth_decimal decimal;
+        float expected;
+        if (fth_decimal_parse(text, n, &decimal))
+            continue;
+        static const double powers[] = {1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7};
+        float x = (float)((double)decimal.digits / powers[decimal.places]);
+        x = decimal.sign ? -x : x;
+        assert_int_equal(fth_number_parse(text, n, &expected), FTH_NUMBER_OK);
+        assert_memory_equal(&x, &expected, sizeof x);
+    }
+}
+
+/* And they are not left to the slow way. */
+static void short_decimals_are_taken(void **state) {
+    static const char *const texts[] = {"0", "3.50", "-0.25", "12", "12345678", "1234.567", "-1.5", ".5", "5.", "-.5"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct fth_decimal decimal;
+        char text[16] = {0};
+        strcpy(text, texts[i]);
+        assert_true(fth_decimal_parse(text, (uint32_t)strlen(text), &decimal) == 0);
+    }
+}
+
+static void tails(void **state) {
+    for (int i = 0; i < 2000; i++) {
+        char text[1200];
+        uint32_t n = draw(sizeof text), most = 2 + draw(30);
+        for (uint32_t k = 0; k < n; k++)
+            text[k] = draw(most) ? 'x' : ';';
+        const struct fth_separator separator = {";", 1};
+        uint32_t count = fth_split_count(text, n, &separator), keep = 1 + draw(count + 1);
+        uint32_t start = fth_split_tail(text, n, &separator, keep);
+        assert_true(start == 0 || text[start - 1] == ';');
+        assert_int_equal(fth_split_count(text + start, n - start, &separator), keep < count ? keep : count);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fused_is_plain), cmocka_unit_test(reductions),
+        cmocka_unit_test(short_decimals_are_exact), cmocka_unit_test(short_decimals_are_taken),
+        cmocka_unit_test(tails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
