@@ -33,6 +33,10 @@ FTH_API fth_status fth_inspect_digest(const char *path, char out[17], fth_error 
 FTH_API fth_status fth_inspect_data(const fth_config *config, const char *const *files, size_t n,
                                     char **out, fth_error *err);
 
+/* Every operation of feature programs alone, fused and in separate steps: GB/s of text on one thread, a table.
+ * About 2 * `seconds` (above 0) an operation. Owned: free(). */
+FTH_API fth_status fth_bench_features(double seconds, char **text, fth_error *err);
+
 typedef struct fth_bench_options {
     uint32_t batches; /* held in memory; at least 1 */
     double seconds;   /* of measuring, for each variant; above 0 */

@@ -1,5 +1,6 @@
 /* fathom bench: how fast steps are and where their time goes. */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -13,10 +14,12 @@ static const char doc[] =
     "are measured, too. With --ablate every optimisation is left out alone and the ratio printed. "
     "The "
     "machine should be otherwise idle.\n\n"
+    "'features' in the place of CONFIG measures the operations of feature programs, on one thread.\n\n"
     "Examples:\n"
     "  fathom bench examples/dlrm.yaml\n"
     "  fathom bench examples/deepfm.yaml --threads 1 --ablate --json deepfm.json\n"
-    "  fathom bench examples/din.yaml --generated --set train.batch_size=4096";
+    "  fathom bench examples/din.yaml --generated --set train.batch_size=4096\n"
+    "  fathom bench features";
 
 enum { KEY_GENERATED = 256, KEY_SECONDS, KEY_JSON, KEY_PERF };
 
@@ -101,11 +104,23 @@ static int bench(const struct arguments *a, const fth_config *config) {
     return code;
 }
 
+static int bench_features(double seconds) {
+    fth_error err = {0};
+    char *text = NULL;
+    if (fth_bench_features(seconds / 8, &text, &err) != FTH_OK)
+        return cli_fail(&err);
+    fputs(text, stdout);
+    free(text);
+    return CLI_OK;
+}
+
 int cli_bench(int argc, char **argv) {
-    static const struct argp argp = {options, parse, "CONFIG", doc, cli_plan_options, NULL, NULL};
+    static const struct argp argp = {options, parse, "CONFIG\nfeatures", doc, cli_plan_options, NULL, NULL};
     struct arguments a = {.bench = {.batches = 16, .seconds = 4, .begun = begun}};
     if (argp_parse(&argp, argc, argv, 0, NULL, &a))
         return CLI_USAGE;
+    if (strcmp(a.config, "features") == 0)
+        return bench_features(a.bench.seconds);
     fth_error err = {0};
     fth_config *config = NULL;
     fth_status status = fth_config_read(a.config, (const char *const *)a.overrides.items,

@@ -31,8 +31,9 @@ struct fth_entry {
     uint64_t index;
 };
 
-/* Bytes behind the text's NUL that may be read (and hold anything): cells can be looked at in words. */
-#define FTH_TEXT_PADDING 16
+/* Bytes behind the text's NUL that may be read (and hold anything): cells can be looked at in words, the
+ * whole in vectors. */
+#define FTH_TEXT_PADDING 64
 
 struct fth_block {
     char *text;              /* owned, NUL-terminated after text_length; FTH_TEXT_PADDING */

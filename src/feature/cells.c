@@ -1,10 +1,10 @@
 /* Feature programs, one cell a line: a column of cells to floats or keys. Runs on the lines of one chunk,
  * on any thread.
  *
- * Most cells of click logs are short whole numbers, texts of eight bytes (hashes in hexadecimal) or
- * empty, and which of them a cell is cannot be predicted: those three go through without branches, eight
- * bytes of text in a register (behind a block's text FTH_TEXT_PADDING bytes may be read). Everything else
- * takes the general functions, whose results are the same. */
+ * Most cells of click logs are short numbers, texts of eight bytes (hashes in hexadecimal) or empty, and
+ * which of them a cell is cannot be predicted: those three go through without branches, eight bytes of
+ * text in a register (behind a block's text FTH_TEXT_PADDING bytes may be read). Everything else takes
+ * the general functions, whose results are the same. */
 #define XXH_INLINE_ALL /* a hash of a constant length is a few multiplications */
 #include <xxhash.h>
 
@@ -13,40 +13,6 @@
 
 #include <math.h>
 #include <string.h>
-
-#define ONES 0x0101010101010101ull
-
-static inline uint64_t load_8(const char *bytes) {
-    uint64_t word;
-    memcpy(&word, bytes, sizeof word);
-    return word;
-}
-
-/* A whole number of one to eight digits, perhaps with a minus in front, as fth_number_parse gives it: 0
- * is returned. Something else: not 0, and *out is 0. No comparison's result is ever stored: on some CPUs
- * setting a byte of a register waits for the whole of it, which would chain one cell to the next. */
-static inline uint64_t short_number(const char *bytes, uint32_t length, float *out) {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    uint32_t minus = (((uint32_t)(unsigned char)bytes[0] ^ '-') - 1) >> 31 & (1 - length) >> 31;
-    uint32_t digits = length - minus, shift = (0 - 8 * digits) & 63;
-    /* The last digit goes to the highest byte; zeros stand in front of the first. */
-    uint64_t word = (load_8(bytes + minus) - '0' * ONES) << shift;
-    uint64_t other = (((word + 0x76 * ONES) | word) & 0x80 * ONES) >> 7 | (digits - 1) >> 3;
-    /* Neighbours are added up: pairs, fours, all eight. */
-    word = word * 10 + (word >> 8);
-    word = ((word & 0x000000ff000000ff) * 0x000f424000000064 +
-            (word >> 16 & 0x000000ff000000ff) * 0x0000271000000001) >> 32;
-    float value = (float)(int32_t)word;
-    uint32_t bits, keep = (uint32_t)((int64_t)(other - 1) >> 63);
-    memcpy(&bits, &value, sizeof bits);
-    bits = (bits | minus << 31) & keep;
-    memcpy(out, &bits, sizeof bits);
-    return other;
-#else
-    *out = 0;
-    return 1;
-#endif
-}
 
 /* How many boundaries are <= x. */
 static uint32_t bucket_of(const struct fth_feature_boundaries *boundaries, float x) {
@@ -105,23 +71,29 @@ static void parse_column(struct fth_feature_chunk *chunk, uint32_t column, float
     const fth_feature_program *program = chunk->program;
     const char *text = chunk->block->text;
     struct fth_cell cells[FTH_FEATURE_CHUNK];
-    uint32_t n = chunk->n;
-    uint64_t rest = program->config->features.missing.n;
+    uint64_t words[FTH_FEATURE_CHUNK];
+    uint32_t lengths[FTH_FEATURE_CHUNK], n = chunk->n;
+    uint8_t other[FTH_FEATURE_CHUNK];
+    uint32_t rest = program->config->features.missing.n;
     take_column(chunk, column, cells);
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t other = short_number(text + cells[i].offset, cells[i].length, &x[i]);
+        memcpy(&words[i], text + cells[i].offset, sizeof *words);
+        lengths[i] = cells[i].length;
         present[i] = (uint32_t)((int32_t)(0 - cells[i].length) >> 31);
-        rest |= (other | other >> 32) & present[i];
     }
+    fth_kernels_get()->decimals(n, words, lengths, x, other);
+    for (uint32_t i = 0; i < n; i++)
+        rest |= other[i] & present[i];
     for (uint32_t i = 0; rest && i < n; i++) {
         const char *bytes = text + cells[i].offset;
         if (fth_feature_is_missing(program, bytes, cells[i].length))
             present[i] = 0;
-        if (!present[i] ||
-            (short_number(bytes, cells[i].length, &x[i]) &&
-             !fth_feature_number(chunk, i, &cells[i], program->columns[column], &x[i])))
+        if (present[i] && other[i] &&
+            !fth_feature_number(chunk, i, &cells[i], program->columns[column], &x[i]))
             x[i] = 0;
     }
+    for (uint32_t i = 0; i < n; i++)
+        x[i] = present[i] ? x[i] : 0;
 }
 
 /* To every ld-th float: x where present is all ones, else `absent`. */

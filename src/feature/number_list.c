@@ -7,16 +7,17 @@
 #include <float.h>
 
 #include "base/text.h"
-#include "feature/decimal.h"
 #include "feature/number.h"
 
-static const double powers_of_ten[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7};
+/* One window's elements, and the one behind it; kernels write in eights. */
+#define MOST (FTH_SPLIT_WINDOW + 8)
 
-/* One window's numbers: value = number / divisor, as doubles, before the rounding to float. */
 struct window {
-    double number[FTH_SPLIT_WINDOW + 1], divisor[FTH_SPLIT_WINDOW + 1];
-    float value[FTH_SPLIT_WINDOW + 1];
+    uint64_t words[MOST];
+    uint32_t starts[MOST], lengths[MOST];
     uint32_t n;
+    float values[MOST];
+    uint8_t other[MOST];
 };
 
 void fth_number_list_bad(struct fth_number_list *list, const char *bytes, uint32_t length,
@@ -96,53 +97,52 @@ int fth_number_list_result(struct fth_number_list *list, float *out) {
     return list->count > 0 && !list->dropped;
 }
 
-static inline void take(struct fth_number_list *list, struct window *w, const char *bytes,
-                        uint32_t length, uint64_t check) {
-    struct fth_decimal decimal;
-    double number, divisor;
-    if (__builtin_expect((fth_decimal_parse(bytes, length, &decimal) | check) != 0, 0)) {
-        float x;
-        if (!fth_number_list_value(list, bytes, length, &x))
-            return;
-        number = (double)x;
-        divisor = 1;
-    } else {
-        uint64_t bits;
-        number = (double)(int32_t)decimal.digits;
-        memcpy(&bits, &number, sizeof bits);
-        bits |= (uint64_t)decimal.sign << 32;
-        memcpy(&number, &bits, sizeof bits);
-        divisor = powers_of_ten[decimal.places];
-    }
-    w->number[w->n] = number;
-    w->divisor[w->n++] = divisor;
+static inline void add(struct window *w, const char *text, uint32_t start, uint32_t end) {
+    memcpy(&w->words[w->n], text + start, sizeof *w->words);
+    w->starts[w->n] = start;
+    w->lengths[w->n++] = end - start;
 }
 
+/* The window's values reduced. Short decimals have been parsed several at a time; the rest, rare, and all when
+ * some numbers stand for missing, go the general way. */
 static void reduce_window(struct fth_number_list *list, struct window *w) {
+    int check = list->chunk->program->config->features.missing.n > 0;
+    uint32_t n = 0;
+    uint64_t other = 0;
+    fth_kernels_get()->decimals(w->n, w->words, w->lengths, w->values, w->other);
     for (uint32_t i = 0; i < w->n; i++)
-        w->value[i] = (float)(w->number[i] / w->divisor[i]);
-    fth_number_list_reduce(list, w->value, w->n);
+        other |= w->other[i];
+    if (other || check) {
+        for (uint32_t i = 0; i < w->n; i++) {
+            float x = w->values[i];
+            if ((!w->other[i] && !check) ||
+                fth_number_list_value(list, list->text + w->starts[i], w->lengths[i], &x))
+                w->values[n++] = x;
+        }
+        w->n = n;
+    }
+    fth_number_list_reduce(list, w->values, w->n);
     w->n = 0;
 }
 
 static void numbers(struct fth_number_list *list, uint32_t start, uint32_t length, uint32_t keep) {
     const struct fth_separator *separator = &list->numeric->separator;
-    uint64_t check = list->chunk->program->config->features.missing.n;
     struct fth_split split;
     struct window w;
     w.n = 0;
     fth_split_begin(&split, list->text, start, length);
     while (keep && fth_split_window(&split, separator)) {
         uint32_t n = split.n < keep ? split.n : keep;
+        if (w.n)
+            reduce_window(list, &w);
         for (uint32_t i = 0; i < n; i++) {
-            take(list, &w, split.text + split.start, split.ends[i] - split.start, check);
+            add(&w, split.text, split.start, split.ends[i]);
             split.start = split.ends[i] + separator->length;
         }
         keep -= n;
-        reduce_window(list, &w);
     }
     if (keep)
-        take(list, &w, split.text + split.start, length - split.start, check);
+        add(&w, split.text, split.start, length);
     reduce_window(list, &w);
 }
 

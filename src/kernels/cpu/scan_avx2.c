@@ -1,7 +1,5 @@
 /* Separators in text by AVX2: 64 bytes a step become a 64-bit mask, whose ones are written out. See
  * kernels.def. */
-#include <string.h>
-
 #include "kernels/cpu/simd_avx2.h"
 
 static FTH_INLINE uint64_t equal_64(const char *text, __m256i c) {
@@ -35,27 +33,24 @@ static FTH_INLINE size_t write_ones(uint64_t mask, uint32_t base, uint32_t *offs
     return count;
 }
 
+/* The first n - i bits, at most 64. */
+static FTH_INLINE uint64_t inside(size_t n, size_t i) {
+    return n - i < 64 ? ((uint64_t)1 << (n - i)) - 1 : UINT64_MAX;
+}
+
 size_t fth_k_scan_avx2(const char *text, size_t n, const char set[3], uint32_t *offsets) {
     __m256i a = _mm256_set1_epi8(set[0]), b = _mm256_set1_epi8(set[1]),
             c = _mm256_set1_epi8(set[2]);
-    size_t count = 0, i = 0;
-    for (; i + 64 <= n; i += 64)
-        count += write_ones(member_64(text + i, a, b, c), (uint32_t)i, offsets + count);
-    if (i < n) {
-        char last[64] = {0};
-        memcpy(last, text + i, n - i);
-        uint64_t inside = ((uint64_t)1 << (n - i)) - 1;
-        count += write_ones(member_64(last, a, b, c) & inside, (uint32_t)i, offsets + count);
-    }
+    size_t count = 0;
+    for (size_t i = 0; i < n; i += 64)
+        count += write_ones(member_64(text + i, a, b, c) & inside(n, i), (uint32_t)i, offsets + count);
     return count;
 }
 
 size_t fth_k_count_byte_avx2(const char *text, size_t n, char c) {
     __m256i wanted = _mm256_set1_epi8(c);
-    size_t count = 0, i = 0;
-    for (; i + 64 <= n; i += 64)
-        count += (size_t)_mm_popcnt_u64(equal_64(text + i, wanted));
-    for (; i < n; i++)
-        count += text[i] == c;
+    size_t count = 0;
+    for (size_t i = 0; i < n; i += 64)
+        count += (size_t)_mm_popcnt_u64(equal_64(text + i, wanted) & inside(n, i));
     return count;
 }

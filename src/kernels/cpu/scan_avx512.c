@@ -1,7 +1,5 @@
 /* Separators in text by AVX-512: 64 bytes a step become a 64-bit mask, each 16 bits of which
  * squeeze a vector of offsets. See kernels.def. */
-#include <string.h>
-
 #include "kernels/cpu/simd_avx512.h"
 
 /* Writes the places of the ones of `mask`, counted from `base`. Whole vectors are stored (squeezing
@@ -9,7 +7,7 @@
 static FTH_INLINE size_t write_ones(uint64_t mask, uint32_t base, uint32_t *offsets) {
     vi places = vi_add(vi_set(base), vi_lanes());
     size_t count = 0;
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 4 && mask >> (16 * k); k++) {
         __mmask16 part = (__mmask16)(mask >> (16 * k));
         _mm512_storeu_si512(offsets + count, _mm512_maskz_compress_epi32(part, places));
         count += (size_t)_mm_popcnt_u32(part);
@@ -18,34 +16,32 @@ static FTH_INLINE size_t write_ones(uint64_t mask, uint32_t base, uint32_t *offs
     return count;
 }
 
-static FTH_INLINE uint64_t member_64(const char *text, __m512i a, __m512i b, __m512i c) {
-    __m512i bytes = _mm512_loadu_si512(text);
+static FTH_INLINE uint64_t member(__m512i bytes, __m512i a, __m512i b, __m512i c) {
     return _mm512_cmpeq_epi8_mask(bytes, a) | _mm512_cmpeq_epi8_mask(bytes, b) |
            _mm512_cmpeq_epi8_mask(bytes, c);
+}
+
+/* The first n - i bits, at most 64. */
+static FTH_INLINE uint64_t inside(size_t n, size_t i) {
+    return n - i < 64 ? ((uint64_t)1 << (n - i)) - 1 : UINT64_MAX;
 }
 
 size_t FTH_K(scan)(const char *text, size_t n, const char set[3], uint32_t *offsets) {
     __m512i a = _mm512_set1_epi8(set[0]), b = _mm512_set1_epi8(set[1]),
             c = _mm512_set1_epi8(set[2]);
-    size_t count = 0, i = 0;
-    for (; i + 64 <= n; i += 64)
-        count += write_ones(member_64(text + i, a, b, c), (uint32_t)i, offsets + count);
-    if (i < n) {
-        char last[64] = {0};
-        memcpy(last, text + i, n - i);
-        uint64_t inside = ((uint64_t)1 << (n - i)) - 1;
-        count += write_ones(member_64(last, a, b, c) & inside, (uint32_t)i, offsets + count);
+    size_t count = 0;
+    for (size_t i = 0; i < n; i += 64) {
+        uint64_t mask = member(_mm512_loadu_si512(text + i), a, b, c) & inside(n, i);
+        count += write_ones(mask, (uint32_t)i, offsets + count);
     }
     return count;
 }
 
 size_t FTH_K(count_byte)(const char *text, size_t n, char c) {
     __m512i wanted = _mm512_set1_epi8(c);
-    size_t count = 0, i = 0;
-    for (; i + 64 <= n; i += 64)
-        count +=
-            (size_t)_mm_popcnt_u64(_mm512_cmpeq_epi8_mask(_mm512_loadu_si512(text + i), wanted));
-    for (; i < n; i++)
-        count += text[i] == c;
+    size_t count = 0;
+    for (size_t i = 0; i < n; i += 64)
+        count += (size_t)_mm_popcnt_u64(
+            _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(text + i), wanted) & inside(n, i));
     return count;
 }

@@ -12,7 +12,7 @@
 
 #include "base/random.h"
 #include "blocks.h"
-#include "feature/decimal.h"
+#include "kernels/decimal.h"
 #include "feature/number.h"
 #include "feature/program.h"
 #include "feature/split.h"
@@ -272,7 +272,9 @@ static void short_decimals_are_exact(void **state) {
             text[0] = '-';
         struct fth_decimal decimal;
         float expected;
-        if (fth_decimal_parse(text, n, &decimal))
+        uint64_t word;
+        memcpy(&word, text, sizeof word);
+        if (fth_decimal_parse(word, n, &decimal))
             continue;
         static const double powers[] = {1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7};
         float x = (float)((double)decimal.digits / powers[decimal.places]);
@@ -288,8 +290,10 @@ static void short_decimals_are_taken(void **state) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct fth_decimal decimal;
         char text[16] = {0};
+        uint64_t word;
         strcpy(text, texts[i]);
-        assert_true(fth_decimal_parse(text, (uint32_t)strlen(text), &decimal) == 0);
+        memcpy(&word, text, sizeof word);
+        assert_true(fth_decimal_parse(word, (uint32_t)strlen(text), &decimal) == 0);
     }
 }
 

@@ -3,13 +3,12 @@
  *
  * value = digits / 10^places is what fth_number_parse gives: digits has at most 27 bits and the power
  * of ten 24, so the quotient is never closer to the middle between two floats than 2^-49 of it, unless
- * it lies there exactly, and rounding to double first changes nothing. Pure; reads 8 bytes from `bytes` on,
- * whatever the length. */
-#ifndef FTH_FEATURE_DECIMAL_H
-#define FTH_FEATURE_DECIMAL_H
+ * it lies there exactly, and rounding to double first changes nothing. Pure. The vector forms
+ * (kernels.def: decimals) do the same to several texts at a time. */
+#ifndef FTH_KERNELS_DECIMAL_H
+#define FTH_KERNELS_DECIMAL_H
 
 #include <stdint.h>
-#include <string.h>
 
 struct fth_decimal {
     uint32_t digits; /* as a whole number */
@@ -17,13 +16,12 @@ struct fth_decimal {
     uint32_t sign;   /* 0x80000000 behind a minus: the float's bit */
 };
 
-/* 0 when the text is such a number; else *out means nothing. Length 0 is no number. */
-static inline uint64_t fth_decimal_parse(const char *bytes, uint32_t length, struct fth_decimal *out) {
+/* `word`: eight bytes from the text's first on, as they lie in memory. 0 when the text is such a number;
+ * else *out means nothing. Length 0 is no number. */
+static inline uint64_t fth_decimal_parse(uint64_t word, uint32_t length, struct fth_decimal *out) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     const uint64_t ones = 0x0101010101010101ull, high = 0x8080808080808080ull;
-    uint64_t word;
-    memcpy(&word, bytes, sizeof word);
-    uint32_t minus = (((uint32_t)(unsigned char)bytes[0] ^ '-') - 1) >> 31;
+    uint32_t minus = (((uint32_t)(word & 0xff) ^ '-') - 1) >> 31;
     uint32_t shift = (0 - 8 * length) & 63;
     /* Digits become 0 to 9, the point 0x1e, a minus 0; the last byte goes to the top, zeros in front. */
     word ^= 0x30 * ones;

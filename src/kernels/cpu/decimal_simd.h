@@ -1,0 +1,65 @@
+/* Short decimal texts to floats, one in each 64-bit lane of 256-bit vectors; the steps are those of
+ * kernels/decimal.h. AVX2 is all it needs; the AVX-512 table has it, too. */
+#include "kernels/kernels.h"
+
+static FTH_INLINE __m256i equal_64(__m256i a, __m256i b) { return _mm256_cmpeq_epi64(a, b); }
+static FTH_INLINE __m256i any_but_64(__m256i v) { /* all ones in lanes that are not 0 */
+    return _mm256_xor_si256(equal_64(v, _mm256_setzero_si256()), _mm256_set1_epi8(-1));
+}
+
+/* The low halves of the four lanes. */
+static FTH_INLINE __m128i narrow_64(__m256i v) {
+    return _mm256_castsi256_si128(
+        _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6)));
+}
+
+/* Four texts; the lanes of the result are not 0 where a text is something else. */
+static FTH_INLINE __m128i decimals_4(__m256i word, __m128i lengths, float *out) {
+    const __m256i ones = _mm256_set1_epi8(1), zero = _mm256_setzero_si256();
+    const __m256i one = _mm256_set1_epi64x(1), low_byte = _mm256_set1_epi64x(0xff);
+    __m256i length = _mm256_cvtepu32_epi64(lengths);
+    __m256i minus = equal_64(_mm256_and_si256(word, low_byte), _mm256_set1_epi64x('-'));
+    word = _mm256_xor_si256(word, _mm256_set1_epi8(0x30));
+    word = _mm256_andnot_si256(_mm256_and_si256(minus, low_byte), word);
+    word = _mm256_sllv_epi64(word, _mm256_sub_epi64(_mm256_set1_epi64x(64), _mm256_slli_epi64(length, 3)));
+    __m256i point = _mm256_cmpeq_epi8(word, _mm256_set1_epi8(0x1e));
+    __m256i present = any_but_64(point), bit = _mm256_and_si256(point, ones);
+    /* With one point `less` has ones below it. Bytes above it stay, those below move up. */
+    __m256i less = _mm256_and_si256(present, _mm256_sub_epi64(bit, one));
+    __m256i above = _mm256_andnot_si256(_mm256_or_si256(less, point), _mm256_set1_epi8(-1));
+    __m256i digits = _mm256_or_si256(_mm256_and_si256(word, above),
+                                     _mm256_slli_epi64(_mm256_and_si256(word, less), 8));
+    __m256i places = _mm256_and_si256(present, _mm256_sad_epu8(_mm256_and_si256(above, ones), zero));
+    /* Subtracting all ones adds one: these are length - 1 and the digits' count - 1, each 0 to 7. */
+    __m256i last = _mm256_sub_epi64(length, one);
+    __m256i count = _mm256_add_epi64(last, _mm256_add_epi64(minus, present));
+    __m256i wrong = _mm256_andnot_si256(_mm256_set1_epi64x(7), _mm256_or_si256(last, count));
+    wrong = _mm256_or_si256(wrong, _mm256_and_si256(bit, less)); /* a second point */
+    wrong = _mm256_or_si256(wrong, _mm256_subs_epu8(digits, _mm256_set1_epi8(9)));
+    /* Neighbours are added up: pairs, fours, all eight. */
+    __m256i value = _mm256_maddubs_epi16(digits, _mm256_set1_epi16(0x010a));
+    value = _mm256_madd_epi16(value, _mm256_set1_epi32(0x00010064));
+    value = _mm256_add_epi64(_mm256_mul_epu32(value, _mm256_set1_epi64x(10000)),
+                             _mm256_srli_epi64(value, 32));
+    const __m256 powers = _mm256_setr_ps(1e0f, 1e1f, 1e2f, 1e3f, 1e4f, 1e5f, 1e6f, 1e7f);
+    __m128 power = _mm256_castps256_ps128(
+        _mm256_permutevar8x32_ps(powers, _mm256_castsi128_si256(narrow_64(places))));
+    __m128 result = _mm256_cvtpd_ps(
+        _mm256_div_pd(_mm256_cvtepi32_pd(narrow_64(value)), _mm256_cvtps_pd(power)));
+    __m128i sign = _mm_slli_epi32(narrow_64(minus), 31);
+    _mm_storeu_ps(out, _mm_or_ps(result, _mm_castsi128_ps(sign)));
+    return narrow_64(any_but_64(wrong));
+}
+
+void FTH_K(decimals)(size_t n, const uint64_t *words, const uint32_t *lengths, float *out,
+                     uint8_t *other) {
+    for (size_t i = 0; i < n; i += 8) {
+        __m256i lane = _mm256_loadu_si256((const __m256i *)(lengths + i));
+        __m128i low = decimals_4(_mm256_loadu_si256((const __m256i *)(words + i)),
+                                 _mm256_castsi256_si128(lane), out + i);
+        __m128i high = decimals_4(_mm256_loadu_si256((const __m256i *)(words + i + 4)),
+                                  _mm256_extracti128_si256(lane, 1), out + i + 4);
+        __m128i packed = _mm_packs_epi32(low, high);
+        _mm_storel_epi64((__m128i *)(other + i), _mm_packs_epi16(packed, packed));
+    }
+}
