@@ -56,9 +56,9 @@ int fth_queue_push(fth_queue *queue, void *item) {
     return taken;
 }
 
-int fth_queue_pop(fth_queue *queue, void **item) {
+static int pop(fth_queue *queue, int wait, void **item) {
     pthread_mutex_lock(&queue->mutex);
-    while (queue->count == 0 && !queue->closed)
+    while (wait && queue->count == 0 && !queue->closed)
         pthread_cond_wait(&queue->not_empty, &queue->mutex);
     int given = queue->count > 0;
     if (given) {
@@ -69,6 +69,14 @@ int fth_queue_pop(fth_queue *queue, void **item) {
     }
     pthread_mutex_unlock(&queue->mutex);
     return given;
+}
+
+int fth_queue_pop(fth_queue *queue, void **item) {
+    return pop(queue, 1, item);
+}
+
+int fth_queue_try_pop(fth_queue *queue, void **item) {
+    return pop(queue, 0, item);
 }
 
 void fth_queue_close(fth_queue *queue) {

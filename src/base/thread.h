@@ -38,6 +38,8 @@ void fth_queue_destroy(fth_queue *queue); /* NULL-safe; items still inside are t
 int fth_queue_push(fth_queue *queue, void *item);
 /* Waits while empty. Returns 0 when closed and empty. */
 int fth_queue_pop(fth_queue *queue, void **item);
+/* Returns 0 when there is none now. */
+int fth_queue_try_pop(fth_queue *queue, void **item);
 void fth_queue_close(fth_queue *queue); /* wakes everybody; idempotent */
 
 #endif

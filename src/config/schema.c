@@ -106,8 +106,9 @@ static const struct fth_key data_keys[] = {
      .help = "examples in the shuffle buffer; 0: the order of the files"},
     {INT("queue_depth", fth_data_config, queue_depth, "4", 1, 1024), .help = "batches read ahead"},
     {BYTES("block_bytes", fth_data_config, block_bytes, "256KiB", 1024), .help = "text read at once"},
-    {INT("parse_threads", fth_data_config, parse_threads, "1", 1, 256),
-     .help = "threads that split text into cells"},
+    {INT("parse_threads", fth_data_config, parse_threads, "0", 0, 256),
+     .help = "threads beside the training threads that turn text into examples; 0: the training "
+             "threads do it between steps"},
     {STRING("label", fth_data_config, label), .used_by = CSV, .help = "the label's column"},
     {STRINGS("positive", fth_data_config, positive), .used_by = CSV,
      .help = "label texts that mean 1, all others 0; empty: the label is a number, 1, 0 or -1"},

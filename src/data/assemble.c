@@ -139,7 +139,8 @@ static void drop_slot(struct fth_reader *reader) {
     a->n_chosen = a->cursor = 0;
 }
 
-/* Brings chosen examples into hand. FTH_E_INTERRUPTED: the reader is being destroyed. */
+/* Brings chosen examples into hand. FTH_E_INTERRUPTED: the reader is being destroyed, or the
+ * next slot is not parsed yet (rounds.c). */
 static fth_status next_slot(struct fth_reader *reader, fth_error *err) {
     struct fth_assembler *a = &reader->assembler;
     while (!a->epoch_ended && a->cursor == a->n_chosen) {
@@ -227,8 +228,11 @@ static void permute(const struct fth_reader *reader, uint32_t *order, uint32_t n
 static fth_status fill_buffer(struct fth_reader *reader, fth_error *err) {
     struct fth_assembler *a = &reader->assembler;
     uint32_t size = (uint32_t)reader->set->config->shuffle;
-    fth_batch_clear(a->buffer);
-    a->begin = a->here;
+    if (!a->in_buffer) {
+        fth_batch_clear(a->buffer);
+        a->begin = a->here;
+        a->in_buffer = 1;
+    }
     while (a->buffer->n < size) {
         FTH_TRY(next_slot(reader, err));
         if (a->cursor == a->n_chosen)
@@ -237,6 +241,7 @@ static fth_status fill_buffer(struct fth_reader *reader, fth_error *err) {
     }
     permute(reader, a->order, a->buffer->n);
     a->taken = 0;
+    a->in_buffer = 0;
     return FTH_OK;
 }
 
@@ -252,7 +257,7 @@ static fth_status fill_batch(struct fth_reader *reader, struct fth_batch *batch,
             FTH_TRY(take(reader, batch, size - batch->n, err));
             continue;
         }
-        if (a->taken == a->buffer->n) {
+        if (a->in_buffer || a->taken == a->buffer->n) {
             FTH_TRY(fill_buffer(reader, err));
             if (a->buffer->n == 0)
                 return FTH_OK;
@@ -297,9 +302,9 @@ static void begin_epoch(struct fth_assembler *a) {
 static fth_status resume_buffer(struct fth_reader *reader, fth_error *err) {
     struct fth_assembler *a = &reader->assembler;
     uint64_t taken = reader->start.taken;
-    reader->start.taken = 0;
     if (a->buffer)
         FTH_TRY(fill_buffer(reader, err));
+    reader->start.taken = 0;
     if (!a->buffer || taken > a->buffer->n)
         return fth_fail(
             err, FTH_E_DATA,
@@ -315,10 +320,13 @@ static fth_status resume_buffer(struct fth_reader *reader, fth_error *err) {
 static fth_status next_batch(struct fth_reader *reader, struct fth_item *item, fth_error *err) {
     struct fth_assembler *a = &reader->assembler;
     struct fth_batch *batch = item->batch;
-    fth_batch_clear(batch);
+    if (!a->in_batch)
+        fth_batch_clear(batch);
+    a->in_batch = 1;
     if (reader->start.taken)
         FTH_TRY(resume_buffer(reader, err));
     FTH_TRY(fill_batch(reader, batch, err));
+    a->in_batch = 0;
     if (batch->n == 0) {
         begin_epoch(a);
         set_position(batch, &a->here);
@@ -343,7 +351,7 @@ int fth_assembler_next(struct fth_reader *reader, struct fth_item *item) {
     fth_status status = next_batch(reader, item, &item->error);
     if (status == FTH_OK)
         return 1;
-    if (status == FTH_E_INTERRUPTED && atomic_load(&reader->stop))
+    if (status == FTH_E_INTERRUPTED && (reader->starved || atomic_load(&reader->stop)))
         return 0;
     item->error.code = status;
     item->kind = FTH_ITEM_FAILED;

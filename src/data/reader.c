@@ -17,7 +17,9 @@
 #include "base/memory.h"
 #include "data/reader_private.h"
 
-static void add_time(_Atomic uint64_t *counter, uint64_t since) {
+#define ROUND_SLOTS 6 /* blocks a worker of the pool */
+
+void fth_reader_add_time(_Atomic uint64_t *counter, uint64_t since) {
     atomic_fetch_add_explicit(counter, fth_now_ns() - since, memory_order_relaxed);
 }
 
@@ -41,10 +43,10 @@ static void read_block(struct fth_reader *reader, struct fth_slot *slot) {
         if (slot->status != FTH_OK)
             slot->kind = FTH_SLOT_FAILED;
     }
-    add_time(&reader->read_ns, since);
+    fth_reader_add_time(&reader->read_ns, since);
 }
 
-static void parse_block(struct fth_reader *reader, struct fth_slot *slot) {
+void fth_reader_parse(struct fth_reader *reader, struct fth_slot *slot) {
     const struct fth_parser *parser = &reader->set->parser;
     uint64_t since = fth_now_ns();
     slot->status = parser->kind->parse(parser, slot->block, slot->scratch, &slot->error);
@@ -55,7 +57,7 @@ static void parse_block(struct fth_reader *reader, struct fth_slot *slot) {
     }
     if (slot->status != FTH_OK)
         slot->kind = FTH_SLOT_FAILED;
-    add_time(&reader->parse_ns, since);
+    fth_reader_add_time(&reader->parse_ns, since);
 }
 
 /* ---- threads ---- */
@@ -72,7 +74,9 @@ static void *reading_main(void *arg) {
         if (kind == FTH_SLOT_FAILED ||
             (kind == FTH_SLOT_EPOCH_END && reader->reading_epoch == reader->options.epochs))
             more = 0;
-        if (kind == FTH_SLOT_BLOCK) {
+        if (reader->window) {
+            /* parsed in a round */
+        } else if (kind == FTH_SLOT_BLOCK) {
             if (!fth_queue_push(reader->to_parse, slot))
                 break;
         } else {
@@ -92,7 +96,7 @@ static void *parsing_main(void *arg) {
     while (fth_queue_pop(reader->to_parse, &item)) {
         struct fth_slot *slot = item;
         if (!atomic_load(&reader->stop))
-            parse_block(reader, slot);
+            fth_reader_parse(reader, slot);
         sem_post(&slot->parsed);
     }
     return NULL;
@@ -107,7 +111,7 @@ static void *assembling_main(void *arg) {
         uint64_t since = fth_now_ns();
         if (atomic_load(&reader->stop) || !fth_assembler_next(reader, item))
             break;
-        add_time(&reader->assemble_ns, since + reader->assembler.pull_ns);
+        fth_reader_add_time(&reader->assemble_ns, since + reader->assembler.pull_ns);
         reader->assembler.pull_ns = 0;
         enum fth_item_kind kind = item->kind;
         if (!fth_queue_push(reader->ready, item) || kind == FTH_ITEM_FAILED)
@@ -118,11 +122,13 @@ static void *assembling_main(void *arg) {
 }
 
 static struct fth_slot *pull(struct fth_reader *reader) {
+    if (reader->window)
+        return fth_reader_take_parsed(reader);
     if (reader->n_threads == 0) {
         struct fth_slot *slot = &reader->slots[0];
         read_block(reader, slot);
         if (slot->kind == FTH_SLOT_BLOCK)
-            parse_block(reader, slot);
+            fth_reader_parse(reader, slot);
         return slot;
     }
     void *item;
@@ -142,7 +148,7 @@ struct fth_slot *fth_reader_pull(struct fth_reader *reader) {
 }
 
 void fth_reader_put_back(struct fth_reader *reader, struct fth_slot *slot) {
-    if (reader->n_threads)
+    if (reader->n_threads || reader->window)
         fth_queue_push(reader->free_slots, slot);
 }
 
@@ -169,9 +175,13 @@ static fth_status check_options(const fth_data_set *set, const struct fth_reader
 }
 
 static fth_status create_slots(struct fth_reader *reader, fth_error *err) {
-    reader->n_slots = reader->n_threads ? 2 * reader->n_threads + 2 : 1;
+    int rounds = reader->n_threads == 0 && reader->options.pool;
+    reader->n_slots = rounds ? ROUND_SLOTS * fth_pool_size(reader->options.pool)
+                      : reader->n_threads ? 2 * reader->n_threads + 2
+                                          : 1;
     reader->slots = fth_alloc(reader->n_slots, sizeof *reader->slots);
-    if (!reader->slots)
+    reader->window = rounds ? fth_alloc(reader->n_slots, sizeof *reader->window) : NULL;
+    if (!reader->slots || (rounds && !reader->window))
         return fth_fail(err, FTH_E_MEMORY, "no memory for %u blocks", reader->n_slots);
     for (uint32_t s = 0; s < reader->n_slots; s++)
         sem_init(&reader->slots[s].parsed, 0, 0);
@@ -187,7 +197,7 @@ static fth_status create_slots(struct fth_reader *reader, fth_error *err) {
 }
 
 static fth_status create_items(struct fth_reader *reader, fth_error *err) {
-    int64_t depth = reader->n_threads ? reader->set->config->queue_depth : 1;
+    int64_t depth = reader->n_threads || reader->window ? reader->set->config->queue_depth : 1;
     if (depth < 1)
         depth = 1;
     if (depth > 65536)
@@ -198,7 +208,8 @@ static fth_status create_items(struct fth_reader *reader, fth_error *err) {
     reader->n_items = (uint32_t)depth + 1 + reader->options.held;
     reader->items = fth_alloc(reader->n_items, sizeof *reader->items);
     reader->held = fth_alloc(reader->options.held, sizeof *reader->held);
-    if (!reader->items || !reader->held)
+    reader->made = fth_alloc(reader->n_items, sizeof *reader->made);
+    if (!reader->items || !reader->held || !reader->made)
         return fth_fail(err, FTH_E_MEMORY, "no memory for %u batches", reader->n_items);
     for (uint32_t i = 0; i < reader->n_items; i++)
         FTH_TRY(fth_batch_create(reader->transform.schema, reader->options.batch_size,
@@ -216,8 +227,8 @@ static fth_status create_items(struct fth_reader *reader, fth_error *err) {
 }
 
 static fth_status start_threads(struct fth_reader *reader, fth_error *err) {
-    uint32_t n = reader->n_threads + 2;
-    if (reader->n_threads == 0)
+    uint32_t n = reader->window ? 1 : reader->n_threads + 2;
+    if (reader->n_threads == 0 && !reader->window)
         return FTH_OK;
     reader->threads = fth_alloc(n, sizeof *reader->threads);
     if (!reader->threads)
@@ -255,7 +266,7 @@ static fth_status reader_init(struct fth_reader *reader, fth_error *err) {
     reader->start.feature_state = NULL;
     reader->start.n_feature_state = 0;
     reader->position = reader->start;
-    reader->reading_epoch = reader->start.epoch;
+    reader->reading_epoch = reader->made_epoch = reader->start.epoch;
     FTH_TRY(fth_lines_create(reader->set, reader->wake,
                              config->block_bytes < 1 ? 1 : (size_t)config->block_bytes,
                              &reader->lines, err));
@@ -327,6 +338,8 @@ void fth_reader_destroy(fth_reader *reader) {
     fth_lines_destroy(reader->lines);
     if (reader->wake >= 0)
         close(reader->wake);
+    fth_free(reader->made);
+    fth_free(reader->window);
     fth_free(reader->held);
     fth_free(reader->items);
     fth_free(reader->slots);
@@ -340,10 +353,12 @@ static struct fth_item *next_item(struct fth_reader *reader) {
     void *item;
     if (reader->n_threads)
         return fth_queue_pop(reader->ready, &item) ? item : NULL;
+    if (reader->window)
+        return fth_reader_round(reader);
     uint64_t since = fth_now_ns();
     fth_queue_pop(reader->free_items, &item);
     fth_assembler_next(reader, item);
-    add_time(&reader->assemble_ns, since + reader->assembler.pull_ns);
+    fth_reader_add_time(&reader->assemble_ns, since + reader->assembler.pull_ns);
     reader->assembler.pull_ns = 0;
     return item;
 }
@@ -357,7 +372,7 @@ fth_status fth_reader_next(fth_reader *reader, struct fth_batch **batch, fth_err
                         reader->n_held);
     uint64_t since = fth_now_ns();
     struct fth_item *item = next_item(reader);
-    add_time(&reader->wait_ns, since);
+    fth_reader_add_time(&reader->wait_ns, since);
     if (item->kind == FTH_ITEM_FAILED) {
         reader->over = 1;
         return fth_fail(err, item->error.code, "%s", item->error.message);
@@ -400,5 +415,6 @@ void fth_reader_get_counts(const fth_reader *reader, struct fth_reader_counts *o
         .parse_ns = atomic_load_explicit(&reader->parse_ns, memory_order_relaxed),
         .assemble_ns = atomic_load_explicit(&reader->assemble_ns, memory_order_relaxed),
         .wait_ns = atomic_load_explicit(&reader->wait_ns, memory_order_relaxed),
+        .rounds_ns = atomic_load_explicit(&reader->rounds_ns, memory_order_relaxed),
     };
 }

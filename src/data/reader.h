@@ -6,16 +6,18 @@
  *        '---- blocks, and batches below, go round through free lists: a fixed number -----<---'
  *
  * The batches are a function of (files, configuration, seed, batch size): parse_threads,
- * queue_depth and block_bytes change nothing. With parse_threads 0 everything happens in
- * fth_reader_next, on the caller's thread.
+ * queue_depth, block_bytes and pool change nothing. With parse_threads 0 and a pool, parsing and
+ * assembling happen in fth_reader_next on the pool's workers (rounds.c); without a pool everything
+ * happens there, on the caller's thread.
  *
- * Memory: (2 parse_threads + 2) blocks of text with their cells and examples, queue_depth + 1 +
+ * Memory: (2 parse_threads + 2, or 6 a worker of the pool) blocks of text with their cells and examples, queue_depth + 1 +
  * held batches, and the shuffle buffer. Nothing is allocated once these have found their sizes.
  *
  * Threads: one thread calls these functions; fth_reader_get_counts may be called from any. */
 #ifndef FTH_DATA_READER_H
 #define FTH_DATA_READER_H
 
+#include "base/thread.h"
 #include "core/batch.h"
 #include "data/set.h"
 
@@ -26,6 +28,9 @@ struct fth_reader_options {
     uint64_t seed;   /* of the shuffle */
     uint64_t epochs; /* in all, those before `start` included */
     int train;       /* shuffle, number examples, fill batch->after, finish(..., train) */
+    /* With parse_threads 0: parses and assembles within fth_reader_next, on all its workers. Borrowed for
+     * the reader's life, used in fth_reader_next alone. NULL: none. */
+    fth_pool *pool;
     uint32_t held;   /* batches the caller has in hand at once; 0: 1 */
     /* Where to go on: batch->after of the last batch used. NULL: the beginning. Copied. */
     const struct fth_position *start;
@@ -59,7 +64,8 @@ struct fth_reader_counts {
     uint64_t bad;      /* malformed ones */
     uint64_t examples; /* given out */
     uint64_t read_ns, parse_ns, assemble_ns;
-    uint64_t wait_ns; /* the caller's, in fth_reader_next */
+    uint64_t wait_ns;   /* the caller's, in fth_reader_next */
+    uint64_t rounds_ns; /* of these, spent parsing and assembling with the pool */
 };
 void fth_reader_get_counts(const fth_reader *reader, struct fth_reader_counts *out);
 

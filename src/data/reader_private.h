@@ -42,6 +42,7 @@ struct fth_assembler {
     uint32_t n_chosen, capacity, cursor;
     int epoch_ended; /* the stream of this epoch's blocks is over */
 
+    int in_batch, in_buffer;   /* going on with a batch, with filling the buffer */
     struct fth_batch *buffer;  /* shuffle; NULL: none */
     uint32_t *order;           /* [shuffle] */
     uint64_t taken;            /* from the buffer */
@@ -81,22 +82,39 @@ struct fth_reader {
 
     struct fth_assembler assembler;
 
+    /* Rounds on options.pool, see rounds.c: `window` is a ring of slots, counted since the beginning */
+    struct fth_slot **window; /* [n_slots]; NULL: no rounds */
+    uint64_t window_begin, window_parsed, window_read;
+    struct fth_item **made; /* [n_items], a ring */
+    uint32_t made_begin, n_made;
+    struct fth_item *partial; /* the batch that is being filled */
+    uint64_t made_epoch;
+    int made_last; /* nothing comes after what is made */
+    int starved;   /* the assembler got no slot: the next round goes on */
+
     /* caller */
     struct fth_item **held;
     uint32_t n_held;
     int over;
     struct fth_position position;
 
-    _Atomic uint64_t bytes, n_lines, n_bad, examples, read_ns, parse_ns, assemble_ns, wait_ns;
+    _Atomic uint64_t bytes, n_lines, n_bad, examples, read_ns, parse_ns, assemble_ns, wait_ns, rounds_ns;
 };
 
 /* The next block in the epoch's order, parsed; NULL when the reader is being destroyed. */
 struct fth_slot *fth_reader_pull(struct fth_reader *reader);
+/* The same of a round: NULL, and `starved`, when none is parsed yet. */
+struct fth_slot *fth_reader_take_parsed(struct fth_reader *reader);
+/* Rounds until there is an item; NULL when the reader has been stopped. */
+struct fth_item *fth_reader_round(struct fth_reader *reader);
+void fth_reader_parse(struct fth_reader *reader, struct fth_slot *slot);
+void fth_reader_add_time(_Atomic uint64_t *counter, uint64_t since);
 void fth_reader_put_back(struct fth_reader *reader, struct fth_slot *slot);
 
 fth_status fth_assembler_create(struct fth_reader *reader, fth_error *err);
 void fth_assembler_destroy(struct fth_reader *reader);
-/* Fills the item. Returns 0 when the reader is being destroyed. */
+/* Fills the item. Returns 0 when the reader is being destroyed, or, in rounds, when the item could not be
+ * completed: the next call goes on with the same one. */
 int fth_assembler_next(struct fth_reader *reader, struct fth_item *item);
 
 #endif

@@ -51,6 +51,7 @@ static fth_status evaluate(struct fth_session *session, const struct fth_data_se
     fth_metrics *metrics = NULL;
     struct fth_reader_options reading = {.batch_size = (uint32_t)session->config->train.batch_size,
                                          .seed = session->config->seed,
+                                         .pool = session->pool,
                                          .epochs = 1};
     fth_status status;
     FTH_TRY_GOTO(status, fth_session_open_set(session, options, &set, err), done);

@@ -65,6 +65,7 @@ fth_status fth_session_predict(fth_session *session, const char *path, FILE *out
                                            .labels_optional = 1};
     struct fth_reader_options reading = {.batch_size = (uint32_t)session->config->train.batch_size,
                                          .seed = session->config->seed,
+                                         .pool = session->pool,
                                          .epochs = 1};
     struct writer writer = {.out = out};
     fth_data_set *set = NULL;

@@ -17,10 +17,11 @@ fth_status fth_session_report(const fth_session *session, char **out, fth_error 
     char note[96];
     if (session->train_plan)
         fth_plan_times(session->train_plan, &tiles, &whole);
-    uint64_t known = t->wait + t->lookup + t->step + t->evaluate + t->checkpoint;
+    uint64_t known = t->wait + t->parse + t->lookup + t->step + t->evaluate + t->checkpoint;
     double seconds = (double)(t->total - t->evaluate - t->checkpoint) * 1e-9;
     fth_text_printf(&text, "where the time went\n");
     line(&text, "waiting for data", t->wait, t->total, "");
+    line(&text, "parsing", t->parse, t->total, "");
     snprintf(note, sizeof note, "%.1f keys a unique row",
              session->unique_rows ? (double)session->keys / (double)session->unique_rows : 0);
     line(&text, "finding rows", t->lookup, t->total, session->embedding ? note : "");
@@ -31,7 +32,7 @@ fth_status fth_session_report(const fth_session *session, char **out, fth_error 
     line(&text, "the rest", t->total > known ? t->total - known + t->step - tiles - whole : 0, t->total,
          "");
     line(&text, "in all", t->total, t->total, "");
-    fth_text_printf(&text, "  beside it, on other threads: reading %.2f s, parsing %.2f s",
+    fth_text_printf(&text, "  added up over threads: reading %.2f s, parsing %.2f s",
                     (double)session->read_ns * 1e-9, (double)session->parse_ns * 1e-9);
     if (session->bytes_read && session->parse_ns)
         fth_text_printf(&text, " (%.0f MB at %.0f MB/s a thread)", (double)session->bytes_read * 1e-6,

@@ -22,6 +22,7 @@
 /* Wall time of the training thread, by what it did (nanoseconds). */
 struct fth_session_times {
     uint64_t wait;       /* for the next batch: reading and parsing not hidden behind training */
+    uint64_t parse;      /* reading's rounds on the training threads */
     uint64_t lookup;     /* finding the batch's rows */
     uint64_t step;       /* forward, backward, updates; split by phase in the plan */
     uint64_t evaluate;

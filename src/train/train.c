@@ -266,6 +266,7 @@ static fth_status open_reader(struct loop *loop, fth_error *err) {
                                          .seed = session->config->seed,
                                          .epochs = (uint64_t)session->config->train.epochs,
                                          .train = 1,
+                                         .pool = session->pool,
                                          .start = session->step ? &session->position : NULL};
     FTH_TRY(fth_session_train_set(session, err));
     FTH_TRY(fth_session_program_for(session, session->train_set, 1, &loop->program, err));
@@ -283,6 +284,8 @@ static void count_reader(struct loop *loop) {
     loop->session->read_ns += counts.read_ns;
     loop->session->parse_ns += counts.parse_ns + counts.assemble_ns;
     loop->session->bytes_read += counts.bytes;
+    loop->session->times.wait -= counts.rounds_ns;
+    loop->session->times.parse += counts.rounds_ns;
 }
 
 fth_status fth_session_train(fth_session *session, const fth_callbacks *callbacks,

@@ -37,7 +37,23 @@ static char *csv_text(uint32_t from, uint32_t to, size_t *n) {
 static char paths[3][256];
 static const char *files[3];
 
+static fth_pool *pool;
+
+/* -1: parsing and assembling on a pool */
+static void set_threads(struct fth_data_config *config, struct fth_reader_options *options,
+                        int64_t threads) {
+    config->parse_threads = threads < 0 ? 0 : threads;
+    options->pool = threads < 0 ? pool : NULL;
+}
+
+static int free_pool(void **state) {
+    fth_pool_destroy(pool);
+    return 0;
+}
+
 static int make_files(void **state) {
+    if (fth_pool_create(3, &pool, NULL) != FTH_OK)
+        return -1;
     static const uint32_t cut[] = {0, 400, 401, LINES};
     for (int f = 0; f < 3; f++) {
         size_t n;
@@ -69,7 +85,7 @@ static struct fth_reader_options train_options(void) {
 static void same_at_any_setting(void **state) {
     static const struct {
         int64_t threads, depth, block;
-    } settings[] = {{0, 1, 1}, {0, 1, 100}, {1, 1, 37}, {1, 8, 1 << 20}, {2, 1, 300}, {5, 3, 64}};
+    } settings[] = {{0, 1, 1}, {0, 1, 100}, {-1, 4, 1 << 20}, {-1, 1, 37}, {-1, 3, 1000}, {1, 1, 37}, {1, 8, 1 << 20}, {2, 1, 300}, {5, 3, 64}};
     static const int64_t shuffles[] = {0, 1, 150, 5000};
     uint64_t seen[4];
     for (int s = 0; s < 4; s++) {
@@ -83,7 +99,7 @@ static void same_at_any_setting(void **state) {
         assert_int_equal(reference.batches, 2 * ((LINES + 63) / 64));
         assert_int_equal(reference.counts.lines, 2 * LINES);
         for (size_t k = 0; k < sizeof settings / sizeof settings[0]; k++) {
-            config.parse_threads = settings[k].threads;
+            set_threads(&config, &options, settings[k].threads);
             config.queue_depth = settings[k].depth;
             config.block_bytes = settings[k].block;
             struct read_result result = read_all(&config, &train_set, &options);
@@ -363,8 +379,8 @@ static void malformed_lines(void **state) {
     struct fth_data_config config = csv_config(&file, 1, columns, 3);
     struct fth_reader_options options = {.batch_size = 1, .epochs = 1};
     char expected[400];
-    for (int64_t threads = 0; threads < 3; threads++) {
-        config.parse_threads = threads;
+    for (int64_t threads = -1; threads < 3; threads++) {
+        set_threads(&config, &options, threads);
         config.block_bytes = 1;
         config.on_bad_line = FTH_BAD_STOP;
         struct read_result result = read_all(&config, &train_set, &options);
@@ -415,10 +431,10 @@ static void truncated_file_ends_the_reader(void **state) {
     write_gzip(file, text, n, 0);
     char *bytes = read_whole(file, &packed);
     write_file(file, bytes, packed / 2);
-    for (int64_t threads = 0; threads < 3; threads++) {
+    for (int64_t threads = -1; threads < 3; threads++) {
         struct fth_data_config config = csv_config(&file, 1, columns, 3);
         struct fth_reader_options options = train_options();
-        config.parse_threads = threads;
+        set_threads(&config, &options, threads);
         config.block_bytes = 4096;
         struct read_result result = read_all(&config, &train_set, &options);
         assert_int_equal(result.status, FTH_E_DATA);
@@ -544,7 +560,7 @@ static void destroyed_early(void **state) {
         fth_data_set *set;
         fth_reader *reader;
         struct fth_batch *batch = NULL;
-        config.parse_threads = after % 4;
+        set_threads(&config, &options, (int64_t)(after % 5) - 1);
         assert_int_equal(fth_data_set_create(&config, &train_set, &set, NULL), FTH_OK);
         assert_int_equal(fth_reader_create(set, &transform, &options, &reader, NULL), FTH_OK);
         for (uint32_t k = 0; k < after * 7; k++) {
@@ -596,7 +612,7 @@ static void steady_reading_allocates_nothing(void **state) {
         fth_data_set *set;
         fth_reader *reader;
         struct fth_batch *batch;
-        config.parse_threads = threads;
+        set_threads(&config, &options, threads);
         config.shuffle = 1000;
         config.block_bytes = 10000;
         assert_int_equal(fth_data_set_create(&config, &train_set, &set, NULL), FTH_OK);
@@ -655,5 +671,5 @@ int main(void) {
         cmocka_unit_test(steady_reading_allocates_nothing),
         cmocka_unit_test(other_formats),
     };
-    return cmocka_run_group_tests(tests, make_files, NULL);
+    return cmocka_run_group_tests(tests, make_files, free_pool);
 }

@@ -1,0 +1,90 @@
+/* Parsing and assembling on the training threads, between steps: see reader.h.
+ *
+ *   in_order --take_read--> window  | parsed in earlier rounds | read since  |  --task 0--> made batches
+ *                                   '-- task 0 assembles ------'-- a task a block parses --'
+ *
+ * Threads that parse beside training would take the processors from its workers in the middle of a
+ * phase, whose other workers then wait. So the caller of fth_reader_next, when no batch is left, does
+ * a round with the pool: one task makes batches of what earlier rounds have parsed, the others parse.
+ * Only reading has a thread of its own, because it waits.
+ *
+ * Threads: within a round task 0 alone touches `window_begin`, the assembler and the made items, task
+ * 1 + i alone the i-th block that was not parsed when the round began. */
+#include "base/clock.h"
+#include "data/reader_private.h"
+
+static struct fth_slot **window_at(struct fth_reader *reader, uint64_t i) {
+    return &reader->window[i % reader->n_slots];
+}
+
+struct fth_slot *fth_reader_take_parsed(struct fth_reader *reader) {
+    if (reader->window_begin == reader->window_parsed) {
+        reader->starved = 1;
+        return NULL;
+    }
+    return *window_at(reader, reader->window_begin++);
+}
+
+/* As many batches as there are examples and room for. */
+static void assemble(struct fth_reader *reader) {
+    reader->starved = 0;
+    while (!reader->made_last) {
+        void *item = reader->partial;
+        if (!item && !fth_queue_try_pop(reader->free_items, &item))
+            return;
+        reader->partial = item;
+        uint64_t since = fth_now_ns();
+        int complete = fth_assembler_next(reader, item);
+        fth_reader_add_time(&reader->assemble_ns, since);
+        if (!complete)
+            return;
+        reader->partial = NULL;
+        enum fth_item_kind kind = ((struct fth_item *)item)->kind;
+        reader->made_epoch += kind == FTH_ITEM_EPOCH_END;
+        reader->made_last =
+            kind == FTH_ITEM_FAILED || reader->made_epoch == reader->options.epochs;
+        reader->made[(reader->made_begin + reader->n_made++) % reader->n_items] = item;
+    }
+}
+
+static void run_task(void *arg, uint32_t task, uint32_t worker) {
+    struct fth_reader *reader = arg;
+    (void)worker;
+    if (task == 0) {
+        assemble(reader);
+        return;
+    }
+    struct fth_slot *slot = *window_at(reader, reader->window_parsed + task - 1);
+    if (slot->kind == FTH_SLOT_BLOCK)
+        fth_reader_parse(reader, slot);
+}
+
+/* What has been read into the window; waits only when there would be nothing to do. 0: the reader has
+ * been stopped. */
+static int take_read(struct fth_reader *reader) {
+    void *slot;
+    if (reader->starved && reader->window_begin == reader->window_read) {
+        if (!fth_queue_pop(reader->in_order, &slot))
+            return 0;
+        *window_at(reader, reader->window_read++) = slot;
+    }
+    while (fth_queue_try_pop(reader->in_order, &slot))
+        *window_at(reader, reader->window_read++) = slot;
+    return 1;
+}
+
+struct fth_item *fth_reader_round(struct fth_reader *reader) {
+    while (reader->n_made == 0) {
+        if (!take_read(reader))
+            return NULL;
+        uint64_t since = fth_now_ns(), read = reader->window_read;
+        fth_pool_for(reader->options.pool, 1 + (uint32_t)(read - reader->window_parsed), run_task,
+                     reader);
+        reader->window_parsed = read;
+        fth_reader_add_time(&reader->rounds_ns, since);
+    }
+    struct fth_item *item = reader->made[reader->made_begin];
+    reader->made_begin = (reader->made_begin + 1) % reader->n_items;
+    reader->n_made--;
+    return item;
+}
