@@ -15,10 +15,12 @@
 #define ROUNDS 9
 #define LAYOUTS 4 /* bit 0: staggered buffers, bit 1: padded rows */
 #define BUFFER_BYTES ((size_t)64 << 20)
+#define SCRATCH_BYTES ((size_t)4 << 20)
 
 struct layout {
     fth_gemm *gemm;
     float *a, *b, *c;
+    void *scratch; /* of fewer than SCRATCH_BYTES */
     double best;
 };
 
@@ -41,7 +43,7 @@ static double rate(const struct layout *l, const struct fth_gemm_shape *s) {
     uint32_t rows = s->form == FTH_GEMM_TN ? s->k : s->m, runs = 0;
     double start = seconds(), took;
     do {
-        fth_gemm_run(l->gemm, rows, l->a, l->b, l->c, NULL);
+        fth_gemm_run(l->gemm, rows, l->a, l->b, l->c, l->scratch);
         runs++;
         took = seconds() - start;
     } while (took < 0.006);
@@ -57,6 +59,7 @@ static int measure(const struct fth_gemm_shape *s, fth_gemm_provider provider, c
         layouts[i].a = (float *)region;
         layouts[i].b = (float *)(region + BUFFER_BYTES + shift);
         layouts[i].c = (float *)(region + 2 * BUFFER_BYTES + 2 * shift);
+        layouts[i].scratch = region + 3 * BUFFER_BYTES;
         if (fth_gemm_create(&shape, provider, NULL, &layouts[i].gemm, &err) != FTH_OK) {
             fprintf(stderr, "%s\n", err.message);
             return 1;
@@ -85,20 +88,20 @@ int main(void) {
         {.form = FTH_GEMM_TN, .m = 64, .n = 1024, .k = 4096},
     };
     fth_gemm_thread_init();
-    char *region = fth_region_alloc(3 * BUFFER_BYTES);
+    char *region = fth_region_alloc(3 * BUFFER_BYTES + SCRATCH_BYTES);
     if (!region)
         return 1;
-    memset(region, 0, 3 * BUFFER_BYTES);
+    memset(region, 0, 3 * BUFFER_BYTES + SCRATCH_BYTES);
     printf("GFLOP/s, one core, %s, instruction set %s: plain / staggered / padded / both\n",
            fth_cpu_get()->name, fth_isa_name(fth_cpu_get()->isa));
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const struct fth_gemm_shape *s = &shapes[i];
         printf("%s m %u n %u k %u:", s->form == FTH_GEMM_TN ? "TN" : "NN", s->m, s->n, s->k);
-        for (int provider = FTH_GEMM_ONEDNN; provider < FTH_GEMM_PROVIDERS; provider++)
+        for (int provider = FTH_GEMM_ONEDNN; provider < FTH_GEMM_FATHOM; provider++)
             if (measure(s, provider, region) != 0)
                 return 1;
         printf("\n");
     }
-    fth_region_free(region, 3 * BUFFER_BYTES);
+    fth_region_free(region, 3 * BUFFER_BYTES + SCRATCH_BYTES);
     return 0;
 }

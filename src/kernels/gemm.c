@@ -34,7 +34,7 @@ const struct fth_gemm_backend *fth_gemm_backend_get(fth_gemm_provider provider) 
         [FTH_GEMM_ONEDNN] = &fth_gemm_backend_onednn,
         [FTH_GEMM_OPENBLAS] = &fth_gemm_backend_openblas,
         [FTH_GEMM_XSMM] = &fth_gemm_backend_xsmm,
-        [FTH_GEMM_FATHOM] = &fth_gemm_backend_bf16,
+        [FTH_GEMM_FATHOM] = &fth_gemm_backend_fathom,
     };
     return provider >= 0 && provider < FTH_GEMM_PROVIDERS ? backends[provider] : NULL;
 }
@@ -96,7 +96,6 @@ static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
     return FTH_OK;
 }
 
-/* The last panel may be as narrow as one column only where the matrix is, which is refused before. */
 static void cut_into_panels(struct fth_gemm *gemm) {
     struct fth_panels panels = fth_panels_of(gemm->shape.n);
     gemm->by_panel = 1;
@@ -104,7 +103,7 @@ static void cut_into_panels(struct fth_gemm *gemm) {
     gemm->last_shape = gemm->shape;
     gemm->last_shape.n = panels.last;
     gemm->last_shape.ldb = panels.ld_last;
-    gemm->shape.n = gemm->shape.ldb = FTH_PANEL;
+    gemm->shape.n = gemm->shape.ldb = panels.width;
     gemm->shape.panels = gemm->last_shape.panels = 0;
 }
 
@@ -185,9 +184,9 @@ void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const flo
     const struct fth_gemm_shape *s = &gemm->shape;
     if (rows > 0 && gemm->by_panel) {
         for (uint32_t p = 0; p + 1 < gemm->panels; p++)
-            gemm->backend->run(s, gemm->state, rows, a, b + (size_t)p * FTH_PANEL * s->k,
-                               c + (size_t)p * FTH_PANEL, scratch);
-        size_t before = (size_t)(gemm->panels - 1) * FTH_PANEL;
+            gemm->backend->run(s, gemm->state, rows, a, b + (size_t)p * s->n * s->k, c + (size_t)p * s->n,
+                               scratch);
+        size_t before = (size_t)(gemm->panels - 1) * s->n;
         gemm->backend->run(&gemm->last_shape, gemm->last_state, rows, a, b + before * s->k, c + before,
                            scratch);
     } else if (rows > 0) {

@@ -33,7 +33,7 @@ typedef enum fth_gemm_provider {
     FTH_GEMM_ONEDNN,
     FTH_GEMM_OPENBLAS,
     FTH_GEMM_XSMM,
-    FTH_GEMM_FATHOM, /* our own: bf16 and bf16x3 only */
+    FTH_GEMM_FATHOM, /* our own: fp32 for AVX2, bf16 and bf16x3 */
     FTH_GEMM_PROVIDERS
 } fth_gemm_provider;
 

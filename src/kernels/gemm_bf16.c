@@ -116,7 +116,7 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
     int tn = s->form == FTH_GEMM_TN;
     uint32_t *words_a = scratch, *words_b = words_a + l.a_part * (size_t)l.parts;
     uint32_t *turned = words_b + l.b_part * (size_t)l.parts;
-    struct fth_panels panels = fth_panels_of(s->n);
+    struct fth_panels panels = fth_panels_cut(s->n, FTH_PANEL);
     uint32_t chunk = tn ? DEPTH : ROWS;
     for (uint32_t first = 0; first < rows; first += chunk) {
         uint32_t n = rows - first < chunk ? rows - first : chunk, k = tn ? n : s->k;
@@ -136,41 +136,3 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
         }
     }
 }
-
-/* ---- the provider ---- */
-
-static const struct fth_bf16_kernel *chosen(void) {
-    return fth_cpu_get()->amx_bf16 ? &fth_bf16_amx : &fth_bf16_avx512;
-}
-
-static void version(char out[96]) {
-    snprintf(out, 96, "bf16 products (%s)", fth_cpu_get()->avx512_bf16 ? chosen()->name : "not on this CPU");
-}
-
-static const char *refusal(fth_gemm_form form, fth_precision precision) {
-    (void)form;
-    return precision == FTH_FP32 ? "fathom's own products are bf16 and bf16x3" : NULL;
-}
-
-static int allocates(const struct fth_gemm_shape *shape) {
-    (void)shape;
-    return 0;
-}
-
-static size_t scratch_bytes(const struct fth_gemm_shape *s, const void *state) {
-    (void)state;
-    return fth_bf16_scratch(s, chosen());
-}
-
-static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
-                const float *b, float *c, void *scratch) {
-    (void)state;
-    fth_bf16_run(s, chosen(), rows, a, b, c, scratch);
-}
-
-const struct fth_gemm_backend fth_gemm_backend_bf16 = {.name = "fathom",
-                                                       .version = version,
-                                                       .refusal = refusal,
-                                                       .allocates = allocates,
-                                                       .scratch = scratch_bytes,
-                                                       .run = run};

@@ -18,6 +18,7 @@
 
 struct operands {
     float *a, *b, *c;
+    void *scratch;
 };
 
 struct candidate {
@@ -42,7 +43,7 @@ static double time_once(const struct candidate *c, const struct fth_gemm_shape *
                         const struct operands *x) {
     double start = seconds();
     for (uint32_t i = 0; i < c->repeats; i++)
-        fth_gemm_run(c->gemm, examples(s), x->a, x->b, x->c, NULL);
+        fth_gemm_run(c->gemm, examples(s), x->a, x->b, x->c, x->scratch);
     return seconds() - start;
 }
 
@@ -121,11 +122,16 @@ static fth_status measure_shape(const struct fth_gemm_shape *shape, json_t *entr
         if (!fth_gemm_backend_get(p)->refusal(s.form, s.precision))
             status = fth_gemm_create(&s, p, NULL, &candidates[p].gemm, err);
     }
+    size_t scratch = 1;
+    for (int p = 0; p < FTH_GEMM_PROVIDERS; p++)
+        if (candidates[p].gemm && fth_gemm_scratch(candidates[p].gemm, examples(&s)) > scratch)
+            scratch = fth_gemm_scratch(candidates[p].gemm, examples(&s));
     if (status == FTH_OK) {
+        x.scratch = fth_alloc(scratch, 1);
         x.a = filled(s.form == FTH_GEMM_TN ? s.k : s.m, s.lda);
         x.b = filled(s.form == FTH_GEMM_NT ? s.n : s.k, s.panels ? (s.n + 15) / 16 * 16 : s.ldb);
         x.c = filled(s.m, s.ldc);
-        if (!x.a || !x.b || !x.c)
+        if (!x.a || !x.b || !x.c || !x.scratch)
             status = fth_fail(err, FTH_E_MEMORY,
                               "measuring a product %s of m %u, n %u, k %u: out of "
                               "memory",
@@ -141,6 +147,7 @@ static fth_status measure_shape(const struct fth_gemm_shape *shape, json_t *entr
     fth_free(x.a);
     fth_free(x.b);
     fth_free(x.c);
+    fth_free(x.scratch);
     return status;
 }
 

@@ -31,7 +31,7 @@ extern const struct fth_gemm_backend fth_gemm_backend_reference;
 extern const struct fth_gemm_backend fth_gemm_backend_onednn;
 extern const struct fth_gemm_backend fth_gemm_backend_openblas;
 extern const struct fth_gemm_backend fth_gemm_backend_xsmm;
-extern const struct fth_gemm_backend fth_gemm_backend_bf16;
+extern const struct fth_gemm_backend fth_gemm_backend_fathom;
 
 const struct fth_gemm_backend *fth_gemm_backend_get(fth_gemm_provider provider);
 

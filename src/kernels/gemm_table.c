@@ -13,13 +13,12 @@
  *   TN m,n  128,256: 111/108/96  64,1024: 110/112/93   13,256: 113/107/68    64,16: 115/81/111
  *   NT k,n  512,256: -/98/89     367,512: -/102/88     64,16: -/59/80
  *
- * AVX2: the same CPU limited to AVX2 (OpenBLAS: its Zen kernels). Not repeated on a CPU that has no
- * AVX-512: `fathom tune` there may know better.
+ * AVX2: the same CPU limited to AVX2: our own kernels do 108-113 (NN by panels) and 103-110 (TN) also where the
+ * operands come from beyond the second cache; libxsmm 87-95 and 86-105 there, and as much as ours on operands
+ * in cache (docs/performance.md). Alone in cache, libxsmm / oneDNN / OpenBLAS (its Zen kernels):
  *
  *   NN k,n  13,512: 112/98/47    512,256: 113/111/96    256,64: 114/112/89   64,16: 88/92/60
- *           367,512: 111/111/98  429,1024: 109/111/99  1024,512: 109/111/100 512,367: 93/112/91
  *   TN m,n  128,256: 110/105/98  64,1024: 101/101/93    13,256: 101/88/53    64,16: 89/102/76
- *           128,111: 70/100/87   128,367: 94/102/93
  *   NT k,n  512,256: -/102/90    367,512: -/103/91      64,16: -/90/57
  *
  * scalar: libxsmm's SSE kernels obey the limit (40 GFLOP/s); OpenBLAS cannot be limited so late.
@@ -42,13 +41,10 @@ static const struct line avx512[] = {
 };
 
 static const struct line avx2[] = {
-    {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_XSMM},
-    /* libxsmm is slow at small n and where n is no multiple of 8, at the rest as fast as oneDNN,
-     * which calls malloc when C is large. */
+    {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_FATHOM},
+    /* Packing A pays for wide products only; oneDNN calls malloc when C is large. */
     {FTH_GEMM_TN, 31, 1, FTH_ONEDNN_QUIET_MN, FTH_GEMM_ONEDNN},
-    {FTH_GEMM_TN, ANY, 8, ANY, FTH_GEMM_XSMM},
-    {FTH_GEMM_TN, ANY, 1, FTH_ONEDNN_QUIET_MN, FTH_GEMM_ONEDNN},
-    {FTH_GEMM_TN, ANY, 1, ANY, FTH_GEMM_XSMM},
+    {FTH_GEMM_TN, ANY, 1, ANY, FTH_GEMM_FATHOM},
     {FTH_GEMM_NT, ANY, 1, ANY, FTH_GEMM_OPENBLAS},
 };
 

@@ -86,8 +86,8 @@ static void choose_pieces(const struct fth_gemm_shape *s, struct state *state) {
     uint32_t chunk;
     if (s->form == FTH_GEMM_NN) {
         chunk = s->m < 64 ? s->m : 64;
-        struct fth_panels tiles = fth_panels_of(s->n);
-        state->tile = (struct cut){tiles.count > 1 ? FTH_PANEL : tiles.last, tiles.count, tiles.last};
+        struct fth_panels tiles = fth_panels_cut(s->n, s->panels ? fth_panel_width() : FTH_PANEL);
+        state->tile = (struct cut){tiles.count > 1 ? tiles.width : tiles.last, tiles.count, tiles.last};
         state->ld_last = tiles.ld_last;
         state->depth = avx512 ? cut(s->k, 512, 128) : cut(s->k, 256, 64);
     } else {
@@ -117,7 +117,7 @@ static libxsmm_smmfunction make(const struct fth_gemm_shape *s, uint32_t columns
 static uint32_t row_of_b(const struct fth_gemm_shape *s, const struct state *state, int last_tile) {
     if (!s->panels)
         return s->ldb;
-    return last_tile || state->tile.count == 1 ? state->ld_last : FTH_PANEL;
+    return last_tile || state->tile.count == 1 ? state->ld_last : state->tile.size;
 }
 
 /* All kernels that a run over any number of examples can need; 0 when libxsmm refuses one. */

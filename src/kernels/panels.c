@@ -13,12 +13,12 @@ struct place {
 
 static struct place place_of(const struct fth_panels_target *target, uint32_t row, uint32_t column) {
     struct fth_panels panels = fth_panels_of(target->columns);
-    uint32_t index = column / FTH_PANEL;
+    uint32_t index = column / panels.width;
     if (index >= panels.count)
         index = panels.count - 1;
     int last = index == panels.count - 1;
-    uint32_t first = index * FTH_PANEL, end = last ? target->columns : first + FTH_PANEL;
-    uint32_t ld = last ? panels.ld_last : FTH_PANEL;
+    uint32_t first = index * panels.width, end = last ? target->columns : first + panels.width;
+    uint32_t ld = last ? panels.ld_last : panels.width;
     float *panel = target->panels + (size_t)first * target->rows;
     return (struct place){panel + (size_t)row * ld + (column - first), ld, end - column};
 }

@@ -1,8 +1,8 @@
 /* Panels: the right side of a matrix product, cut into strips of columns that are contiguous each.
  *
- * B[k, n] lies panel after panel of FTH_PANEL columns (the last one of 16 to FTH_PANEL + 15, or of n when
- * n is smaller); a panel is its k rows one after another, each of `ld` floats. A product goes through one
- * panel at a time, so that it reads the weights as one stream, which the hardware fetches ahead; rows of a
+ * B[k, n] lies panel after panel of `width` columns (the last one has the rest, which joins the panel before
+ * it when it is below 16 and width is not 16); a panel is its k rows one after another, each of `ld` floats. A
+ * product goes through one panel at a time, so that it reads the weights as one stream, which the hardware fetches ahead; rows of a
  * whole matrix are strided pieces, of which it does not (docs/layout.md). On a batch's way: updates keep
  * the panels of a weight equal to it, tiles multiply by them. Threads: stores to different elements may
  * run at the same time. */
@@ -12,25 +12,37 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FTH_PANEL 64u
+#include "base/cpu.h"
+
+#define FTH_PANEL 64u /* the widest */
+
+/* Columns of a weight's panels: a tile of libxsmm, or a strip of gemm_fp32_avx2.c. */
+static inline uint32_t fth_panel_width(void) {
+    return fth_cpu_get()->isa == FTH_ISA_AVX2 ? 16 : FTH_PANEL;
+}
 
 struct fth_panels {
+    uint32_t width;       /* columns of all but the last one, and floats of a row there */
     uint32_t count, last; /* panels; columns of the last one */
-    uint32_t ld_last;     /* floats of a row of the last panel, FTH_PANEL for the others */
+    uint32_t ld_last;     /* floats of a row of the last panel */
 };
 
-/* A rest below 16 columns joins the panel before it: products of few columns are slow. */
+/* Columns cut into pieces of `width`; a rest below 16 joins the one before it: products of few columns are slow. */
+static inline struct fth_panels fth_panels_cut(uint32_t columns, uint32_t width) {
+    uint32_t rest = columns % width;
+    uint32_t count = columns / width + (rest && (columns < width || rest >= 16 || width == 16));
+    uint32_t last = columns - (count - 1) * width;
+    return (struct fth_panels){width, count, last, (last + 15) / 16 * 16};
+}
+
 static inline struct fth_panels fth_panels_of(uint32_t columns) {
-    uint32_t count = columns / FTH_PANEL, rest = columns % FTH_PANEL;
-    uint32_t last = columns < FTH_PANEL ? columns : rest >= 16 ? rest : FTH_PANEL + rest;
-    count += columns < FTH_PANEL || rest >= 16;
-    return (struct fth_panels){count, last, (last + 15) / 16 * 16};
+    return fth_panels_cut(columns, fth_panel_width());
 }
 
 /* Floats of a matrix of rows x columns in panels. */
 static inline size_t fth_panels_floats(uint32_t rows, uint32_t columns) {
     struct fth_panels p = fth_panels_of(columns);
-    return (size_t)rows * ((p.count - 1) * FTH_PANEL + p.ld_last);
+    return (size_t)rows * ((p.count - 1) * p.width + p.ld_last);
 }
 
 /* The panels of a matrix X[rows, columns]. */

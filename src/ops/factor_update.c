@@ -27,7 +27,7 @@ struct state {
     struct fth_factor_blocks columns;
     fth_gemm *rows[2][2]; /* [last block][not the part's first] */
     fth_gemm *weights[2]; /* [last block] */
-    size_t sums_at, block_at; /* in scratch, behind dy's block */
+    size_t sums_at, block_at, product_at; /* in scratch, behind dy's block */
     /* the rest, by the number of lookups that are not factorised; none where `there` is 0 */
     struct rest {
         int there;
@@ -100,7 +100,11 @@ static fth_status prepare_fields(struct fth_prepare *prepare, struct state *stat
     size_t row = state->columns.ld * sizeof(float);
     state->sums_at = prepare->batch * row;
     state->block_at = state->sums_at + UNIQUE_ROWS * row;
-    prepare->scratch_bytes = state->block_at + a->dim * row;
+    state->product_at = state->block_at + a->dim * row;
+    size_t product = fth_gemm_scratch(state->weights[1], UNIQUE_ROWS);
+    if (state->weights[0] && fth_gemm_scratch(state->weights[0], UNIQUE_ROWS) > product)
+        product = fth_gemm_scratch(state->weights[0], UNIQUE_ROWS);
+    prepare->scratch_bytes = state->product_at + product;
     return FTH_OK;
 }
 
@@ -218,7 +222,7 @@ static void run_field(const struct fth_run *run, const struct fth_factor_field *
                      w->transposed + (size_t)block->column * w->ld_transposed + field->column,
                      rows + (size_t)u * a->dim, NULL);
         fth_gemm_run(state->weights[block->last], n, unique->rows + (size_t)u * unique->ld, sums,
-                     gradient, NULL);
+                     gradient, (char *)run->scratch + state->product_at);
     }
     finish(run,
            (struct fth_block_range){.row = field->column,

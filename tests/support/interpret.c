@@ -117,8 +117,8 @@ float *interpret_row_at(struct interpret *it, uint32_t lookup, uint32_t row, uin
 /* X[r][c] in the panels of X[rows, columns]. */
 static float *in_panel(float *panels, uint32_t rows, uint32_t columns, uint32_t r, uint32_t c) {
     struct fth_panels p = fth_panels_of(columns);
-    uint32_t index = c / FTH_PANEL < p.count ? c / FTH_PANEL : p.count - 1, first = index * FTH_PANEL;
-    uint32_t ld = index == p.count - 1 ? p.ld_last : FTH_PANEL;
+    uint32_t index = c / p.width < p.count ? c / p.width : p.count - 1, first = index * p.width;
+    uint32_t ld = index == p.count - 1 ? p.ld_last : p.width;
     return panels + (size_t)first * rows + (size_t)r * ld + (c - first);
 }
 

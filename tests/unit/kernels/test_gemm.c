@@ -154,7 +154,9 @@ static int can(fth_gemm_provider provider, fth_gemm_form form, fth_precision pre
     if (precision != FTH_FP32)
         return fth_cpu_get()->avx512_bf16 &&
                (provider == FTH_GEMM_REFERENCE || provider == FTH_GEMM_FATHOM);
-    return provider != FTH_GEMM_FATHOM && (provider != FTH_GEMM_XSMM || form != FTH_GEMM_NT);
+    if (provider == FTH_GEMM_FATHOM && fth_cpu_get()->isa != FTH_ISA_AVX2)
+        return 0;
+    return (provider != FTH_GEMM_XSMM && provider != FTH_GEMM_FATHOM) || form != FTH_GEMM_NT;
 }
 
 static void check_all(fth_precision precision, uint32_t step) {

@@ -15,8 +15,10 @@
 static const uint32_t widths[] = {2, 15, 16, 17, 63, 64, 65, 79, 80, 81, 128, 143, 144, 200, 429};
 #define N_WIDTHS (sizeof widths / sizeof *widths)
 
-/* The layout written down a second time: panels of 64, a rest below 16 joining the last one. */
+/* The layout written down a second time: panels of 16 on AVX2; else of 64, a rest below 16 joining the last one. */
 static size_t place(uint32_t rows, uint32_t columns, uint32_t r, uint32_t c) {
+    if (fth_cpu_get()->isa == FTH_ISA_AVX2)
+        return (size_t)(c - c % 16) * rows + (size_t)r * 16 + c % 16;
     uint32_t start = 0;
     while (columns - start >= 64 + 16 && c >= start + 64)
         start += 64;
@@ -81,7 +83,9 @@ static void products_are_those_with_the_matrix(void **state) {
     for (size_t i = 0; i < N_WIDTHS; i++)
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
             for (size_t e = 0; e < sizeof counts / sizeof *counts; e++)
-                for (int provider = FTH_GEMM_REFERENCE; provider <= FTH_GEMM_XSMM; provider++) {
+                for (int provider = FTH_GEMM_REFERENCE; provider < FTH_GEMM_PROVIDERS; provider++) {
+                    if (provider == FTH_GEMM_FATHOM && fth_cpu_get()->isa != FTH_ISA_AVX2)
+                        continue;
                     uint32_t n = widths[i], k = depths[d], rows = counts[e];
                     struct fth_gemm_shape plain = {.form = FTH_GEMM_NN, .m = 64, .n = n, .k = k,
                                                    .lda = k + 1, .ldb = fth_padded_columns(n),
@@ -100,8 +104,8 @@ static void products_are_those_with_the_matrix(void **state) {
                             assert_memory_equal(&c[at], &want[at], 4);
                         else
                             assert_float_equal(c[at], want[at], 1e-4f);
-                    if (provider == FTH_GEMM_XSMM) { /* what the switch `weight_panels` rests on */
-                        float *same = product(&plain, FTH_GEMM_XSMM, rows, a, b);
+                    if (provider >= FTH_GEMM_XSMM) { /* what the switch `weight_panels` rests on */
+                        float *same = product(&plain, (fth_gemm_provider)provider, rows, a, b);
                         assert_memory_equal(c, same, (size_t)rows * plain.ldc * 4);
                         fth_free(same);
                     }

@@ -1,0 +1,55 @@
+/* The provider of our own products: fp32 by AVX2, bf16 and bf16x3 by AVX512-BF16 or AMX.
+ *
+ * On a batch's way: chosen by gemm_table.c. Threads: pure functions; each run has its own scratch. */
+#include <stdio.h>
+
+#include "kernels/gemm_bf16.h"
+#include "kernels/gemm_fp32.h"
+#include "kernels/gemm_private.h"
+
+static const struct fth_bf16_kernel *bf16_kernel(void) {
+    return fth_cpu_get()->amx_bf16 ? &fth_bf16_amx : &fth_bf16_avx512;
+}
+
+static void version(char out[96]) {
+    snprintf(out, 96, "fp32 products (%s), bf16 products (%s)",
+             fth_cpu_get()->isa == FTH_ISA_AVX2 ? "AVX2" : "not with this instruction set",
+             fth_cpu_get()->avx512_bf16 ? bf16_kernel()->name : "not on this CPU");
+}
+
+static const char *refusal(fth_gemm_form form, fth_precision precision) {
+    if (precision != FTH_FP32)
+        return NULL;
+    if (fth_cpu_get()->isa != FTH_ISA_AVX2)
+        return "fathom's own fp32 products are for AVX2";
+    return form == FTH_GEMM_NT ? "fathom has no fp32 product with the second matrix transposed; use "
+                                 "onednn or openblas, or a transposed copy and nn"
+                               : NULL;
+}
+
+static int allocates(const struct fth_gemm_shape *shape) {
+    (void)shape;
+    return 0;
+}
+
+static size_t scratch_bytes(const struct fth_gemm_shape *s, const void *state) {
+    (void)state;
+    return s->precision == FTH_FP32 ? fth_fp32_scratch(s) : fth_bf16_scratch(s, bf16_kernel());
+}
+
+static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
+                const float *b, float *c, void *scratch) {
+    (void)state;
+    if (s->precision == FTH_FP32)
+        fth_fp32_run(s, rows, a, b, c, scratch);
+    else
+        fth_bf16_run(s, bf16_kernel(), rows, a, b, c, scratch);
+}
+
+const struct fth_gemm_backend fth_gemm_backend_fathom = {.name = "fathom",
+                                                         .panels = 1,
+                                                         .version = version,
+                                                         .refusal = refusal,
+                                                         .allocates = allocates,
+                                                         .scratch = scratch_bytes,
+                                                         .run = run};
