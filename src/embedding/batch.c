@@ -45,12 +45,13 @@ static fth_status make_room(struct fth_embedding *embedding, uint64_t occurrence
         &embedding->item_of,      &embedding->item_count,   &embedding->item_first,
         &embedding->item_row,     &embedding->item_at,      &embedding->sorted,
         &embedding->item,         &embedding->unique_of,    &embedding->unique_slot,
-        &embedding->unique_row,   &embedding->unique_count, &embedding->unique_first,
+        &embedding->unique_row,   &embedding->shard_count,  &embedding->shard_first,
         &embedding->unique_end,   &embedding->row_of,       &embedding->first_of,
         &embedding->example_of};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         *arrays[i] = carve(&block, capacity, sizeof(uint32_t));
     embedding->list = embedding->sorted;
+    embedding->item_weight = (float *)(void *)embedding->item_row;
     return FTH_OK;
 }
 
@@ -120,6 +121,11 @@ static void order_parts(struct fth_embedding *embedding) {
     }
 }
 
+static struct fth_table *table_of(struct fth_embedding *embedding, uint32_t lookup) {
+    const struct fth_embedding_lookup *from = &embedding->lookups[lookup];
+    return &embedding->packs[from->pack].tables[from->table];
+}
+
 fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struct fth_batch *batch,
                                     fth_error *err) {
     if (batch->n > embedding->max_batch)
@@ -127,13 +133,22 @@ fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struc
                         batch->n, embedding->max_batch);
     uint32_t size = (uint32_t)1 << embedding->part_shift;
     uint64_t parts = 0;
+    for (uint32_t i = 0; i < embedding->n_lookups; i++)
+        table_of(embedding, i)->n_parts = 0;
+    embedding->by_part = 1;
     for (uint32_t i = 0; i < embedding->n_lookups; i++) {
         FTH_TRY(take_field(&embedding->lookups[i], batch, err));
-        parts += ((uint64_t)embedding->lookups[i].n + size - 1) / size;
+        uint64_t own = ((uint64_t)embedding->lookups[i].n + size - 1) / size;
+        parts += own;
         embedding->n_keys += embedding->lookups[i].n;
+        embedding->by_part &= own + table_of(embedding, i)->n_parts <= 1;
+        table_of(embedding, i)->n_parts += own > 0;
     }
     FTH_TRY(make_room(embedding, parts * size, err));
     FTH_TRY(make_parts(embedding, parts, err));
+    int by_part = embedding->by_part;
+    embedding->unique_count = by_part ? embedding->item_count : embedding->shard_count;
+    embedding->unique_first = by_part ? embedding->item_first : embedding->shard_first;
     uint32_t at = 0;
     for (uint32_t i = 0; i < embedding->n_lookups; i++) {
         struct fth_embedding_lookup *lookup = &embedding->lookups[i];

@@ -131,7 +131,12 @@ static fth_status fill(struct fth_embedding *embedding, const struct fth_embeddi
         pack->config = *options->config;
         pack->seed = options->seed;
         pack->budget = &embedding->budget;
+        pack->single = pack->dim == 1 && !embedding->optimizer->rowwise;
         FTH_TRY(fth_pack_create(pack, options->optimizer, err));
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct fth_embedding_lookup *lookup = &embedding->lookups[i];
+        embedding->packs[lookup->pack].single &= !lookup->argmax && !lookup->is.numbered;
     }
     embedding->rows = (struct fth_rows){
         .ctx = embedding,

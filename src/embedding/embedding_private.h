@@ -16,7 +16,18 @@
  *            phase 3 (a task a part)    row_of; list: each unique key's occurrences
  *                    (a task a shard)   frequencies and last steps
  *
- * Arrays "by shard" are cut at the shards' `start`: unique key u of a shard is entry start + u, and its
+ * Where every table's keys are one part (fields of one key, batches of up to 4096), the parts' items are
+ * the unique keys, and nothing has to be brought together by shard: `by_part`.
+ *
+ *   prepare, phase 1 (a task a part)    item_of, item_count, item_first, part_hash; unique_row where there
+ *                                       is a row; sorted: the other items, stably by shard
+ *            phase 2 (a task a shard)   unique_row of these, new rows and candidates
+ *            phase 3 (a task a part)    row_of, list, unique_end, frequencies and last steps; of rows of
+ *                                       one number (pack->single) only frequencies, last steps and
+ *                                       item_weight
+ *
+ * There unique key u of a part is entry base + u, item u. Unique keys come in segments, the parts or the
+ * shards. Arrays "by shard" are cut at the shards' `start`: unique key u of a shard is entry start + u, and its
  * occurrences end in the list at unique_end.
  * Nothing here depends on threads: the parts, the shards and the update tasks follow from the
  * batch. */
@@ -49,14 +60,20 @@ struct fth_embedding_lookup {
 struct fth_part {
     uint32_t lookup;
     uint32_t base, n;            /* occurrences */
+    uint32_t n_items, n_rows;    /* by_part: n_rows of the items have one */
     uint32_t at[FTH_SHARDS + 1];      /* among the sorted items, where each shard's begin */
     uint32_t occurrences[FTH_SHARDS]; /* of each shard's items */
 };
 
-/* Where an update task begins: unique key `unique` of a shard of a pack (numbers run over packs *
- * shards). */
+/* Where an update task begins: unique key `unique` of a segment. */
 struct fth_update_start {
-    uint32_t shard, unique;
+    uint32_t segment, unique;
+};
+
+/* Unique keys that lie together in the arrays: entries [start, start + n). */
+struct fth_segment {
+    const struct fth_pack *pack;
+    uint32_t start, n;
 };
 
 struct fth_embedding {
@@ -76,6 +93,7 @@ struct fth_embedding {
     /* ---- the current batch ---- */
     const struct fth_batch *batch; /* NULL: none prepared */
     int training;
+    int by_part; /* every table's keys are one part */
     uint64_t step;
     uint32_t n_parts, parts_capacity;
     struct fth_part *parts;
@@ -90,11 +108,14 @@ struct fth_embedding {
     uint64_t *hash;      /* by shard */
     uint32_t *item_of;   /* by occurrence: its item, within the part */
     uint32_t *item_count, *item_first, *item_row; /* by item */
+    float *item_weight;  /* by item: item_row's memory, by_part */
     uint32_t *item_at; /* by item: where its next occurrence goes in the list */
     uint32_t *sorted;  /* by part: items */
     uint32_t *item;    /* by shard: items */
     uint32_t *unique_of; /* by shard: each item's unique key, within the shard */
-    uint32_t *unique_slot, *unique_row, *unique_count, *unique_first, *unique_end; /* by shard */
+    uint32_t *unique_slot, *unique_row, *unique_end; /* by shard; by_part: by item */
+    uint32_t *shard_count, *shard_first;             /* by shard */
+    uint32_t *unique_count, *unique_first;           /* these two, by_part the items' */
     uint32_t *list;       /* by shard; sorted's memory, from phase 3 on */
     uint32_t *row_of;     /* by occurrence: its row */
     uint32_t *first_of;   /* by occurrence: the unique entry it is first in, or FTH_NO_UNIQUE */
@@ -109,6 +130,40 @@ static inline struct fth_embedding_lookup *fth_lookup_of(const struct fth_embedd
 static inline int fth_lookup_pooled(const struct fth_lookup *lookup) {
     return lookup->group != FTH_NO_GROUP && lookup->pooling != FTH_POOL_NONE;
 }
+
+static inline uint32_t fth_segments(const struct fth_embedding *embedding) {
+    return embedding->by_part ? embedding->n_parts : embedding->n_packs * FTH_SHARDS;
+}
+
+static inline struct fth_segment fth_segment_of(const struct fth_embedding *embedding,
+                                                uint32_t number) {
+    if (embedding->by_part) {
+        const struct fth_part *part = &embedding->parts[number];
+        return (struct fth_segment){&embedding->packs[embedding->lookups[part->lookup].pack],
+                                    part->base, part->n_items};
+    }
+    const struct fth_pack *pack = &embedding->packs[number / FTH_SHARDS];
+    const struct fth_shard *shard = &pack->shards[number % FTH_SHARDS];
+    return (struct fth_segment){pack, shard->start, shard->n_unique};
+}
+
+/* Whether item_weight and the items are all there is of the pack in this batch. */
+static inline int fth_pack_by_weight(const struct fth_embedding *embedding,
+                                     const struct fth_pack *pack) {
+    return embedding->by_part && pack->single;
+}
+
+/* parts.c: a part's items with their hashes (phase 1, both ways); the phases 1 to 3 of by_part. */
+uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part);
+void fth_part_find(void *arg, uint32_t task, uint32_t worker);
+void fth_part_create(void *arg, uint32_t task, uint32_t worker);
+void fth_part_keep(void *arg, uint32_t task, uint32_t worker);
+/* The part's items brought together in `sorted` by shard: those without a row, or all. */
+void fth_part_sort(struct fth_embedding *embedding, struct fth_part *part, uint32_t n, int all);
+/* Brings the shard's sorted items together, part after part, so in the batch's order. */
+void fth_part_collect(struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t shard);
+/* cut.c: cuts the unique rows into update tasks. */
+void fth_embedding_cut_updates(struct fth_embedding *embedding);
 
 /* The first half of prepare: points the lookups at the batch's keys, counts them, cuts the parts,
  * makes room. */

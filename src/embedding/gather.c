@@ -8,20 +8,37 @@
 
 #include "embedding/embedding_private.h"
 
+/* What a lookup's occurrences read: rows of its pack, or the batch's own copies of single numbers. */
+struct source {
+    const uint32_t *row_of;
+    const float *rows;
+    uint32_t stride;
+};
+
+static struct source source_of(const struct fth_embedding *embedding,
+                               const struct fth_embedding_lookup *lookup) {
+    const struct fth_pack *pack = &embedding->packs[lookup->pack];
+    if (fth_pack_by_weight(embedding, pack))
+        return (struct source){embedding->item_of + lookup->base,
+                               embedding->item_weight + lookup->base, 1};
+    return (struct source){embedding->row_of + lookup->base, pack->rows, pack->stride};
+}
+
 /* Rows of positions [first, first + n), times their values where the field has some. */
 static void gather_positions(const struct fth_embedding *embedding,
                              const struct fth_embedding_lookup *lookup, uint32_t first, uint32_t n,
                              float *out, uint32_t ld) {
     const struct fth_pack *pack = &embedding->packs[lookup->pack];
-    const uint32_t *rows = embedding->row_of + lookup->base + first;
+    struct source from = source_of(embedding, lookup);
+    const uint32_t *rows = from.row_of + first;
     if (!lookup->values) {
-        embedding->kernels->gather(n, rows, pack->rows, pack->stride, pack->dim, out, ld);
+        embedding->kernels->gather(n, rows, from.rows, from.stride, pack->dim, out, ld);
         return;
     }
     for (uint32_t done = 0; done < n;) {
         uint32_t m = n - done < embedding->max_batch ? n - done : embedding->max_batch;
         embedding->kernels->gather_pool(m, embedding->identity, rows + done,
-                                        lookup->values + first + done, pack->rows, pack->stride,
+                                        lookup->values + first + done, from.rows, from.stride,
                                         pack->dim, FTH_POOL_SUM, out + (size_t)done * ld, ld);
         done += m;
     }
@@ -71,9 +88,10 @@ void fth_embedding_gather(void *ctx, uint32_t number, uint32_t example0, uint32_
         return;
     }
     const struct fth_pack *pack = &embedding->packs[lookup->pack];
-    embedding->kernels->gather_pool(n, offsets, embedding->row_of + lookup->base + offsets[0],
-                                    lookup->values ? lookup->values + offsets[0] : NULL, pack->rows,
-                                    pack->stride, pack->dim, (fth_pooling)lookup->is.pooling, out,
+    struct source from = source_of(embedding, lookup);
+    embedding->kernels->gather_pool(n, offsets, from.row_of + offsets[0],
+                                    lookup->values ? lookup->values + offsets[0] : NULL, from.rows,
+                                    from.stride, pack->dim, (fth_pooling)lookup->is.pooling, out,
                                     ld);
 }
 

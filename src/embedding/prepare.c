@@ -3,7 +3,9 @@
  * shard's.
  *
  * Keys repeat within a batch, so a part first numbers its unique keys, its items, in a table that stays
- * in the first cache; only items are looked up, and only their rows and counts are brought back.
+ * in the first cache; only items are looked up, and only their rows and counts are brought back. The
+ * phases of batches whose tables have one part each are in parts.c; here are those that bring the
+ * parts' items together by shard.
  *
  * A failure leaves no batch prepared and the tables whole: keys that got an entry but no row count
  * as unknown, rows that were made already have the values they would have had later. Frequencies,
@@ -16,92 +18,26 @@
 #define TAGS_AHEAD 64
 #define SLOTS_AHEAD 32
 #define METAS_AHEAD 16
-/* What one more unique row costs an update task, in occurrences. */
-#define ROW_COST 4
-#define TASK_COST 1024
-
-static void number_examples(struct fth_embedding *embedding,
-                            const struct fth_embedding_lookup *lookup,
-                            const struct fth_part *part) {
-    const uint32_t *offsets = lookup->offsets;
-    uint32_t position = part->base - lookup->base, last = position + part->n;
-    uint32_t low = 0, high = embedding->batch->n; /* offsets[low] <= position < offsets[high] */
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (offsets[middle] <= position)
-            low = middle;
-        else
-            high = middle;
-    }
-    for (; position < last; position++) {
-        while (offsets[low + 1] <= position)
-            low++;
-        embedding->example_of[lookup->base + position] = low;
-    }
-}
-
-/* Numbers the part's unique keys in the order of their first occurrence; how many there are. A table of
- * twice the part's size, filled linearly; its entries are numbers from 1 on. */
-static uint32_t number_items(struct fth_embedding *embedding, const struct fth_part *part,
-                             const uint64_t *keys) {
-    uint16_t table[2 << FTH_PART_SHIFT_MAX];
-    uint64_t *item_key = embedding->part_hash + part->base;
-    uint32_t *item_count = embedding->item_count + part->base;
-    uint32_t *item_first = embedding->item_first + part->base;
-    uint32_t *item_of = embedding->item_of + part->base;
-    uint32_t bits = embedding->part_shift + 1, mask = ((uint32_t)1 << bits) - 1, n = 0;
-    memset(table, 0, (size_t)2 << bits);
-    for (uint32_t i = 0; i < part->n; i++) {
-        uint64_t key = keys[i];
-        uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> (64 - bits)), item;
-        while ((item = table[at]) != 0 && item_key[item - 1] != key)
-            at = (at + 1) & mask;
-        if (item == 0) {
-            item_key[n] = key;
-            item_count[n] = 0;
-            item_first[n] = part->base + i;
-            item = ++n;
-            table[at] = (uint16_t)item;
-        }
-        item_count[item - 1]++;
-        item_of[i] = item - 1;
-    }
-    return n;
-}
 
 /* Phase 1: a part's items, hashed and sorted by shard, keeping their order. */
 static void split_part(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     struct fth_part *part = &embedding->parts[task];
-    const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
-    const struct fth_table *table = &embedding->packs[lookup->pack].tables[lookup->table];
-    const uint64_t *keys = lookup->keys + (part->base - lookup->base);
-    uint64_t *hashes = embedding->part_hash + part->base;
+    const uint64_t *hashes = embedding->part_hash + part->base;
     const uint32_t *count = embedding->item_count + part->base;
-    uint32_t next[FTH_SHARDS] = {0}, n = number_items(embedding, part, keys), at = 0;
+    uint32_t n = fth_part_number(embedding, part);
+    (void)worker;
+    fth_part_sort(embedding, part, n, 1);
     memset(part->occurrences, 0, sizeof part->occurrences);
-    for (uint32_t u = 0; u < n; u++) {
-        hashes[u] = fth_pack_hash(table, hashes[u]);
-        uint32_t s = fth_shard_of(hashes[u]);
-        next[s]++;
-        part->occurrences[s] += count[u];
-    }
-    for (uint32_t s = 0; s < FTH_SHARDS; s++) {
-        part->at[s] = at;
-        at += next[s];
-        next[s] = part->at[s];
-    }
-    part->at[FTH_SHARDS] = at;
     for (uint32_t u = 0; u < n; u++)
-        embedding->sorted[part->base + next[fth_shard_of(hashes[u])]++] = part->base + u;
+        part->occurrences[fth_shard_of(hashes[u])] += count[u];
     if (embedding->training)
         memset(embedding->first_of + part->base, 0xff, part->n * sizeof *embedding->first_of);
-    if (fth_lookup_pooled(&lookup->is))
-        number_examples(embedding, lookup, part);
 }
 
-/* Each shard's place in the flat arrays: room for its occurrences. */
-static void place_shards(struct fth_embedding *embedding) {
+/* Each shard's place in the flat arrays: room for its occurrences, or for the items it has to make rows
+ * for; returns how much in all. */
+static uint32_t place_shards(struct fth_embedding *embedding) {
     uint32_t start = 0;
     for (uint32_t p = 0; p < embedding->n_packs; p++) {
         struct fth_pack *pack = &embedding->packs[p];
@@ -110,7 +46,8 @@ static void place_shards(struct fth_embedding *embedding) {
             const struct fth_part *part =
                 &embedding->parts[embedding->part_order[pack->first_part + i]];
             for (uint32_t s = 0; s < FTH_SHARDS; s++)
-                occurrences[s] += part->occurrences[s];
+                occurrences[s] += embedding->by_part ? part->at[s + 1] - part->at[s]
+                                                     : part->occurrences[s];
         }
         for (uint32_t s = 0; s < FTH_SHARDS; s++) {
             struct fth_shard *shard = &pack->shards[s];
@@ -120,22 +57,7 @@ static void place_shards(struct fth_embedding *embedding) {
             start += occurrences[s];
         }
     }
-}
-
-/* Brings the shard's items together, part after part, so in the batch's order. */
-static void collect(struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t s) {
-    struct fth_shard *shard = &pack->shards[s];
-    uint32_t to = shard->start;
-    for (uint32_t i = 0; i < pack->n_parts; i++) {
-        const struct fth_part *part =
-            &embedding->parts[embedding->part_order[pack->first_part + i]];
-        const uint32_t *from = embedding->sorted + part->base;
-        for (uint32_t k = part->at[s]; k < part->at[s + 1]; k++, to++) {
-            embedding->item[to] = from[k];
-            embedding->hash[to] = embedding->part_hash[from[k]];
-        }
-    }
-    shard->n_items = to - shard->start;
+    return start;
 }
 
 static void fetch_first(const struct fth_index *index, const uint64_t *hash, uint32_t n) {
@@ -259,7 +181,7 @@ static void find_rows(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     struct fth_pack *pack = &embedding->packs[task / FTH_SHARDS];
     struct fth_shard *shard = &pack->shards[task % FTH_SHARDS];
-    collect(embedding, pack, task % FTH_SHARDS);
+    fth_part_collect(embedding, pack, task % FTH_SHARDS);
     shard->status = find_slots(embedding, pack, shard, embedding->unique_of + shard->start);
     if (shard->status != FTH_OK)
         return;
@@ -318,49 +240,6 @@ static void keep_rows(void *arg, uint32_t task, uint32_t worker) {
     count_unique(embedding, pack, &pack->shards[task % FTH_SHARDS]);
 }
 
-/* Cost of the shard's unique keys before `unique`. */
-static uint64_t cost_before(const struct fth_embedding *embedding, const struct fth_shard *shard,
-                            uint32_t unique) {
-    if (unique == 0)
-        return 0;
-    return embedding->unique_end[shard->start + unique - 1] - shard->start +
-           (uint64_t)unique * ROW_COST;
-}
-
-/* Cuts the unique rows of all shards into update tasks of about equal cost. How many get work, and
- * where they begin, follows from the batch. */
-static void cut_updates(struct fth_embedding *embedding) {
-    uint32_t shards = embedding->n_packs * FTH_SHARDS, s = 0;
-    uint64_t total = 0, before = 0;
-    for (uint32_t i = 0; i < shards; i++) {
-        const struct fth_shard *shard = &embedding->packs[i / FTH_SHARDS].shards[i % FTH_SHARDS];
-        total += cost_before(embedding, shard, shard->n_unique);
-    }
-    uint64_t tasks = (total + TASK_COST - 1) / TASK_COST;
-    embedding->n_tasks = tasks < FTH_UPDATE_TASKS ? (uint32_t)tasks : FTH_UPDATE_TASKS;
-    for (uint32_t t = 0; t < embedding->n_tasks; t++) {
-        uint64_t target = total * t / embedding->n_tasks;
-        const struct fth_shard *shard;
-        for (;; s++) {
-            shard = &embedding->packs[s / FTH_SHARDS].shards[s % FTH_SHARDS];
-            uint64_t cost = cost_before(embedding, shard, shard->n_unique);
-            if (before + cost > target)
-                break;
-            before += cost;
-        }
-        uint32_t low = 0, high = shard->n_unique;
-        while (low < high) {
-            uint32_t middle = low + (high - low) / 2;
-            if (before + cost_before(embedding, shard, middle) < target)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        embedding->task_start[t] = (struct fth_update_start){.shard = s, .unique = low};
-    }
-    embedding->task_start[embedding->n_tasks] = (struct fth_update_start){.shard = shards};
-}
-
 static fth_status check_shards(const struct fth_embedding *embedding, fth_error *err) {
     for (uint32_t i = 0; i < embedding->n_packs * FTH_SHARDS; i++) {
         const struct fth_pack *pack = &embedding->packs[i / FTH_SHARDS];
@@ -374,7 +253,20 @@ static fth_status check_shards(const struct fth_embedding *embedding, fth_error 
     return FTH_OK;
 }
 
-static fth_status prepare(struct fth_embedding *embedding, fth_pool *pool, fth_error *err) {
+static fth_status prepare_by_part(struct fth_embedding *embedding, fth_pool *pool, fth_error *err) {
+    fth_pool_for(pool, embedding->n_parts, fth_part_find, embedding);
+    if (place_shards(embedding) > 0) {
+        fth_pool_for(pool, embedding->n_packs * FTH_SHARDS, fth_part_create, embedding);
+        FTH_TRY(check_shards(embedding, err));
+    }
+    fth_pool_for(pool, embedding->n_parts, fth_part_keep, embedding);
+    for (uint32_t p = 0; p < embedding->n_parts; p++)
+        embedding->n_unique += embedding->parts[p].n_rows;
+    return FTH_OK;
+}
+
+static fth_status prepare_by_shard(struct fth_embedding *embedding, fth_pool *pool,
+                                   fth_error *err) {
     uint32_t shards = embedding->n_packs * FTH_SHARDS;
     fth_pool_for(pool, embedding->n_parts, split_part, embedding);
     place_shards(embedding);
@@ -385,9 +277,15 @@ static fth_status prepare(struct fth_embedding *embedding, fth_pool *pool, fth_e
     for (uint32_t i = 0; i < shards; i++)
         embedding->n_unique +=
             embedding->packs[i / FTH_SHARDS].shards[i % FTH_SHARDS].n_unique_rows;
+    return FTH_OK;
+}
+
+static fth_status prepare(struct fth_embedding *embedding, fth_pool *pool, fth_error *err) {
+    FTH_TRY(embedding->by_part ? prepare_by_part(embedding, pool, err)
+                               : prepare_by_shard(embedding, pool, err));
     fth_embedding_unique_number(embedding, pool);
     if (embedding->training)
-        cut_updates(embedding);
+        fth_embedding_cut_updates(embedding);
     return FTH_OK;
 }
 

@@ -43,6 +43,7 @@ struct fth_table {
     uint64_t hash;    /* of the name: salts pack keys and first values */
     uint64_t min_count;
     int zero_init;
+    uint32_t n_parts; /* of the current batch's keys */
 };
 
 struct fth_row_meta {
@@ -72,6 +73,7 @@ struct fth_shard {
 
 struct fth_pack {
     uint32_t dim, stride; /* floats */
+    int single;           /* rows of one number, trained by single.c if nothing special is asked */
     uint32_t n_tables;
     struct fth_table *tables; /* owned */
     const char **table_names; /* owned array, for pack_info */

@@ -3,7 +3,12 @@
  * summed while its memory is fetched, then weights and slots are brought side by side, the optimizer is
  * called once for all, and they are put back.
  *
+ * Where a part's items are its unique keys (parts.c), there are no lists of occurrences: gradients are
+ * added to their items' sums while the part's occurrences are walked through, which is the same order.
+ *
  * Threads: as update.c; nothing but the rows of the range is written. */
+#include <string.h>
+
 #include "embedding/update_private.h"
 
 #define ROWS 64
@@ -99,4 +104,85 @@ void fth_update_single(const struct fth_update_work *work, const struct fth_pack
     }
     if (block.n)
         update_block(work, pack, &block, args);
+}
+
+/* ---- a part's items ---- */
+
+/* Adds one gradient's share of the part to the items' sums. */
+static void add_gradient(const struct fth_update_work *work, const struct fth_part *part,
+                         const struct fth_row_gradient *from, float *sum, uint8_t *scaled) {
+    const struct fth_embedding *embedding = work->embedding;
+    const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
+    const uint32_t *item_of = embedding->item_of + part->base;
+    const float *gradient = from->gradient;
+    size_t ld = from->ld;
+    if (!lookup->values && !fth_lookup_pooled(&lookup->is)) {
+        gradient += (part->base - lookup->base) * ld;
+        for (uint32_t i = 0; i < part->n; i++)
+            sum[item_of[i]] += gradient[i * ld];
+        return;
+    }
+    for (uint32_t i = 0; i < part->n; i++) {
+        uint32_t row;
+        float scale = fth_occurrence_scale(embedding, lookup, part->base + i, &row);
+        scaled[item_of[i]] |= scale != 1;
+        sum[item_of[i]] += scale * gradient[row * ld];
+    }
+}
+
+/* The items' gradients; 0 when the lookup has none. Sums begin at -0, which adds nothing to anything: one
+ * plain gradient is its own sum. */
+static int sum_items(const struct fth_update_work *work, const struct fth_part *part, float *sum) {
+    const struct fth_embedding *embedding = work->embedding;
+    const struct fth_own_gradients *own = &work->own[part->lookup];
+    uint8_t scaled[1 << FTH_PART_SHIFT_MAX];
+    uint32_t n = 0;
+    for (uint32_t u = 0; u < part->n_items; u++)
+        sum[u] = -0.0f;
+    memset(scaled, 0, part->n_items);
+    for (uint32_t i = own->first; i <= own->last; i++) {
+        const struct fth_row_gradient *from = &work->gradients[i];
+        if (from->parts || from->lookup != part->lookup)
+            continue;
+        add_gradient(work, part, from, sum, scaled);
+        n++;
+    }
+    for (uint32_t u = 0; u < part->n_items; u++)
+        if (n > 1 || scaled[u] || embedding->item_count[part->base + u] > 1)
+            sum[u] += 0.0f;
+    return n > 0;
+}
+
+void fth_update_part(const struct fth_update_work *work, const struct fth_part *part,
+                     const struct fth_opt_args *args) {
+    const struct fth_embedding *embedding = work->embedding;
+    const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
+    const uint32_t *rows = embedding->unique_row + part->base;
+    float sum[1 << FTH_PART_SHIFT_MAX];
+    struct block block = {.n = 0};
+    if (!sum_items(work, part, sum))
+        return;
+    for (uint32_t u = 0; u < part->n_items; u++) {
+        if (rows[u] == FTH_ROW_NONE)
+            continue;
+        block.row[block.n] = fth_pack_row(pack, rows[u]);
+        __builtin_prefetch(block.row[block.n], 1);
+        block.gradient[block.n++] = sum[u];
+        if (block.n == ROWS)
+            update_block(work, pack, &block, args);
+    }
+    if (block.n)
+        update_block(work, pack, &block, args);
+}
+
+double fth_part_squares(const struct fth_update_work *work, const struct fth_part *part,
+                        double squares) {
+    const uint32_t *rows = work->embedding->unique_row + part->base;
+    float sum[1 << FTH_PART_SHIFT_MAX];
+    if (!sum_items(work, part, sum))
+        return squares;
+    for (uint32_t u = 0; u < part->n_items; u++)
+        if (rows[u] != FTH_ROW_NONE)
+            squares += work->embedding->kernels->sum_squares(1, &sum[u]);
+    return squares;
 }

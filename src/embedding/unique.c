@@ -77,10 +77,12 @@ static void number_lookup(void *arg, uint32_t task, uint32_t worker) {
     if (!lookup->is.numbered)
         return;
     const struct fth_pack *pack = &embedding->packs[lookup->pack];
+    const struct fth_part *part = &embedding->parts[lookup->base >> embedding->part_shift];
+    int by_part = embedding->by_part;
     uint32_t most = fth_unique_most(lookup->n), n = 0, at = 0, copied = 0, ld = lookup->unique.ld;
-    uint32_t rows[GATHERED];
-    for (uint32_t i = 0; i < lookup->n; i++) {
-        uint32_t unique = embedding->first_of[lookup->base + i];
+    uint32_t rows[GATHERED], items = by_part && lookup->n ? part->n_items : lookup->n;
+    for (uint32_t i = 0; i < items; i++) {
+        uint32_t unique = by_part ? part->base + i : embedding->first_of[lookup->base + i];
         if (unique == FTH_NO_UNIQUE)
             continue;
         if (n == most)

@@ -278,16 +278,20 @@ void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, u
     int in_pieces = needs_pieces(&work);
     struct fth_update_start begin = embedding->task_start[task],
                             end = embedding->task_start[task + 1];
-    uint32_t shards = embedding->n_packs * FTH_SHARDS;
-    for (uint32_t s = begin.shard; s <= end.shard && s < shards; s++) {
-        const struct fth_pack *pack = &embedding->packs[s / FTH_SHARDS];
-        const struct fth_shard *shard = &pack->shards[s % FTH_SHARDS];
-        uint32_t from = s == begin.shard ? begin.unique : 0;
-        uint32_t to = s == end.shard ? end.unique : shard->n_unique;
-        if (fth_update_single_fits(&work, pack))
-            fth_update_single(&work, pack, shard->start + from, shard->start + to, &args);
-        else
-            update_range(&work, pack, shard->start + from, shard->start + to, in_pieces, &args);
+    uint32_t segments = fth_segments(embedding);
+    for (uint32_t s = begin.segment; s <= end.segment && s < segments; s++) {
+        struct fth_segment segment = fth_segment_of(embedding, s);
+        uint32_t from = s == begin.segment ? begin.unique : 0;
+        uint32_t to = s == end.segment ? end.unique : segment.n;
+        if (fth_pack_by_weight(embedding, segment.pack)) {
+            if (s < end.segment)
+                fth_update_part(&work, &embedding->parts[s], &args);
+        } else if (fth_update_single_fits(&work, segment.pack)) {
+            fth_update_single(&work, segment.pack, segment.start + from, segment.start + to, &args);
+        } else {
+            update_range(&work, segment.pack, segment.start + from, segment.start + to, in_pieces,
+                         &args);
+        }
     }
 }
 
@@ -305,8 +309,14 @@ double fth_embedding_gradient_squares(void *ctx, const struct fth_row_gradient *
     for (uint32_t p = from; p < to; p++) {
         const struct fth_part *part = &embedding->parts[p];
         const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
-        for (uint32_t i = part->base; i < part->base + part->n; i++) {
-            uint32_t unique = embedding->first_of[i];
+        if (fth_pack_by_weight(embedding, pack)) {
+            squares = fth_part_squares(&work, part, squares);
+            continue;
+        }
+        int by_part = embedding->by_part; /* items are in the order of their first occurrences */
+        uint32_t end = part->base + (by_part ? part->n_items : part->n);
+        for (uint32_t i = part->base; i < end; i++) {
+            uint32_t unique = by_part ? i : embedding->first_of[i];
             if (unique == FTH_NO_UNIQUE || embedding->unique_row[unique] == FTH_ROW_NONE)
                 continue;
             const float *gradient = sum_in_pieces(&work, unique, pack->dim);

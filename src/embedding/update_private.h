@@ -49,4 +49,11 @@ int fth_update_single_fits(const struct fth_update_work *work, const struct fth_
 void fth_update_single(const struct fth_update_work *work, const struct fth_pack *pack,
                        uint32_t unique, uint32_t last, const struct fth_opt_args *args);
 
+/* single.c: of a part whose items' weights are all there is (fth_pack_by_weight): the update of all its
+ * rows, and the squares of their gradients added to a sum. */
+void fth_update_part(const struct fth_update_work *work, const struct fth_part *part,
+                     const struct fth_opt_args *args);
+double fth_part_squares(const struct fth_update_work *work, const struct fth_part *part,
+                        double sum);
+
 #endif

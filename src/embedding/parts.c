@@ -1,0 +1,249 @@
+/* Parts of a batch's keys: numbering a part's unique keys, its items, sorting them by shard; and all of
+ * prepare where every table's keys are one part, so that items are unique keys (embedding_private.h).
+ *
+ * There, known keys are looked up and kept by their part alone: the indices are only read, by all tasks at
+ * once. Only keys that have no row yet go to their shards' tasks, in the order in which they would have
+ * come there with all others, so that rows are made in the same order.
+ *
+ * Threads: a task writes what is its part's; phase 2 what is its shard's. */
+#include <string.h>
+
+#include "embedding/embedding_private.h"
+
+/* How far ahead, in items, tags, slots and rows are fetched. */
+#define TAGS_AHEAD 64
+#define SLOTS_AHEAD 32
+#define ROWS_AHEAD 16
+
+static void number_examples(struct fth_embedding *embedding,
+                            const struct fth_embedding_lookup *lookup,
+                            const struct fth_part *part) {
+    const uint32_t *offsets = lookup->offsets;
+    uint32_t position = part->base - lookup->base, last = position + part->n;
+    uint32_t low = 0, high = embedding->batch->n; /* offsets[low] <= position < offsets[high] */
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (offsets[middle] <= position)
+            low = middle;
+        else
+            high = middle;
+    }
+    for (; position < last; position++) {
+        while (offsets[low + 1] <= position)
+            low++;
+        embedding->example_of[lookup->base + position] = low;
+    }
+}
+
+/* Numbers the part's unique keys in the order of their first occurrence; how many there are. A table of
+ * twice the part's size, filled linearly; its entries are numbers from 1 on. */
+static uint32_t number_items(struct fth_embedding *embedding, const struct fth_part *part,
+                             const uint64_t *keys) {
+    uint16_t table[2 << FTH_PART_SHIFT_MAX];
+    uint64_t *item_key = embedding->part_hash + part->base;
+    uint32_t *item_count = embedding->item_count + part->base;
+    uint32_t *item_first = embedding->item_first + part->base;
+    uint32_t *item_of = embedding->item_of + part->base;
+    uint32_t bits = embedding->part_shift + 1, mask = ((uint32_t)1 << bits) - 1, n = 0;
+    memset(table, 0, (size_t)2 << bits);
+    for (uint32_t i = 0; i < part->n; i++) {
+        uint64_t key = keys[i];
+        uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> (64 - bits)), item;
+        while ((item = table[at]) != 0 && item_key[item - 1] != key)
+            at = (at + 1) & mask;
+        if (item == 0) {
+            item_key[n] = key;
+            item_count[n] = 0;
+            item_first[n] = part->base + i;
+            item = ++n;
+            table[at] = (uint16_t)item;
+        }
+        item_count[item - 1]++;
+        item_of[i] = item - 1;
+    }
+    return n;
+}
+
+uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part) {
+    const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
+    const struct fth_table *table = &embedding->packs[lookup->pack].tables[lookup->table];
+    const uint64_t *keys = lookup->keys + (part->base - lookup->base);
+    uint64_t *hashes = embedding->part_hash + part->base;
+    uint32_t n = number_items(embedding, part, keys);
+    for (uint32_t u = 0; u < n; u++)
+        hashes[u] = fth_pack_hash(table, hashes[u]);
+    part->n_items = n;
+    if (fth_lookup_pooled(&lookup->is))
+        number_examples(embedding, lookup, part);
+    return n;
+}
+
+void fth_part_sort(struct fth_embedding *embedding, struct fth_part *part, uint32_t n, int all) {
+    const uint64_t *hashes = embedding->part_hash + part->base;
+    const uint32_t *rows = embedding->unique_row + part->base;
+    uint32_t next[FTH_SHARDS] = {0}, at = 0;
+    for (uint32_t u = 0; u < n; u++)
+        next[fth_shard_of(hashes[u])] += all || rows[u] == FTH_ROW_NONE;
+    for (uint32_t s = 0; s < FTH_SHARDS; s++) {
+        part->at[s] = at;
+        at += next[s];
+        next[s] = part->at[s];
+    }
+    part->at[FTH_SHARDS] = at;
+    for (uint32_t u = 0; at && u < n; u++)
+        if (all || rows[u] == FTH_ROW_NONE)
+            embedding->sorted[part->base + next[fth_shard_of(hashes[u])]++] = part->base + u;
+}
+
+void fth_part_collect(struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t s) {
+    struct fth_shard *shard = &pack->shards[s];
+    uint32_t to = shard->start;
+    for (uint32_t i = 0; i < pack->n_parts; i++) {
+        const struct fth_part *part =
+            &embedding->parts[embedding->part_order[pack->first_part + i]];
+        const uint32_t *from = embedding->sorted + part->base;
+        for (uint32_t k = part->at[s]; k < part->at[s + 1]; k++, to++) {
+            embedding->item[to] = from[k];
+            embedding->hash[to] = embedding->part_hash[from[k]];
+        }
+    }
+    shard->n_items = to - shard->start;
+}
+
+static inline const struct fth_index *index_of(const struct fth_pack *pack, uint64_t hash) {
+    return &pack->shards[fth_shard_of(hash)].index;
+}
+
+/* Phase 1. */
+void fth_part_find(void *arg, uint32_t task, uint32_t worker) {
+    struct fth_embedding *embedding = arg;
+    struct fth_part *part = &embedding->parts[task];
+    const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
+    const uint64_t *hash = embedding->part_hash + part->base;
+    uint32_t *rows = embedding->unique_row + part->base, n = fth_part_number(embedding, part);
+    uint32_t found_rows = 0;
+    (void)worker;
+    for (uint32_t u = 0; u < n && u < TAGS_AHEAD; u++)
+        fth_index_prefetch_tags(index_of(pack, hash[u]), hash[u]);
+    for (uint32_t u = 0; u < n && u < SLOTS_AHEAD; u++)
+        fth_index_prefetch_slot(index_of(pack, hash[u]), hash[u]);
+    for (uint32_t u = 0; u < n; u++) {
+        if (u + TAGS_AHEAD < n)
+            fth_index_prefetch_tags(index_of(pack, hash[u + TAGS_AHEAD]), hash[u + TAGS_AHEAD]);
+        if (u + SLOTS_AHEAD < n)
+            fth_index_prefetch_slot(index_of(pack, hash[u + SLOTS_AHEAD]), hash[u + SLOTS_AHEAD]);
+        const struct fth_index *index = index_of(pack, hash[u]);
+        int found;
+        uint32_t at = fth_index_find(index, hash[u], &found);
+        uint32_t row = found ? index->slots[at].row : FTH_ROW_NONE;
+        rows[u] = row & FTH_ROW_CANDIDATE ? FTH_ROW_NONE : row;
+        found_rows += rows[u] != FTH_ROW_NONE;
+    }
+    part->n_rows = found_rows;
+    if (embedding->training && found_rows < n)
+        fth_part_sort(embedding, part, n, 0);
+    else
+        memset(part->at, 0, sizeof part->at);
+}
+
+/* A key without a row: makes it, where its count with this batch's occurrences allows it. */
+static fth_status create_row(struct fth_embedding *embedding, struct fth_pack *pack,
+                             struct fth_shard *shard, uint32_t item, uint64_t hash) {
+    const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, item);
+    uint64_t key = lookup->keys[embedding->item_first[item] - lookup->base];
+    uint64_t count = embedding->item_count[item];
+    uint32_t at;
+    shard->failed_table = lookup->table;
+    FTH_TRY(fth_shard_slot(pack, shard, hash, &at, NULL));
+    uint32_t row = shard->index.slots[at].row;
+    if (row & FTH_ROW_CANDIDATE)
+        count += shard->candidates[row & ~FTH_ROW_CANDIDATE].count;
+    if (count >= pack->tables[lookup->table].min_count)
+        return fth_shard_add_row(pack, shard, at, key, lookup->table,
+                                 &embedding->unique_row[item], NULL);
+    if (row == FTH_ROW_NONE)
+        return fth_shard_add_candidate(pack, shard, at, key, lookup->table, NULL);
+    return FTH_OK;
+}
+
+/* Phase 2. */
+void fth_part_create(void *arg, uint32_t task, uint32_t worker) {
+    struct fth_embedding *embedding = arg;
+    struct fth_pack *pack = &embedding->packs[task / FTH_SHARDS];
+    struct fth_shard *shard = &pack->shards[task % FTH_SHARDS];
+    (void)worker;
+    fth_part_collect(embedding, pack, task % FTH_SHARDS);
+    const uint32_t *item = embedding->item + shard->start;
+    const uint64_t *hash = embedding->hash + shard->start;
+    uint32_t n = shard->n_items;
+    for (uint32_t i = 0; i < n && shard->status == FTH_OK; i++) {
+        if (i + ROWS_AHEAD < n)
+            fth_index_prefetch_tags(&shard->index, hash[i + ROWS_AHEAD]);
+        shard->status = create_row(embedding, pack, shard, item[i], hash[i]);
+    }
+}
+
+static void count_candidate(const struct fth_pack *pack, uint64_t hash, uint32_t count) {
+    struct fth_shard *shard = &pack->shards[fth_shard_of(hash)];
+    int found;
+    uint32_t row = shard->index.slots[fth_index_find(&shard->index, hash, &found)].row;
+    shard->candidates[row & ~FTH_ROW_CANDIDATE].count += count;
+}
+
+/* Frequencies and last steps; the copies of single numbers. */
+static void keep_items(struct fth_embedding *embedding, struct fth_part *part,
+                       const struct fth_pack *pack) {
+    const uint32_t *rows = embedding->unique_row + part->base;
+    const uint32_t *count = embedding->item_count + part->base;
+    float *weight = pack->single ? embedding->item_weight + part->base : NULL;
+    uint32_t n = part->n_items, with_row = 0;
+    int training = embedding->training;
+    for (uint32_t u = 0; u < n; u++) {
+        if (u + ROWS_AHEAD < n) {
+            uint32_t next = rows[u + ROWS_AHEAD];
+            if (training)
+                __builtin_prefetch(&pack->metas[next], 1);
+            if (weight)
+                __builtin_prefetch(fth_pack_row(pack, next), 1);
+        }
+        if (weight)
+            weight[u] = *fth_pack_row(pack, rows[u]);
+        with_row += rows[u] != FTH_ROW_NONE;
+        if (!training)
+            continue;
+        if (rows[u] != FTH_ROW_NONE) {
+            pack->metas[rows[u]].frequency += count[u];
+            pack->metas[rows[u]].last_step = embedding->step;
+        } else {
+            count_candidate(pack, embedding->part_hash[part->base + u], count[u]);
+        }
+    }
+    part->n_rows = with_row;
+}
+
+/* Every occurrence's row and place in its unique key's list. */
+static void keep_occurrences(struct fth_embedding *embedding, const struct fth_part *part) {
+    const uint32_t *item_of = embedding->item_of + part->base;
+    const uint32_t *rows = embedding->unique_row + part->base;
+    uint32_t *row_of = embedding->row_of + part->base, *list = embedding->list;
+    uint32_t *end = embedding->unique_end + part->base, at = part->base;
+    for (uint32_t u = 0; u < part->n_items; u++) {
+        end[u] = at;
+        at += embedding->item_count[part->base + u];
+    }
+    for (uint32_t i = 0; i < part->n; i++) {
+        row_of[i] = rows[item_of[i]];
+        list[end[item_of[i]]++] = part->base + i;
+    }
+}
+
+/* Phase 3. */
+void fth_part_keep(void *arg, uint32_t task, uint32_t worker) {
+    struct fth_embedding *embedding = arg;
+    struct fth_part *part = &embedding->parts[task];
+    const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
+    (void)worker;
+    keep_items(embedding, part, pack);
+    if (!pack->single)
+        keep_occurrences(embedding, part);
+}
