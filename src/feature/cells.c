@@ -55,29 +55,35 @@ static void transform(const fth_feature_program *program, const struct fth_featu
             x[i] = (float)(((double)x[i] - config->mean) / config->deviation);
 }
 
-/* The chunk's cells of one column, one after the other. */
+/* The chunk's texts of one column, one after the other. */
 static void take_column(const struct fth_feature_chunk *chunk, uint32_t column,
-                        struct fth_cell *restrict out) {
-    const struct fth_cell *cells = chunk->block->cells + column;
+                        struct fth_feature_text *restrict out) {
     const uint32_t *lines = chunk->lines;
+    const char *text = chunk->block->text;
     size_t columns = chunk->block->n_columns;
-    for (uint32_t i = 0, n = chunk->n; i < n; i++)
-        out[i] = cells[lines[i] * columns];
+    if (column >= columns) {
+        memcpy(out, chunk->derived + (column - columns) * FTH_FEATURE_CHUNK, chunk->n * sizeof *out);
+        return;
+    }
+    const struct fth_cell *cells = chunk->block->cells + column;
+    for (uint32_t i = 0, n = chunk->n; i < n; i++) {
+        struct fth_cell cell = cells[lines[i] * columns];
+        out[i] = (struct fth_feature_text){text + cell.offset, cell.length};
+    }
 }
 
 /* The column's numbers, 0 where there is none; where a cell is missing, present is 0, else all ones. */
 static void parse_column(struct fth_feature_chunk *chunk, uint32_t column, float *restrict x,
                          uint32_t *restrict present) {
     const fth_feature_program *program = chunk->program;
-    const char *text = chunk->block->text;
-    struct fth_cell cells[FTH_FEATURE_CHUNK];
+    struct fth_feature_text cells[FTH_FEATURE_CHUNK];
     uint64_t words[FTH_FEATURE_CHUNK];
     uint32_t lengths[FTH_FEATURE_CHUNK], n = chunk->n;
     uint8_t other[FTH_FEATURE_CHUNK];
     uint32_t rest = program->config->features.missing.n;
     take_column(chunk, column, cells);
     for (uint32_t i = 0; i < n; i++) {
-        memcpy(&words[i], text + cells[i].offset, sizeof *words);
+        memcpy(&words[i], cells[i].bytes, sizeof *words);
         lengths[i] = cells[i].length;
         present[i] = (uint32_t)((int32_t)(0 - cells[i].length) >> 31);
     }
@@ -85,11 +91,10 @@ static void parse_column(struct fth_feature_chunk *chunk, uint32_t column, float
     for (uint32_t i = 0; i < n; i++)
         rest |= other[i] & present[i];
     for (uint32_t i = 0; rest && i < n; i++) {
-        const char *bytes = text + cells[i].offset;
-        if (fth_feature_is_missing(program, bytes, cells[i].length))
+        if (fth_feature_is_missing(program, cells[i].bytes, cells[i].length))
             present[i] = 0;
         if (present[i] && other[i] &&
-            !fth_feature_number(chunk, i, &cells[i], program->columns[column], &x[i]))
+            !fth_feature_number(chunk, i, cells[i], program->columns[column], &x[i]))
             x[i] = 0;
     }
     for (uint32_t i = 0; i < n; i++)
@@ -160,20 +165,19 @@ uint64_t fth_feature_text_key(const fth_feature_program *program,
 void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t index) {
     const fth_feature_program *program = chunk->program;
     const struct fth_feature_field *field = &program->fields[index];
-    const char *text = chunk->block->text;
-    struct fth_cell cells[FTH_FEATURE_CHUNK];
+    struct fth_feature_text cells[FTH_FEATURE_CHUNK];
     uint64_t *restrict keys = chunk->out->fields[index].keys + chunk->base;
     uint64_t salt = field->salt, missing = field->missing;
     uint32_t n = chunk->n, rest = 0;
     take_column(chunk, field->column, cells);
     int plain = field->buckets == 0 && program->config->features.missing.n == 0;
     for (uint32_t i = 0; plain && i < n; i++) {
-        uint64_t key = XXH3_64bits_withSeed(text + cells[i].offset, 8, salt);
+        uint64_t key = XXH3_64bits_withSeed(cells[i].bytes, 8, salt);
         uint64_t present = 0 - (uint64_t)(cells[i].length != 0);
         keys[i] = (key & present) | (missing & ~present);
         rest |= cells[i].length & ~8u;
     }
     for (uint32_t i = 0; (!plain || rest) && i < n; i++)
         if (!plain || (cells[i].length & ~8u))
-            keys[i] = fth_feature_text_key(program, field, text + cells[i].offset, cells[i].length);
+            keys[i] = fth_feature_text_key(program, field, cells[i].bytes, cells[i].length);
 }

@@ -71,11 +71,11 @@ static uint32_t common_count(struct fth_feature_chunk *chunk, const struct fth_f
     uint32_t count = 0;
     for (uint32_t m = 0; m < group->n; m++) {
         const struct fth_feature_field *field = &program->fields[members[m]];
-        const struct fth_cell *cell = fth_feature_cell(chunk->block, chunk->lines[i], field->column);
-        uint32_t n = count_tokens(program, field, chunk->block->text + cell->offset, cell->length);
+        struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
+        uint32_t n = count_tokens(program, field, text.bytes, text.length);
         if (m > 0 && n != count) {
             const struct fth_feature_field *first = &program->fields[members[0]];
-            fth_feature_refuse(chunk, i, cell,
+            fth_feature_refuse(chunk, i, text.bytes,
                                "column '%s' has %u elements where '%s' has %u; lists of one group "
                                "('%s') must be equally long",
                                field->info.column, n, first->info.column, count, group->name);
@@ -91,17 +91,16 @@ static fth_status run_cell(struct fth_feature_chunk *chunk, const struct fth_fea
                            uint32_t f, uint32_t i, uint64_t *keys, uint32_t *n) {
     const fth_feature_program *program = chunk->program;
     const struct fth_feature_field *field = &program->fields[f];
-    const struct fth_cell *cell = fth_feature_cell(chunk->block, chunk->lines[i], field->column);
-    const char *text = chunk->block->text + cell->offset;
+    struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
     *n = 0;
-    if (fth_feature_is_missing(program, text, cell->length))
+    if (fth_feature_is_missing(program, text.bytes, text.length))
         return FTH_OK;
     if (program->plain)
-        return fth_feature_plain_keys(chunk, group, field, cell, keys, n);
+        return fth_feature_plain_keys(chunk, group, field, text, keys, n);
     uint32_t start = group->keep_last
-                         ? fth_split_tail(text, cell->length, &field->separator, group->max)
+                         ? fth_split_tail(text.bytes, text.length, &field->separator, group->max)
                          : 0;
-    *n = write_tokens(program, field, text, start, cell->length, group->max, keys);
+    *n = write_tokens(program, field, text.bytes, start, text.length, group->max, keys);
     return FTH_OK;
 }
 
@@ -114,9 +113,9 @@ fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
     for (uint32_t i = 0; i < chunk->n; i++) {
         uint32_t row = chunk->base + i, used = ragged->offsets[row], kept = 0;
         /* One list alone is not counted first: what is cut off at its end is never read. */
-        const struct fth_cell *cell =
-            fth_feature_cell(chunk->block, chunk->lines[i], program->fields[members[0]].column);
-        uint32_t most = group->n > 1 ? common_count(chunk, group, i) : cell->length + 1;
+        uint32_t column = program->fields[members[0]].column;
+        uint32_t most = group->n > 1 ? common_count(chunk, group, i)
+                                     : fth_feature_cell(chunk, i, column).length + 1;
         FTH_TRY(reserve(chunk, g, used, most < group->max ? most : group->max));
         for (uint32_t m = 0; m < group->n && most; m++)
             FTH_TRY(run_cell(chunk, group, members[m], i,
@@ -146,7 +145,7 @@ static void count_entries(struct fth_feature_chunk *chunk, uint32_t i, uint32_t 
         if (f >= 0) {
             groups[program->fields[f].info.group].offsets[row + 1]++;
         } else if (program->ffm_by_order) {
-            fth_feature_refuse(chunk, i, &chunk->block->labels[chunk->lines[i]],
+            fth_feature_refuse(chunk, i, fth_feature_entry_label(chunk, i).bytes,
                                "field %u is not among the %u configured ones, numbered from 0 in their "
                                "order (features.categorical: field chooses by number)",
                                e->field, program->n_fields);

@@ -26,11 +26,10 @@ void fth_number_list_bad(struct fth_number_list *list, const char *bytes, uint32
     char quoted[96];
     fth_text_quote(quoted, sizeof quoted, bytes, length);
     const char *column = chunk->program->columns[list->numeric->column];
-    struct fth_cell at = {list->cell->offset + (uint32_t)(bytes - list->text), length};
     if (list->numeric->config->on_bad_value == FTH_BAD_VALUE_STOP)
-        fth_feature_refuse(chunk, list->row, &at, "column '%s': '%s' %s", column, quoted, problem);
+        fth_feature_refuse(chunk, list->row, bytes, "column '%s': '%s' %s", column, quoted, problem);
     else
-        fth_feature_skip_value(chunk, list->row, &at, "column '%s': '%s' %s", column, quoted, problem);
+        fth_feature_skip_value(chunk, list->row, bytes, "column '%s': '%s' %s", column, quoted, problem);
     if (list->numeric->config->on_bad_value != FTH_BAD_VALUE_SKIP)
         list->dropped = 1;
 }
@@ -87,7 +86,7 @@ int fth_number_list_result(struct fth_number_list *list, float *out) {
         break;
     default:
         if (list->count && !list->dropped && !(list->sum <= (double)FLT_MAX && list->sum >= -(double)FLT_MAX)) {
-            fth_number_list_bad(list, list->text, list->cell->length, "has a sum too large for a 32-bit float");
+            fth_number_list_bad(list, list->text, list->length, "has a sum too large for a 32-bit float");
             list->dropped = 1;
         }
         *out = (float)list->sum;
@@ -167,9 +166,9 @@ static void count(struct fth_number_list *list, uint32_t start, uint32_t length,
 
 void fth_number_list_begin(struct fth_number_list *list, struct fth_feature_chunk *chunk,
                            const struct fth_feature_numeric *numeric, uint32_t row,
-                           const struct fth_cell *cell) {
-    *list = (struct fth_number_list){.chunk = chunk, .numeric = numeric, .row = row, .cell = cell,
-                                     .text = chunk->block->text + cell->offset,
+                           struct fth_feature_text text) {
+    *list = (struct fth_number_list){.chunk = chunk, .numeric = numeric, .row = row,
+                                     .text = text.bytes, .length = text.length,
                                      .low = INFINITY, .high = -INFINITY};
 }
 
@@ -179,17 +178,17 @@ void fth_feature_number_lists(struct fth_feature_chunk *chunk,
     const struct fth_numeric_config *config = numeric->config;
     uint32_t keep = config->max_length ? (uint32_t)config->max_length : UINT32_MAX;
     for (uint32_t i = 0; i < chunk->n; i++) {
-        const struct fth_cell *cell = fth_feature_cell(chunk->block, chunk->lines[i], numeric->column);
+        struct fth_feature_text text = fth_feature_cell(chunk, i, numeric->column);
         struct fth_number_list list;
-        fth_number_list_begin(&list, chunk, numeric, i, cell);
-        if (!fth_feature_is_missing(chunk->program, list.text, cell->length)) {
+        fth_number_list_begin(&list, chunk, numeric, i, text);
+        if (!fth_feature_is_missing(chunk->program, list.text, text.length)) {
             uint32_t start = config->keep_last && config->max_length
-                                 ? fth_split_tail(list.text, cell->length, &numeric->separator, keep)
+                                 ? fth_split_tail(list.text, text.length, &numeric->separator, keep)
                                  : 0;
             if (config->reduce == FTH_REDUCE_COUNT)
-                count(&list, start, cell->length, keep);
+                count(&list, start, text.length, keep);
             else
-                numbers(&list, start, cell->length, keep);
+                numbers(&list, start, text.length, keep);
         }
         present[i] = fth_number_list_result(&list, &x[i]) ? UINT32_MAX : 0;
     }

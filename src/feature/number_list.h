@@ -11,8 +11,8 @@ struct fth_number_list {
     struct fth_feature_chunk *chunk;
     const struct fth_feature_numeric *numeric;
     uint32_t row; /* of the chunk */
-    const struct fth_cell *cell;
-    const char *text; /* the cell's */
+    const char *text;
+    uint32_t length;
     double sum;       /* of values so far, as the reduction needs */
     float low, high;
     uint32_t count;   /* of values that are neither missing nor bad */
@@ -21,8 +21,8 @@ struct fth_number_list {
 
 void fth_number_list_begin(struct fth_number_list *list, struct fth_feature_chunk *chunk,
                            const struct fth_feature_numeric *numeric, uint32_t row,
-                           const struct fth_cell *cell);
-/* A bad value, as on_bad_value says; `bytes` lies in the list's cell. */
+                           struct fth_feature_text text);
+/* A bad value, as on_bad_value says; `bytes` lies in the list. */
 void fth_number_list_bad(struct fth_number_list *list, const char *bytes, uint32_t length,
                          const char *problem);
 /* The general way from text to number: 1 and *out; 0 when it is missing or bad (told). */

@@ -26,24 +26,26 @@ int fth_feature_is_missing(const fth_feature_program *program, const char *bytes
 }
 
 /* "file:line:byte: reason" */
-static void tell(const struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+static void tell(const struct fth_feature_chunk *chunk, uint32_t i, const char *where,
                  fth_error *error, const char *format, va_list args) {
     const struct fth_block *block = chunk->block;
-    /* The byte in its line, 1-based: the text before the cell, back to the line's start. */
-    size_t start = cell ? cell->offset : 0;
-    if (cell && block->n_columns)
-        start = fth_feature_cell(block, chunk->lines[i], 0)->offset;
-    while (start > 0 && block->text[start - 1] != '\n')
-        start--;
+    /* The byte in its line, 1-based: the text before it, back to the line's start. */
+    size_t column = 1;
+    if (where && where >= block->text && where <= block->text + block->text_length) {
+        const char *start = block->n_columns ? fth_feature_cell(chunk, i, 0).bytes : where;
+        while (start > block->text && start[-1] != '\n')
+            start--;
+        if (where >= start)
+            column += (size_t)(where - start);
+    }
     char reason[512];
     vsnprintf(reason, sizeof reason, format, args);
     fth_fail(error, FTH_E_DATA, "%s:%llu:%llu: %s", block->file,
              (unsigned long long)block->line_number[chunk->lines[i]],
-             (unsigned long long)(cell && cell->offset >= start ? cell->offset - start + 1 : 1),
-             reason);
+             (unsigned long long)column, reason);
 }
 
-void fth_feature_refuse(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+void fth_feature_refuse(struct fth_feature_chunk *chunk, uint32_t i, const char *where,
                         const char *format, ...) {
     uint64_t line = chunk->block->line_number[chunk->lines[i]];
     if (chunk->bad[i])
@@ -54,11 +56,11 @@ void fth_feature_refuse(struct fth_feature_chunk *chunk, uint32_t i, const struc
     chunk->bad_line = line;
     va_list args;
     va_start(args, format);
-    tell(chunk, i, cell, &chunk->bad_error, format, args);
+    tell(chunk, i, where, &chunk->bad_error, format, args);
     va_end(args);
 }
 
-void fth_feature_skip_value(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+void fth_feature_skip_value(struct fth_feature_chunk *chunk, uint32_t i, const char *where,
                             const char *format, ...) {
     uint64_t line = chunk->block->line_number[chunk->lines[i]];
     chunk->skipped++;
@@ -67,19 +69,18 @@ void fth_feature_skip_value(struct fth_feature_chunk *chunk, uint32_t i, const s
     chunk->skipped_line = line;
     va_list args;
     va_start(args, format);
-    tell(chunk, i, cell, &chunk->skipped_error, format, args);
+    tell(chunk, i, where, &chunk->skipped_error, format, args);
     va_end(args);
 }
 
-int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_feature_text text,
                        const char *column, float *out) {
-    const char *bytes = chunk->block->text + cell->offset;
-    enum fth_number result = fth_number_parse(bytes, cell->length, out);
+    enum fth_number result = fth_number_parse(text.bytes, text.length, out);
     if (result == FTH_NUMBER_OK)
         return 1;
     char quoted[96];
-    fth_text_quote(quoted, sizeof quoted, bytes, cell->length);
-    fth_feature_refuse(chunk, i, cell,
+    fth_text_quote(quoted, sizeof quoted, text.bytes, text.length);
+    fth_feature_refuse(chunk, i, text.bytes,
                        result == FTH_NUMBER_MALFORMED
                            ? "column '%s': '%s' is not a number"
                            : "column '%s': '%s' is too large for a 32-bit float",
@@ -91,25 +92,24 @@ static void run_label(struct fth_feature_chunk *chunk, uint32_t column) {
     const fth_feature_program *program = chunk->program;
     const struct fth_strings *positive = &program->config->data.positive;
     for (uint32_t i = 0; i < chunk->n; i++) {
-        const struct fth_cell *cell = program->entries
-                                          ? &chunk->block->labels[chunk->lines[i]]
-                                          : fth_feature_cell(chunk->block, chunk->lines[i], column);
-        const char *bytes = chunk->block->text + cell->offset;
+        struct fth_feature_text text = program->entries ? fth_feature_entry_label(chunk, i)
+                                                        : fth_feature_cell(chunk, i, column);
+        const char *bytes = text.bytes;
         const char *name = program->entries ? "label" : program->columns[column];
         float x = 0;
-        if (fth_feature_is_missing(program, bytes, cell->length)) {
-            fth_feature_refuse(chunk, i, cell, "column '%s': the label is missing", name);
+        if (fth_feature_is_missing(program, bytes, text.length)) {
+            fth_feature_refuse(chunk, i, text.bytes, "column '%s': the label is missing", name);
         } else if (positive->n > 0) {
             for (uint32_t p = 0; p < positive->n; p++)
-                if (strlen(positive->items[p]) == cell->length &&
-                    memcmp(positive->items[p], bytes, cell->length) == 0)
+                if (strlen(positive->items[p]) == text.length &&
+                    memcmp(positive->items[p], bytes, text.length) == 0)
                     x = 1;
-        } else if (cell->length == 1 && (bytes[0] == '0' || bytes[0] == '1')) {
+        } else if (text.length == 1 && (bytes[0] == '0' || bytes[0] == '1')) {
             x = (float)(bytes[0] - '0');
-        } else if (fth_feature_number(chunk, i, cell, name, &x) && x != 0 && x != 1 && x != -1) {
+        } else if (fth_feature_number(chunk, i, text, name, &x) && x != 0 && x != 1 && x != -1) {
             char quoted[96];
-            fth_text_quote(quoted, sizeof quoted, bytes, cell->length);
-            fth_feature_refuse(chunk, i, cell,
+            fth_text_quote(quoted, sizeof quoted, bytes, text.length);
+            fth_feature_refuse(chunk, i, text.bytes,
                                "column '%s': label '%s' is neither 0 nor 1 (nor -1); data.positive "
                                "names texts that mean 1",
                                name, quoted);
@@ -121,12 +121,12 @@ static void run_label(struct fth_feature_chunk *chunk, uint32_t column) {
 static void run_weight(struct fth_feature_chunk *chunk, uint32_t column) {
     const char *name = chunk->program->columns[column];
     for (uint32_t i = 0; i < chunk->n; i++) {
-        const struct fth_cell *cell = fth_feature_cell(chunk->block, chunk->lines[i], column);
+        struct fth_feature_text text = fth_feature_cell(chunk, i, column);
         float x = 1;
-        if (cell->length == 0)
-            fth_feature_refuse(chunk, i, cell, "column '%s': the sample weight is missing", name);
-        else if (fth_feature_number(chunk, i, cell, name, &x) && x < 0)
-            fth_feature_refuse(chunk, i, cell, "column '%s': sample weight %g is below 0", name,
+        if (text.length == 0)
+            fth_feature_refuse(chunk, i, text.bytes, "column '%s': the sample weight is missing", name);
+        else if (fth_feature_number(chunk, i, text, name, &x) && x < 0)
+            fth_feature_refuse(chunk, i, text.bytes, "column '%s': sample weight %g is below 0", name,
                                (double)x);
         chunk->out->weight[chunk->base + i] = x;
     }
@@ -134,9 +134,9 @@ static void run_weight(struct fth_feature_chunk *chunk, uint32_t column) {
 
 static void run_query(struct fth_feature_chunk *chunk, uint32_t column) {
     for (uint32_t i = 0; i < chunk->n; i++) {
-        const struct fth_cell *cell = fth_feature_cell(chunk->block, chunk->lines[i], column);
+        struct fth_feature_text text = fth_feature_cell(chunk, i, column);
         chunk->out->query[chunk->base + i] =
-            fth_hash_bytes(chunk->block->text + cell->offset, cell->length, 0);
+            fth_hash_bytes(text.bytes, text.length, 0);
     }
 }
 

@@ -4,26 +4,27 @@
 
 #include "feature/number_list.h"
 
-/* The next separator in text[from..end), or end. */
-static uint32_t find(const char *text, uint32_t from, uint32_t end,
+/* The next separator in text[from..length), or length. */
+static uint32_t find(struct fth_feature_text text, uint32_t from,
                      const struct fth_separator *separator) {
-    const char *hit = memmem(text + from, end - from, separator->bytes, separator->length);
-    return hit ? (uint32_t)(hit - text) : end;
+    const char *hit =
+        memmem(text.bytes + from, text.length - from, separator->bytes, separator->length);
+    return hit ? (uint32_t)(hit - text.bytes) : text.length;
 }
 
-/* The list's elements as cells of the block's text, all of them; owned. NULL: no memory. */
-static struct fth_cell *split(const char *text, const struct fth_cell *cell,
-                              const struct fth_separator *separator, uint32_t *n) {
-    uint32_t end = cell->offset + cell->length, count = 1, at = cell->offset;
-    while ((at = find(text, at, end, separator)) < end) {
+/* The list's elements, all of them; owned. NULL: no memory. */
+static struct fth_feature_text *split(struct fth_feature_text text,
+                                      const struct fth_separator *separator, uint32_t *n) {
+    uint32_t count = 1, at = 0;
+    while ((at = find(text, at, separator)) < text.length) {
         at += separator->length;
         count++;
     }
-    struct fth_cell *items = fth_alloc(count, sizeof *items);
-    at = cell->offset;
+    struct fth_feature_text *items = fth_alloc(count, sizeof *items);
+    at = 0;
     for (uint32_t i = 0; items && i < count; i++) {
-        uint32_t stop = find(text, at, end, separator);
-        items[i] = (struct fth_cell){at, stop - at};
+        uint32_t stop = find(text, at, separator);
+        items[i] = (struct fth_feature_text){text.bytes + at, stop - at};
         at = stop + separator->length;
     }
     *n = count;
@@ -31,8 +32,8 @@ static struct fth_cell *split(const char *text, const struct fth_cell *cell,
 }
 
 /* The elements that are used: the first or last `max` of n. */
-static const struct fth_cell *truncate(const struct fth_cell *items, uint32_t *n, uint32_t max,
-                                       int keep_last) {
+static const struct fth_feature_text *truncate_list(const struct fth_feature_text *items,
+                                                    uint32_t *n, uint32_t max, int keep_last) {
     uint32_t skip = *n > max && keep_last ? *n - max : 0;
     *n = *n > max ? max : *n;
     return items + skip;
@@ -44,20 +45,20 @@ static fth_status no_memory(fth_error *err, uint32_t n) {
 
 static fth_status run_list(struct fth_number_list *list) {
     const struct fth_numeric_config *config = list->numeric->config;
-    const char *text = list->chunk->block->text;
     uint32_t n = 0, used = 0;
-    struct fth_cell *items = split(text, list->cell, &list->numeric->separator, &n);
+    struct fth_feature_text *items = split((struct fth_feature_text){list->text, list->length},
+                                           &list->numeric->separator, &n);
     float *values = fth_alloc(n + 1, sizeof *values);
     if (!items || !values) {
         fth_free(items);
         fth_free(values);
         return no_memory(list->chunk->err, n);
     }
-    const struct fth_cell *first =
-        truncate(items, &n, config->max_length ? (uint32_t)config->max_length : UINT32_MAX,
-                 config->keep_last);
+    const struct fth_feature_text *first =
+        truncate_list(items, &n, config->max_length ? (uint32_t)config->max_length : UINT32_MAX,
+                      config->keep_last);
     for (uint32_t i = 0; i < n; i++) {
-        const char *bytes = text + first[i].offset;
+        const char *bytes = first[i].bytes;
         if (config->reduce == FTH_REDUCE_COUNT)
             used += !fth_feature_is_missing(list->chunk->program, bytes, first[i].length);
         else
@@ -76,10 +77,10 @@ fth_status fth_feature_plain_number_lists(struct fth_feature_chunk *chunk,
                                           const struct fth_feature_numeric *numeric, float *x,
                                           uint32_t *present) {
     for (uint32_t i = 0; i < chunk->n; i++) {
-        const struct fth_cell *cell = fth_feature_cell(chunk->block, chunk->lines[i], numeric->column);
+        struct fth_feature_text text = fth_feature_cell(chunk, i, numeric->column);
         struct fth_number_list list;
-        fth_number_list_begin(&list, chunk, numeric, i, cell);
-        if (!fth_feature_is_missing(chunk->program, list.text, cell->length))
+        fth_number_list_begin(&list, chunk, numeric, i, text);
+        if (!fth_feature_is_missing(chunk->program, list.text, text.length))
             FTH_TRY(run_list(&list));
         present[i] = fth_number_list_result(&list, &x[i]) ? UINT32_MAX : 0;
     }
@@ -89,15 +90,13 @@ fth_status fth_feature_plain_number_lists(struct fth_feature_chunk *chunk,
 fth_status fth_feature_plain_keys(struct fth_feature_chunk *chunk,
                                   const struct fth_feature_group *group,
                                   const struct fth_feature_field *field,
-                                  const struct fth_cell *cell, uint64_t *keys, uint32_t *n) {
-    const char *text = chunk->block->text;
-    struct fth_cell *items = split(text, cell, &field->separator, n);
+                                  struct fth_feature_text text, uint64_t *keys, uint32_t *n) {
+    struct fth_feature_text *items = split(text, &field->separator, n);
     if (!items)
         return no_memory(chunk->err, *n);
-    const struct fth_cell *first = truncate(items, n, group->max, group->keep_last);
+    const struct fth_feature_text *first = truncate_list(items, n, group->max, group->keep_last);
     for (uint32_t i = 0; i < *n; i++)
-        keys[i] = fth_feature_text_key(chunk->program, field, text + first[i].offset,
-                                       first[i].length);
+        keys[i] = fth_feature_text_key(chunk->program, field, first[i].bytes, first[i].length);
     fth_free(items);
     return FTH_OK;
 }

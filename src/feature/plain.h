@@ -11,6 +11,6 @@ fth_status fth_feature_plain_number_lists(struct fth_feature_chunk *chunk,
 fth_status fth_feature_plain_keys(struct fth_feature_chunk *chunk,
                                   const struct fth_feature_group *group,
                                   const struct fth_feature_field *field,
-                                  const struct fth_cell *cell, uint64_t *keys, uint32_t *n);
+                                  struct fth_feature_text text, uint64_t *keys, uint32_t *n);
 
 #endif

@@ -106,9 +106,16 @@ struct fth_feature_pass {
     double *scratch; /* [5 * n_running] of one finish */
 };
 
+/* Bytes that need not end in NUL; FTH_TEXT_PADDING may be read behind them. */
+struct fth_feature_text {
+    const char *bytes;
+    uint32_t length;
+};
+
 /* The lines an instruction works on: out row = base + i holds line lines[i]. */
 struct fth_feature_chunk {
     const fth_feature_program *program;
+    const struct fth_feature_text *derived; /* [n_derived][FTH_FEATURE_CHUNK] columns behind the block's */
     struct fth_block *block;
     struct fth_batch *out;
     const uint32_t *lines;
@@ -129,24 +136,36 @@ static inline uint64_t fth_feature_missing_key(uint64_t salt) {
     return fth_hash_mix(salt ^ 0x9d1c5f0b6a3e8247ull);
 }
 
-static inline const struct fth_cell *fth_feature_cell(const struct fth_block *block, uint32_t line,
-                                                      uint32_t column) {
-    return &block->cells[(size_t)line * block->n_columns + column];
+/* What a column has in line i of the chunk. */
+static inline struct fth_feature_text fth_feature_cell(const struct fth_feature_chunk *chunk,
+                                                       uint32_t i, uint32_t column) {
+    const struct fth_block *block = chunk->block;
+    if (column >= block->n_columns)
+        return chunk->derived[(size_t)(column - block->n_columns) * FTH_FEATURE_CHUNK + i];
+    const struct fth_cell *cell = &block->cells[(size_t)chunk->lines[i] * block->n_columns + column];
+    return (struct fth_feature_text){block->text + cell->offset, cell->length};
+}
+
+static inline struct fth_feature_text fth_feature_entry_label(const struct fth_feature_chunk *chunk,
+                                                              uint32_t i) {
+    const struct fth_cell *cell = &chunk->block->labels[chunk->lines[i]];
+    return (struct fth_feature_text){chunk->block->text + cell->offset, cell->length};
 }
 
 /* The empty cell and the texts of features.missing. */
 int fth_feature_is_missing(const fth_feature_program *program, const char *bytes, size_t length);
 
-/* Marks row i of the chunk as refused; the first one's reason is kept. `cell` may be NULL. */
-void fth_feature_refuse(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+/* Marks row i of the chunk as refused; the first one's reason is kept. `where` (may be NULL) is told by its
+ * place in the line, if it lies in one. */
+void fth_feature_refuse(struct fth_feature_chunk *chunk, uint32_t i, const char *where,
                         const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Counts a bad value of row i that is left out by the configuration's leave, not its line. */
-void fth_feature_skip_value(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+void fth_feature_skip_value(struct fth_feature_chunk *chunk, uint32_t i, const char *where,
                             const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* The number in a cell; 0 and row i refused when there is none. */
-int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, const struct fth_cell *cell,
+/* The number in a text; 0 and row i refused when there is none. */
+int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_feature_text text,
                        const char *column, float *out);
 
 /* cells.c: the numbers of a column, a list's reduced: x 0 and present 0 where there is none, else all ones.
