@@ -77,6 +77,26 @@ static fth_status check_numeric(struct fth_loader *l, uint32_t item) {
     return FTH_OK;
 }
 
+static fth_status check_derived(struct fth_loader *l, uint32_t item) {
+    const struct fth_derived_config *derived = &l->config->features.derived[item];
+    const struct field at = {.section = "derived", .item = item};
+    int format = l->config->data.format, join = derived->as == FTH_DERIVE_JOIN;
+    if (format == FTH_FORMAT_LIBSVM || format == FTH_FORMAT_LIBFFM)
+        return fail_item(l, &at, "from", "libsvm and libffm lines have no columns");
+    if (!*derived->name)
+        return fail_item(l, &at, "name", "missing; name the new column");
+    if (join && (!*derived->file || !*derived->key || !*derived->value))
+        return fail_item(l, &at, !*derived->file ? "file" : !*derived->key ? "key" : "value",
+                         "missing; a join needs a file and two of its columns, key and value");
+    if (derived->as == FTH_DERIVE_CROSS && derived->from.n < 2)
+        return fail_item(l, &at, "from", "a cross needs two columns or more");
+    if (derived->as != FTH_DERIVE_CROSS && derived->from.n > 1)
+        return fail_item(l, &at, "from", "a join or a date is made from one column");
+    if (format == FTH_FORMAT_CSV && strcmp(derived->name, l->config->data.label) == 0)
+        return fail_item(l, &at, "name", "this is the label's column");
+    return FTH_OK;
+}
+
 static fth_status check_categorical(struct fth_loader *l, uint32_t item) {
     const struct fth_categorical_config *categorical = &l->config->features.categorical[item];
     const struct field at = {.section = "categorical", .item = item};
@@ -103,6 +123,8 @@ static fth_status check_categorical(struct fth_loader *l, uint32_t item) {
 static fth_status collect(struct fth_loader *l, struct fields *out) {
     const struct fth_features_config *features = &l->config->features;
     int64_t dim = l->config->embedding.dim;
+    for (uint32_t i = 0; i < features->n_derived; i++)
+        FTH_TRY(check_derived(l, i));
     out->items = fth_arena_alloc(l->tree, l->n_columns + 1u, sizeof *out->items);
     out->numbers = fth_arena_alloc(l->tree, l->n_columns + 1u, sizeof *out->numbers);
     if (!out->items || !out->numbers)

@@ -118,7 +118,37 @@ struct fth_categorical_config {
     int64_t ffm_field;          /* libffm: the field number; -1: by order. libsvm: all entries */
 };
 
+enum fth_derive { FTH_DERIVE_JOIN, FTH_DERIVE_DATE, FTH_DERIVE_CROSS };
+enum fth_date_part {
+    FTH_DATE_YEAR,
+    FTH_DATE_MONTH,
+    FTH_DATE_DAY,
+    FTH_DATE_HOUR,
+    FTH_DATE_MINUTE,
+    FTH_DATE_SECOND,
+    FTH_DATE_WEEKDAY,
+    FTH_DATE_YEARDAY,
+    FTH_DATE_WEEKEND,
+    FTH_DATE_DAYS,
+    FTH_DATE_SECONDS,
+};
+
+/* A column made from others, to be used like one of the file's. */
+struct fth_derived_config {
+    int as;                   /* enum fth_derive */
+    const char *name;
+    struct fth_strings from;  /* join, date: one column; cross: two or more; derived ones that stand before, too */
+    const char *separator;    /* join, date: of list cells, whose values are taken one by one; "": none */
+    const char *file;         /* join: a CSV with a header */
+    const char *key, *value;  /* join: its columns */
+    char delimiter;           /* join */
+    const char *format;       /* date: "iso", "unix", "unix_ms" or a pattern such as "%y%m%d%H" */
+    int part;                 /* date: enum fth_date_part */
+};
+
 struct fth_features_config {
+    struct fth_derived_config *derived;
+    uint32_t n_derived;
     struct fth_numeric_config *numeric;
     uint32_t n_numeric;
     struct fth_categorical_config *categorical;

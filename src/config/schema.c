@@ -127,6 +127,52 @@ static const struct fth_choice poolings[] = {{"sum", FTH_CONFIG_POOL_SUM},
                                              {"max", FTH_CONFIG_POOL_MAX},
                                              {NULL, 0}};
 
+enum { JOIN = 1 << FTH_DERIVE_JOIN, DATE = 1 << FTH_DERIVE_DATE };
+static const struct fth_choice derivations[] = {{"join", FTH_DERIVE_JOIN},
+                                                {"date", FTH_DERIVE_DATE},
+                                                {"cross", FTH_DERIVE_CROSS},
+                                                {NULL, 0}};
+static const struct fth_choice date_parts[] = {
+    {"year", FTH_DATE_YEAR},       {"month", FTH_DATE_MONTH},     {"day", FTH_DATE_DAY},
+    {"hour", FTH_DATE_HOUR},       {"minute", FTH_DATE_MINUTE},   {"second", FTH_DATE_SECOND},
+    {"weekday", FTH_DATE_WEEKDAY}, {"yearday", FTH_DATE_YEARDAY}, {"weekend", FTH_DATE_WEEKEND},
+    {"days", FTH_DATE_DAYS},       {"seconds", FTH_DATE_SECONDS}, {NULL, 0}};
+
+static const struct fth_key derived_keys[] = {
+    {ENUM("as", fth_derived_config, as, "cross", derivations),
+     .help = "join: the value that a side file has for it; date: a part of a point in time; cross: the "
+             "texts of several columns as one"},
+    {STRING("name", fth_derived_config, name), .help = "the new column's name"},
+    {COLUMNS("from", fth_derived_config, from),
+     .help = "what it is made from, derived columns that stand before it too; join, date: one"},
+    {STRING("separator", fth_derived_config, separator), .used_by = JOIN | DATE,
+     .help = "between the values of a cell, which are taken one by one; \"\": a cell is one value"},
+    {STRING("file", fth_derived_config, file), .used_by = JOIN,
+     .help = "a CSV file whose first line names its columns; read once, kept in memory"},
+    {STRING("key", fth_derived_config, key), .used_by = JOIN,
+     .help = "the file's column that is compared; what is not in it becomes missing"},
+    {STRING("value", fth_derived_config, value), .used_by = JOIN,
+     .help = "the file's column that is taken"},
+    {.name = "delimiter",
+     .type = FTH_KEY_CHAR,
+     .offset = AT(char, fth_derived_config, delimiter),
+     .standard = ",",
+     .used_by = JOIN,
+     .help = "between two cells of the file"},
+    {.name = "format",
+     .type = FTH_KEY_STRING,
+     .offset = AT(const char *, fth_derived_config, format),
+     .standard = "iso",
+     .used_by = DATE,
+     .help = "iso (\"2014-10-21 13:05:09\", perhaps with T, a fraction, Z or an offset, which is passed "
+             "over), unix (seconds), unix_ms, or a pattern of %Y %y %m %d %H %M %S and other bytes"},
+    {ENUM("part", fth_derived_config, part, "hour", date_parts), .used_by = DATE,
+     .help = "weekday: 1 is Monday; weekend: 0 or 1; days, seconds: since 1970"},
+};
+static const struct fth_section derived_section = {
+    KEYS(derived_keys), .selector = 0, .size = sizeof(struct fth_derived_config),
+    .help = "Columns made from others, used like those of the file."};
+
 static const struct fth_choice reductions[] = {
     {"mean", FTH_REDUCE_MEAN}, {"sum", FTH_REDUCE_SUM},     {"min", FTH_REDUCE_MIN},
     {"max", FTH_REDUCE_MAX},   {"count", FTH_REDUCE_COUNT}, {NULL, 0}};
@@ -222,6 +268,7 @@ static const struct fth_key features_keys[] = {
      .help = "texts that mean missing besides the empty cell"},
     {INT("learn_lines", fth_features_config, learn_lines, "100000", 1, 1e9),
      .help = "lines from which quantiles are learned"},
+    {SECTIONS("derived", &derived_section, fth_features_config, derived, n_derived)},
     {SECTIONS("numeric", &numeric_section, fth_features_config, numeric, n_numeric)},
     {SECTIONS("categorical", &categorical_section, fth_features_config, categorical,
               n_categorical)},

@@ -1,6 +1,6 @@
 /* Configuration to feature program: names resolved to columns, tables to salts, lists to groups.
  * Runs once, on one thread; everything it makes lives in the program's arena. */
-#include "feature/program_private.h"
+#include "feature/compile.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,34 +8,34 @@
 
 #include "base/text.h"
 
-static fth_status no_memory(fth_error *err) {
+fth_status fth_compile_no_memory(fth_error *err) {
     return fth_fail(err, FTH_E_MEMORY, "no memory for the feature program");
 }
 
 /* The position of column `name`; `key` is where the configuration names it. */
-static fth_status find_column(const fth_feature_program *p, const char *key, const char *name,
+fth_status fth_compile_find_column(const fth_feature_program *p, const char *key, const char *name,
                               uint32_t *out, fth_error *err) {
-    uint32_t found = p->n_columns;
-    for (uint32_t i = 0; i < p->n_columns; i++) {
+    uint32_t n = p->n_columns + p->n_derived, found = n;
+    for (uint32_t i = 0; i < n; i++) {
         if (strcmp(p->columns[i], name) != 0)
             continue;
-        if (found < p->n_columns)
+        if (found < n)
             return fth_fail(err, FTH_E_CONFIG,
                             "%s: the data has two columns named '%s' (the %u. and the %u.); name each "
                             "differently in the header or by data.csv.columns",
                             key, name, found + 1, i + 1);
         found = i;
     }
-    if (found < p->n_columns) {
+    if (found < n) {
         *out = found;
         return FTH_OK;
     }
-    const char *nearest = fth_nearest(name, p->columns, p->n_columns);
+    const char *nearest = fth_nearest(name, p->columns, n);
     if (nearest)
         return fth_fail(err, FTH_E_CONFIG, "%s: the data has no column '%s'; did you mean '%s'?", key,
                         name, nearest);
     struct fth_text list = {0};
-    for (uint32_t i = 0; i < p->n_columns && list.length < 400; i++)
+    for (uint32_t i = 0; i < n && list.length < 400; i++)
         fth_text_printf(&list, "%s%s", i ? ", " : "", p->columns[i]);
     fth_status status = fth_fail(err, FTH_E_CONFIG, "%s: the data has no column '%s'; it has: %s%s",
                                  key, name, fth_text_get(&list), list.length < 400 ? "" : ", ...");
@@ -43,10 +43,10 @@ static fth_status find_column(const fth_feature_program *p, const char *key, con
     return status;
 }
 
-static fth_status check_dense_name(fth_feature_program *p, const char **names, const char *name,
+fth_status fth_compile_dense(fth_feature_program *p, const char **names, const char *name,
                                    const char *key, fth_error *err) {
     if (name == NULL)
-        return no_memory(err);
+        return fth_compile_no_memory(err);
     for (uint32_t i = 0; i < p->schema.n_dense; i++)
         if (strcmp(names[i], name) == 0)
             return fth_fail(err, FTH_E_CONFIG, "%s: there are two numeric features named '%s'", key,
@@ -56,11 +56,11 @@ static fth_status check_dense_name(fth_feature_program *p, const char **names, c
 }
 
 /* Adds a field; name and table are given, the rest is the caller's. */
-static fth_status add_field(fth_feature_program *p, const char *key, const char *name,
+fth_status fth_compile_field(fth_feature_program *p, const char *key, const char *name,
                             const char *table, int64_t dim, int64_t min_count,
                             struct fth_feature_field **out, fth_error *err) {
     if (name == NULL)
-        return no_memory(err);
+        return fth_compile_no_memory(err);
     if (dim <= 0)
         dim = p->config->embedding.dim;
     if (dim <= 0 || dim > 1 << 16)
@@ -87,193 +87,14 @@ static fth_status add_field(fth_feature_program *p, const char *key, const char 
     return FTH_OK;
 }
 
-static void emit(fth_feature_program *p, enum fth_feature_op op, uint32_t index, uint32_t column) {
-    p->instructions[p->n_instructions++] =
-        (struct fth_feature_instruction){.op = op, .index = index, .column = column};
-}
-
-static fth_status set_boundaries(fth_feature_program *p, struct fth_feature_numeric *numeric,
-                                 const char *key, fth_error *err) {
-    const struct fth_floats *given = &numeric->config->boundaries;
-    struct fth_feature_boundaries *b = &numeric->boundaries;
-    b->values = fth_alloc(given->n + 1, sizeof(float));
-    if (b->values == NULL)
-        return no_memory(err);
-    for (uint32_t i = 0; i < given->n; i++) {
-        /* As floats, so that a number equal to a boundary in the text is equal to it here. */
-        float value = (float)given->items[i];
-        if (!isfinite(value) || (b->n > 0 && !(value > b->values[b->n - 1])))
-            return fth_fail(err, FTH_E_CONFIG, "%s.boundaries.%u: %g: must be finite and above the one "
-                            "before it", key, i, given->items[i]);
-        b->values[b->n++] = value;
-    }
-    return FTH_OK;
-}
-
 /* "" and NULL: not a list. */
-static void set_separator(struct fth_separator *out, const char *bytes) {
+void fth_compile_separator(struct fth_separator *out, const char *bytes) {
     *out = (struct fth_separator){bytes, bytes ? (uint32_t)strlen(bytes) : 0};
 }
 
-static fth_status compile_numeric(fth_feature_program *p, const char *key,
-                                  const struct fth_numeric_config *config, const char *column,
-                                  const char **dense_names, fth_error *err) {
-    struct fth_feature_numeric *numeric = &p->numeric[p->n_numeric];
-    int buckets = config->boundaries.n > 0 || config->quantiles > 0;
-    *numeric = (struct fth_feature_numeric){.config = config, .dense = -1, .indicator = -1,
-                                            .running = -1, .field = -1,
-                                            .clip_low = (float)config->clip_low,
-                                            .clip_high = (float)config->clip_high,
-                                            .missing_value = (float)config->missing_value};
-    char *name = fth_arena_printf(p->arena, "%s.columns", key);
-    FTH_TRY(name ? find_column(p, name, column, &numeric->column, err) : no_memory(err));
-    p->n_numeric++;
-    numeric->name = config->name && *config->name ? config->name : column;
-    set_separator(&numeric->separator, config->separator);
-    if (config->bucket_only && !buckets)
-        return fth_fail(err, FTH_E_CONFIG, "%s: bucket_only needs boundaries or quantiles", key);
-    if (config->boundaries.n > 0 && config->quantiles > 0)
-        return fth_fail(err, FTH_E_CONFIG, "%s: give boundaries or quantiles, not both", key);
-    if (config->clip && !(config->clip_low <= config->clip_high))
-        return fth_fail(err, FTH_E_CONFIG, "%s.clip: the lower end is above the upper end", key);
-    if (config->standardise == FTH_STANDARDISE_GIVEN && !(config->deviation > 0))
-        return fth_fail(err, FTH_E_CONFIG, "%s.deviation: must be above 0", key);
-    if (!config->bucket_only) {
-        numeric->dense = (int32_t)p->schema.n_dense;
-        FTH_TRY(check_dense_name(p, dense_names, numeric->name, key, err));
-        if (config->missing_indicator) {
-            numeric->indicator = (int32_t)p->schema.n_dense;
-            FTH_TRY(check_dense_name(p, dense_names,
-                                     fth_arena_printf(p->arena, "%s_missing", numeric->name), key,
-                                     err));
-        }
-        if (config->standardise == FTH_STANDARDISE_RUNNING) {
-            p->running_dense[p->n_running] = (uint32_t)numeric->dense;
-            numeric->running = (int32_t)p->n_running++;
-        }
-    }
-    if (buckets) {
-        struct fth_feature_field *field;
-        name = fth_arena_printf(p->arena, "%s_bucket", numeric->name);
-        const char *table = config->table && *config->table ? config->table : name;
-        numeric->field = (int32_t)p->n_fields;
-        FTH_TRY(add_field(p, key, name, table, config->dim, 0, &field, err));
-        field->info.column = column;
-        field->info.pooling = 0;
-        field->column = numeric->column;
-        numeric->salt = field->salt;
-        numeric->learned = config->quantiles > 0;
-        p->n_learned += numeric->learned;
-        FTH_TRY(set_boundaries(p, numeric, key, err));
-    }
-    emit(p, FTH_FEATURE_NUMERIC, p->n_numeric - 1, 0);
-    return FTH_OK;
-}
-
-/* The ragged group named `name` ("" a new one), with this cut-off. */
-static fth_status join_group(fth_feature_program *p, const char *key, const char *name,
-                             const struct fth_categorical_config *config, int32_t *out,
-                             fth_error *err) {
-    uint32_t max = config->max_length > 0 && config->max_length < INT32_MAX
-                       ? (uint32_t)config->max_length
-                       : INT32_MAX;
-    for (uint32_t g = 0; *name && g < p->n_groups; g++) {
-        if (strcmp(p->groups[g].name, name) != 0)
-            continue;
-        if (p->groups[g].max != max || p->groups[g].keep_last != config->keep_last)
-            return fth_fail(err, FTH_E_CONFIG,
-                            "%s: the features of group '%s' must agree on max_length and keep", key,
-                            name);
-        *out = (int32_t)g;
-        return FTH_OK;
-    }
-    p->groups[p->n_groups] =
-        (struct fth_feature_group){.name = name, .max = max, .keep_last = config->keep_last};
-    *out = (int32_t)p->n_groups++;
-    return FTH_OK;
-}
-
-static fth_status compile_categorical(fth_feature_program *p, const char *key,
-                                      const struct fth_categorical_config *config,
-                                      const char *column, fth_error *err) {
-    struct fth_feature_field *field;
-    const char *name = config->name && *config->name ? config->name : column;
-    const char *table = config->table && *config->table ? config->table : name;
-    int format = p->config->data.format;
-    if (config->buckets < 0 || config->min_count < 0)
-        return fth_fail(err, FTH_E_CONFIG, "%s: buckets and min_count must be at least 0", key);
-    FTH_TRY(add_field(p, key, name, table, config->dim, config->min_count, &field, err));
-    field->info.pooling = config->pooling;
-    field->info.sequence = config->sequence;
-    field->buckets = (uint64_t)config->buckets;
-    if (p->entries) {
-        field->info.weighted = 1;
-        field->info.ffm_field = format == FTH_FORMAT_LIBSVM   ? -1
-                                : config->ffm_field >= 0      ? config->ffm_field
-                                                              : (int64_t)p->n_fields - 1;
-        if (config->ffm_field >= 0 && config->columns.n > 1)
-            return fth_fail(err, FTH_E_CONFIG, "%s.field: needs exactly one name in columns", key);
-        return join_group(p, key, "", config, &field->info.group, err);
-    }
-    char *where = fth_arena_printf(p->arena, "%s.columns", key);
-    FTH_TRY(where ? find_column(p, where, column, &field->column, err) : no_memory(err));
-    field->info.column = column;
-    set_separator(&field->separator, config->separator);
-    if (field->separator.length > 0)
-        return join_group(p, key, config->group ? config->group : "", config, &field->info.group,
-                          err);
-    if (config->sequence)
-        return fth_fail(err, FTH_E_CONFIG, "%s.sequence: needs a separator that splits '%s'", key,
-                        column);
-    emit(p, FTH_FEATURE_SINGLE, p->n_fields - 1, 0);
-    return FTH_OK;
-}
-
-/* Groups' members in order of fields, one instruction each; entries: the number of field map. */
-static fth_status finish_groups(fth_feature_program *p, fth_error *err) {
-    uint32_t at = 0;
-    for (uint32_t g = 0; g < p->n_groups; g++) {
-        p->groups[g].first = at;
-        for (uint32_t f = 0; f < p->n_fields; f++)
-            if (p->fields[f].info.group == (int32_t)g)
-                p->group_fields[at++] = f;
-        p->groups[g].n = at - p->groups[g].first;
-        if (*p->groups[g].name == 0)
-            p->groups[g].name = p->fields[p->group_fields[p->groups[g].first]].info.name;
-        if (!p->entries)
-            emit(p, FTH_FEATURE_LISTS, g, 0);
-    }
-    if (!p->entries)
-        return FTH_OK;
-    emit(p, FTH_FEATURE_ENTRIES, 0, 0);
-    if (p->config->data.format == FTH_FORMAT_LIBSVM)
-        return FTH_OK;
-    int64_t top = -1;
-    p->ffm_by_order = 1;
-    for (uint32_t f = 0; f < p->n_fields; f++)
-        if (p->fields[f].info.ffm_field > top)
-            top = p->fields[f].info.ffm_field;
-    for (uint32_t k = 0; k < p->config->features.n_categorical; k++)
-        if (p->config->features.categorical[k].ffm_field >= 0)
-            p->ffm_by_order = 0;
-    if (top > 1 << 20)
-        return fth_fail(err, FTH_E_CONFIG, "features.categorical: field %lld is above %d",
-                        (long long)top, 1 << 20);
-    p->n_ffm_map = (uint32_t)(top + 1);
-    p->ffm_map = fth_arena_alloc(p->arena, (size_t)top + 1, sizeof *p->ffm_map);
-    if (p->ffm_map == NULL)
-        return no_memory(err);
-    memset(p->ffm_map, 0xff, ((size_t)top + 1) * sizeof *p->ffm_map);
-    for (uint32_t f = 0; f < p->n_fields; f++) {
-        int32_t *slot = &p->ffm_map[p->fields[f].info.ffm_field];
-        if (*slot >= 0)
-            return fth_fail(err, FTH_E_CONFIG,
-                            "features.categorical: '%s' and '%s' both take libffm field %lld",
-                            p->fields[*slot].info.name, p->fields[f].info.name,
-                            (long long)p->fields[f].info.ffm_field);
-        *slot = (int32_t)f;
-    }
-    return FTH_OK;
+void fth_compile_emit(fth_feature_program *p, enum fth_feature_op op, uint32_t index, uint32_t column) {
+    p->instructions[p->n_instructions++] =
+        (struct fth_feature_instruction){.op = op, .index = index, .column = column};
 }
 
 static fth_status compile_label(fth_feature_program *p, fth_error *err) {
@@ -286,13 +107,13 @@ static fth_status compile_label(fth_feature_program *p, fth_error *err) {
         if (weight || query)
             return fth_fail(err, FTH_E_CONFIG, "data.%s: libsvm and libffm lines have no named columns",
                             weight ? "weight" : "query");
-        emit(p, FTH_FEATURE_LABEL, 0, 0);
+        fth_compile_emit(p, FTH_FEATURE_LABEL, 0, 0);
         return FTH_OK;
     }
     if (label == NULL && data->format == FTH_FORMAT_CSV)
         return fth_fail(err, FTH_E_CONFIG, "data.label: must name the label's column");
-    FTH_TRY(find_column(p, "data.label", label ? label : "label", &column, err));
-    emit(p, FTH_FEATURE_LABEL, 0, column);
+    FTH_TRY(fth_compile_find_column(p, "data.label", label ? label : "label", &column, err));
+    fth_compile_emit(p, FTH_FEATURE_LABEL, 0, column);
     for (uint32_t k = 0; k < p->n_numeric; k++)
         if (p->numeric[k].column == column)
             return fth_fail(err, FTH_E_CONFIG, "features.numeric: the label '%s' cannot be a feature",
@@ -303,13 +124,13 @@ static fth_status compile_label(fth_feature_program *p, fth_error *err) {
                             "features.categorical: the label '%s' cannot be a feature",
                             p->columns[column]);
     if (weight) {
-        FTH_TRY(find_column(p, "data.weight", weight, &column, err));
-        emit(p, FTH_FEATURE_WEIGHT, 0, column);
+        FTH_TRY(fth_compile_find_column(p, "data.weight", weight, &column, err));
+        fth_compile_emit(p, FTH_FEATURE_WEIGHT, 0, column);
         p->schema.has_weight = 1;
     }
     if (query) {
-        FTH_TRY(find_column(p, "data.query", query, &column, err));
-        emit(p, FTH_FEATURE_QUERY, 0, column);
+        FTH_TRY(fth_compile_find_column(p, "data.query", query, &column, err));
+        fth_compile_emit(p, FTH_FEATURE_QUERY, 0, column);
         p->schema.has_query = 1;
     }
     return FTH_OK;
@@ -323,7 +144,7 @@ static fth_status fill_schema(fth_feature_program *p, const char **dense_names, 
     uint32_t *max = fth_arena_alloc(p->arena, p->n_groups + 1, sizeof *max);
     p->infos = fth_arena_alloc(p->arena, n + 1, sizeof *p->infos);
     if (!names || !group || !weighted || !max || !p->infos)
-        return no_memory(err);
+        return fth_compile_no_memory(err);
     for (uint32_t f = 0; f < n; f++) {
         p->infos[f] = p->fields[f].info;
         names[f] = p->infos[f].name;
@@ -360,7 +181,7 @@ static fth_status compile(fth_feature_program *p, const char *const *columns, ft
                         "features.categorical: libsvm has one field of entries, %zu are named",
                         n_fields);
     n_fields += n_numeric;
-    const char **names = fth_arena_alloc(p->arena, p->n_columns + 1, sizeof *names);
+    const char **names = fth_arena_alloc(p->arena, p->n_columns + features->n_derived + 1, sizeof *names);
     const char **dense_names = fth_arena_alloc(p->arena, 2 * n_numeric + 1, sizeof *dense_names);
     p->numeric = fth_arena_alloc(p->arena, n_numeric + 1, sizeof *p->numeric);
     p->running_dense = fth_arena_alloc(p->arena, n_numeric + 1, sizeof *p->running_dense);
@@ -371,27 +192,28 @@ static fth_status compile(fth_feature_program *p, const char *const *columns, ft
     p->log1p_table = fth_arena_alloc(p->arena, FTH_FEATURE_LOG1P_TABLE, sizeof *p->log1p_table);
     if (!names || !dense_names || !p->numeric || !p->running_dense || !p->fields || !p->groups ||
         !p->group_fields || !p->instructions || !p->log1p_table)
-        return no_memory(err);
+        return fth_compile_no_memory(err);
     for (uint32_t i = 0; i < p->n_columns; i++)
         if ((names[i] = fth_arena_strdup(p->arena, columns[i])) == NULL)
-            return no_memory(err);
+            return fth_compile_no_memory(err);
     p->columns = names;
+    FTH_TRY(fth_compile_derived(p, err));
     for (uint32_t i = 0; i < FTH_FEATURE_LOG1P_TABLE; i++)
         p->log1p_table[i] = log1pf((float)i);
     char key[64];
     for (uint32_t k = 0; k < features->n_numeric; k++) {
         snprintf(key, sizeof key, "features.numeric.%u", k);
         for (uint32_t c = 0; c < features->numeric[k].columns.n; c++)
-            FTH_TRY(compile_numeric(p, key, &features->numeric[k],
+            FTH_TRY(fth_compile_numeric(p, key, &features->numeric[k],
                                     features->numeric[k].columns.items[c], dense_names, err));
     }
     for (uint32_t k = 0; k < features->n_categorical; k++) {
         snprintf(key, sizeof key, "features.categorical.%u", k);
         for (uint32_t c = 0; c < features->categorical[k].columns.n; c++)
-            FTH_TRY(compile_categorical(p, key, &features->categorical[k],
+            FTH_TRY(fth_compile_categorical(p, key, &features->categorical[k],
                                         features->categorical[k].columns.items[c], err));
     }
-    FTH_TRY(finish_groups(p, err));
+    FTH_TRY(fth_compile_groups(p, err));
     if (!p->unlabelled)
         FTH_TRY(compile_label(p, err));
     return fill_schema(p, dense_names, err);
@@ -404,7 +226,7 @@ static fth_status create(const struct fth_config *config, const char *const *col
         return fth_fail(err, FTH_E_ARGUMENT, "%zu column names do not fit the data format", n_columns);
     fth_feature_program *p = fth_alloc(1, sizeof *p);
     if (p == NULL)
-        return no_memory(err);
+        return fth_compile_no_memory(err);
     p->config = config;
     p->entries = entries;
     p->unlabelled = unlabelled;
@@ -412,7 +234,7 @@ static fth_status create(const struct fth_config *config, const char *const *col
         p->plain |= strcmp(config->without.items[i], "feature_fusion") == 0;
     p->n_columns = (uint32_t)n_columns;
     p->arena = fth_arena_create(1 << 14);
-    fth_status status = p->arena ? compile(p, column_names, err) : no_memory(err);
+    fth_status status = p->arena ? compile(p, column_names, err) : fth_compile_no_memory(err);
     if (status == FTH_OK && p->n_learned > 0) {
         p->sample_wanted = config->features.learn_lines > 0 ? (uint64_t)config->features.learn_lines : 0;
         if (p->sample_wanted == 0)

@@ -11,10 +11,10 @@
 
 /* Elements of a cell: none in an empty or missing one, else one more than separators. */
 static uint32_t count_tokens(const fth_feature_program *program,
-                             const struct fth_feature_field *field, const char *p, uint32_t length) {
-    return fth_feature_is_missing(program, p, length)
+                             const struct fth_feature_field *field, struct fth_feature_text text) {
+    return fth_feature_no_list(program, text)
                ? 0
-               : fth_split_count(p, length, &field->separator);
+               : fth_split_count(text.bytes, text.length, &field->separator);
 }
 
 /* Keys without a list of missing texts and without buckets, the usual kind. */
@@ -72,7 +72,7 @@ static uint32_t common_count(struct fth_feature_chunk *chunk, const struct fth_f
     for (uint32_t m = 0; m < group->n; m++) {
         const struct fth_feature_field *field = &program->fields[members[m]];
         struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
-        uint32_t n = count_tokens(program, field, text.bytes, text.length);
+        uint32_t n = count_tokens(program, field, text);
         if (m > 0 && n != count) {
             const struct fth_feature_field *first = &program->fields[members[0]];
             fth_feature_refuse(chunk, i, text.bytes,
@@ -93,7 +93,7 @@ static fth_status run_cell(struct fth_feature_chunk *chunk, const struct fth_fea
     const struct fth_feature_field *field = &program->fields[f];
     struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
     *n = 0;
-    if (fth_feature_is_missing(program, text.bytes, text.length))
+    if (fth_feature_no_list(program, text))
         return FTH_OK;
     if (program->plain)
         return fth_feature_plain_keys(chunk, group, field, text, keys, n);

@@ -181,7 +181,7 @@ void fth_feature_number_lists(struct fth_feature_chunk *chunk,
         struct fth_feature_text text = fth_feature_cell(chunk, i, numeric->column);
         struct fth_number_list list;
         fth_number_list_begin(&list, chunk, numeric, i, text);
-        if (!fth_feature_is_missing(chunk->program, list.text, text.length)) {
+        if (!fth_feature_no_list(chunk->program, text)) {
             uint32_t start = config->keep_last && config->max_length
                                  ? fth_split_tail(list.text, text.length, &numeric->separator, keep)
                                  : 0;

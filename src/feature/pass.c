@@ -140,10 +140,12 @@ static void run_query(struct fth_feature_chunk *chunk, uint32_t column) {
     }
 }
 
-static fth_status run_chunk(struct fth_feature_chunk *chunk) {
+static fth_status run_chunk(struct fth_feature_chunk *chunk, struct fth_feature_scratch *scratch) {
     const fth_feature_program *program = chunk->program;
     memset(chunk->bad, 0, chunk->n);
     chunk->skipped = chunk->skipped_line = 0;
+    if (program->n_derived)
+        FTH_TRY(fth_feature_run_derived(chunk, scratch));
     for (uint32_t i = 0; i < chunk->n; i++)
         chunk->out->example_number[chunk->base + i] =
             chunk->block->example_number[chunk->lines[i]];
@@ -176,9 +178,32 @@ static fth_status run_chunk(struct fth_feature_chunk *chunk) {
     return FTH_OK;
 }
 
-fth_status fth_feature_examples(void *ctx, struct fth_block *block, struct fth_batch *out,
-                                fth_error *err) {
-    const fth_feature_pass *pass = ctx;
+/* Scratch that another block left, or a new one; NULL where none is needed. */
+static fth_status borrow_scratch(fth_feature_pass *pass, struct fth_feature_scratch **out,
+                                 fth_error *err) {
+    *out = NULL;
+    if (pass->program->n_derived == 0)
+        return FTH_OK;
+    pthread_mutex_lock(&pass->mutex);
+    struct fth_feature_scratch *scratch = pass->scratch_list;
+    if (scratch)
+        pass->scratch_list = scratch->next;
+    pthread_mutex_unlock(&pass->mutex);
+    *out = scratch;
+    return scratch ? FTH_OK : fth_feature_scratch_create(pass->program, out, err);
+}
+
+static void give_back_scratch(fth_feature_pass *pass, struct fth_feature_scratch *scratch) {
+    if (!scratch)
+        return;
+    pthread_mutex_lock(&pass->mutex);
+    scratch->next = pass->scratch_list;
+    pass->scratch_list = scratch;
+    pthread_mutex_unlock(&pass->mutex);
+}
+
+static fth_status run_block(const fth_feature_pass *pass, struct fth_feature_scratch *scratch,
+                            struct fth_block *block, struct fth_batch *out, fth_error *err) {
     uint32_t lines[FTH_FEATURE_CHUNK];
     uint8_t bad[FTH_FEATURE_CHUNK];
     struct fth_feature_chunk chunk = {.program = pass->program, .block = block, .out = out,
@@ -199,7 +224,7 @@ fth_status fth_feature_examples(void *ctx, struct fth_block *block, struct fth_b
         for (uint32_t i = 0; i < chunk.n; i++)
             lines[i] = first + i;
         chunk.base = out->n;
-        FTH_TRY(run_chunk(&chunk));
+        FTH_TRY(run_chunk(&chunk, scratch));
         uint32_t good = 0;
         for (uint32_t i = 0; i < chunk.n; i++)
             if (!bad[i])
@@ -207,7 +232,7 @@ fth_status fth_feature_examples(void *ctx, struct fth_block *block, struct fth_b
         if (good < chunk.n) {
             refused += chunk.n - good;
             chunk.n = good;
-            FTH_TRY(run_chunk(&chunk));
+            FTH_TRY(run_chunk(&chunk, scratch));
         }
         out->n += good;
         if (chunk.skipped && block->n_bad_values == 0)
@@ -223,6 +248,16 @@ fth_status fth_feature_examples(void *ctx, struct fth_block *block, struct fth_b
         block->first_bad_line = chunk.bad_line;
     }
     return FTH_OK;
+}
+
+fth_status fth_feature_examples(void *ctx, struct fth_block *block, struct fth_batch *out,
+                                fth_error *err) {
+    fth_feature_pass *pass = ctx;
+    struct fth_feature_scratch *scratch;
+    FTH_TRY(borrow_scratch(pass, &scratch, err));
+    fth_status status = run_block(pass, scratch, block, out, err);
+    give_back_scratch(pass, scratch);
+    return status;
 }
 
 /* Mean and squared deviations of the batch's present values, by two passes in the order of rows. */

@@ -80,7 +80,7 @@ fth_status fth_feature_plain_number_lists(struct fth_feature_chunk *chunk,
         struct fth_feature_text text = fth_feature_cell(chunk, i, numeric->column);
         struct fth_number_list list;
         fth_number_list_begin(&list, chunk, numeric, i, text);
-        if (!fth_feature_is_missing(chunk->program, list.text, text.length))
+        if (!fth_feature_no_list(chunk->program, text))
             FTH_TRY(run_list(&list));
         present[i] = fth_number_list_result(&list, &x[i]) ? UINT32_MAX : 0;
     }

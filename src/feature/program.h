@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "core/batch.h"
+#include "feature/side_table.h"
 
 typedef struct fth_feature_program fth_feature_program;
 typedef struct fth_feature_pass fth_feature_pass;
@@ -51,6 +52,9 @@ fth_status fth_feature_create_unlabelled(const struct fth_config *config,
                                          const char *const *column_names, size_t n_columns,
                                          fth_feature_program **out, fth_error *err);
 void fth_feature_destroy(fth_feature_program *program);
+
+/* What features.derived[k], a join, looks up: set before passes and learning, borrowed for the program's life. */
+void fth_feature_set_side_table(fth_feature_program *program, uint32_t k, const fth_side_table *table);
 
 /* Borrowed for the program's life. */
 const struct fth_schema *fth_feature_schema(const fth_feature_program *program);

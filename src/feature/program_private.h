@@ -2,9 +2,12 @@
 #ifndef FTH_FEATURE_PROGRAM_PRIVATE_H
 #define FTH_FEATURE_PROGRAM_PRIVATE_H
 
+#include <pthread.h>
+
 #include "base/hash.h"
 #include "base/memory.h"
 #include "feature/program.h"
+#include "feature/side_table.h"
 #include "feature/split.h"
 
 /* Lines that instructions work on together: their cells and outputs stay in the first cache. */
@@ -41,6 +44,14 @@ struct fth_feature_field {
     struct fth_separator separator; /* length 0: one value */
 };
 
+/* A column made from others. */
+struct fth_feature_derived {
+    const struct fth_derived_config *config;
+    uint32_t *from; /* [config->from.n] columns */
+    struct fth_separator separator; /* length 0: a cell is one value */
+    const fth_side_table *table;    /* join; NULL until fth_feature_set_side_table */
+};
+
 /* One ragged group: fields[first .. first + n) of `group_fields`. */
 struct fth_feature_group {
     const char *name;
@@ -68,8 +79,9 @@ struct fth_feature_instruction {
 struct fth_feature_program {
     const struct fth_config *config;
     fth_arena *arena; /* every array below except samples and boundaries */
-    const char *const *columns;
-    uint32_t n_columns;
+    const char *const *columns; /* names: [n_columns] of the data, then [n_derived] */
+    uint32_t n_columns, n_derived;
+    struct fth_feature_derived *derived;
     int entries; /* libsvm or libffm */
     int unlabelled; /* label, weight and query are not looked at */
     int plain;      /* operations are not fused */
@@ -102,6 +114,8 @@ struct fth_feature_program {
 
 struct fth_feature_pass {
     const fth_feature_program *program;
+    pthread_mutex_t mutex;                   /* of the list below */
+    struct fth_feature_scratch *scratch_list; /* kept for the next block */
     double *state;   /* [3 * n_running] */
     double *scratch; /* [5 * n_running] of one finish */
 };
@@ -155,6 +169,15 @@ static inline struct fth_feature_text fth_feature_entry_label(const struct fth_f
 /* The empty cell and the texts of features.missing. */
 int fth_feature_is_missing(const fth_feature_program *program, const char *bytes, size_t length);
 
+/* Whether a list cell has no elements: it is missing. One missing element, which looks the same, can only be
+ * made by a derived column, as this text. */
+extern const char fth_feature_one_missing[];
+static inline int fth_feature_no_list(const fth_feature_program *program,
+                                      struct fth_feature_text text) {
+    return text.bytes != fth_feature_one_missing &&
+           fth_feature_is_missing(program, text.bytes, text.length);
+}
+
 /* Marks row i of the chunk as refused; the first one's reason is kept. `where` (may be NULL) is told by its
  * place in the line, if it lies in one. */
 void fth_feature_refuse(struct fth_feature_chunk *chunk, uint32_t i, const char *where,
@@ -191,8 +214,27 @@ fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
                                  const struct fth_feature_group *group);
 fth_status fth_feature_run_entries(struct fth_feature_chunk *chunk);
 
-/* state.c: gives the learning sample back. */
+/* compile_derived.c */
+fth_status fth_feature_check_side_tables(const fth_feature_program *program, fth_error *err);
+
+/* learn.c: gives the learning sample back. */
 void fth_feature_drop_samples(fth_feature_program *program);
+
+/* derive.c: memory for the derived columns of one chunk after another. Owned: fth_feature_scratch_destroy
+ * (NULL-safe). */
+struct fth_feature_scratch {
+    struct fth_feature_scratch *next;
+    struct fth_feature_text *derived; /* [n_derived][FTH_FEATURE_CHUNK] */
+    struct fth_feature_piece *pieces; /* of text; the newest first */
+    struct fth_feature_text *values;  /* [n_values] of one list */
+    uint32_t n_values;
+};
+fth_status fth_feature_scratch_create(const fth_feature_program *program,
+                                      struct fth_feature_scratch **out, fth_error *err);
+void fth_feature_scratch_destroy(struct fth_feature_scratch *scratch);
+/* Fills chunk->derived, which holds until the scratch is used again; lines may be refused. */
+fth_status fth_feature_run_derived(struct fth_feature_chunk *chunk,
+                                   struct fth_feature_scratch *scratch);
 
 /* pass.c */
 fth_status fth_feature_examples(void *ctx, struct fth_block *block, struct fth_batch *out,

@@ -27,11 +27,25 @@ static void add_name(const char **names, size_t *n, const char *name) {
     names[(*n)++] = name;
 }
 
+/* Those of the columns that the data must have: not the derived ones. */
+static void add_columns(const struct fth_config *config, const char **names, size_t *n,
+                        const struct fth_strings *columns) {
+    for (uint32_t c = 0; c < columns->n; c++) {
+        int derived = 0;
+        for (uint32_t i = 0; i < config->features.n_derived; i++)
+            derived |= strcmp(config->features.derived[i].name, columns->items[c]) == 0;
+        if (!derived)
+            add_name(names, n, columns->items[c]);
+    }
+}
+
 /* Every column that the configuration names: enough to know the model's shape when there is no file to look
  * at. The order differs from a file's, so such a program never reads lines. */
 static fth_status named_columns(struct fth_session *session, fth_error *err) {
     const struct fth_config *config = session->config;
     size_t room = 4, n = 0;
+    for (uint32_t i = 0; i < config->features.n_derived; i++)
+        room += config->features.derived[i].from.n;
     for (uint32_t i = 0; i < config->features.n_numeric; i++)
         room += config->features.numeric[i].columns.n;
     for (uint32_t i = 0; i < config->features.n_categorical; i++)
@@ -42,12 +56,12 @@ static fth_status named_columns(struct fth_session *session, fth_error *err) {
     add_name(names, &n, config->data.label);
     add_name(names, &n, config->data.weight);
     add_name(names, &n, config->data.query);
+    for (uint32_t i = 0; i < config->features.n_derived; i++)
+        add_columns(config, names, &n, &config->features.derived[i].from);
     for (uint32_t i = 0; i < config->features.n_numeric; i++)
-        for (uint32_t c = 0; c < config->features.numeric[i].columns.n; c++)
-            add_name(names, &n, config->features.numeric[i].columns.items[c]);
+        add_columns(config, names, &n, &config->features.numeric[i].columns);
     for (uint32_t i = 0; i < config->features.n_categorical; i++)
-        for (uint32_t c = 0; c < config->features.categorical[i].columns.n; c++)
-            add_name(names, &n, config->features.categorical[i].columns.items[c]);
+        add_columns(config, names, &n, &config->features.categorical[i].columns);
     session->columns = names;
     session->n_columns = n;
     return FTH_OK;
@@ -143,6 +157,7 @@ fth_status fth_session_learn(struct fth_session *session, fth_error *err) {
         return FTH_OK;
     struct fth_data_set_options options = {.part = FTH_PART_TRAIN};
     fth_data_set *set = NULL;
+    FTH_TRY(fth_session_join(session, session->program, err));
     fth_status status = fth_session_open_set(session, &options, &set, err);
     if (status == FTH_OK && !fth_data_set_again(set))
         status = fth_fail(err, FTH_E_CONFIG,
@@ -168,6 +183,8 @@ fth_status fth_session_program_for(struct fth_session *session, const fth_data_s
     fth_status status =
         labels ? fth_feature_create(session->config, columns.items, columns.n, &program, err)
                : fth_feature_create_unlabelled(session->config, columns.items, columns.n, &program, err);
+    if (status == FTH_OK)
+        status = fth_session_join(session, program, err);
     if (status == FTH_OK)
         status = fth_feature_state_save(session->program, session->position.feature_state,
                                         session->position.n_feature_state, &state, err);

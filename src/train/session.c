@@ -90,6 +90,7 @@ void fth_session_destroy(fth_session *session) {
     fth_parameters_destroy(session->parameters);
     fth_graph_destroy(session->graph);
     fth_feature_destroy(session->program);
+    fth_session_drop_joins(session);
     fth_pool_destroy(session->pool);
     fth_tuning_destroy(session->tuning);
     fth_data_set_destroy(session->train_set);

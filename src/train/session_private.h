@@ -38,6 +38,7 @@ struct fth_session {
     fth_data_set *train_set; /* NULL until training data is needed */
     uint64_t *file_starts;   /* [files + 1] bytes before each training file; NULL: not known */
     fth_feature_program *program;
+    fth_side_table **side_tables; /* [features.n_derived], of joins; NULL until lines are read */
     /* model */
     fth_graph *graph;
     const struct fth_optimizer *dense_optimizer;
@@ -64,6 +65,10 @@ struct fth_session {
     uint64_t examples, keys, unique_rows;
     uint64_t parse_ns, read_ns, bytes_read;
 };
+
+/* join.c: gives the program its side tables, which are read when they are first needed. */
+fth_status fth_session_join(struct fth_session *session, fth_feature_program *program, fth_error *err);
+void fth_session_drop_joins(struct fth_session *session);
 
 /* build.c: program -> graph -> parameters, embedding, pool. */
 fth_status fth_session_build(struct fth_session *session, fth_error *err);

@@ -1,5 +1,8 @@
 /* Short decimal texts to floats, one in each 64-bit lane of 256-bit vectors; the steps are those of
  * kernels/decimal.h. AVX2 is all it needs; the AVX-512 table has it, too. */
+#ifndef FTH_KERNELS_CPU_DECIMAL_SIMD_H
+#define FTH_KERNELS_CPU_DECIMAL_SIMD_H
+
 #include "kernels/kernels.h"
 
 static FTH_INLINE __m256i equal_64(__m256i a, __m256i b) { return _mm256_cmpeq_epi64(a, b); }
@@ -63,3 +66,5 @@ void FTH_K(decimals)(size_t n, const uint64_t *words, const uint32_t *lengths, f
         _mm_storel_epi64((__m128i *)(other + i), _mm_packs_epi16(packed, packed));
     }
 }
+
+#endif

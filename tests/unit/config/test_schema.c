@@ -68,12 +68,16 @@ static int sample(const struct fth_key *key, size_t number, char *out, size_t si
 static const char *const bases[] = {
     "data: {format: csv, label: y, holdout: {by: hash}, query: q}\n"
     "features:\n"
+    "  derived: [{as: join, name: p, from: a, file: f, key: k, value: v}]\n"
     "  numeric: [{columns: n, quantiles: 5}, {columns: m}]\n"
     "  categorical: [{columns: a, separator: ';'}, {columns: item},\n"
     "                {columns: hist, table: item, sequence: true, separator: ';'}]\n"
     "checkpoint: {dir: d}\n",
     "data: {format: csv, label: y, csv: {header: false, columns: [y, n, a]}}\n"
-    "features: {numeric: [{columns: n, separator: '/'}], categorical: [{columns: a}]}\n",
+    "features: {derived: [{as: date, name: p, from: a}], numeric: [{columns: n, separator: '/'}], categorical: [{columns: a}]}\n",
+    "data: {format: csv, label: y}\n"
+    "features: {derived: [{as: cross, name: p, from: [a, item]}], numeric: [{columns: n}],\n"
+    "           categorical: [{columns: a}, {columns: item}]}\n",
     "data: {format: libffm}\n"
     "features: {categorical: [{columns: a}, {columns: item}]}\n",
 };
@@ -122,9 +126,10 @@ static void accepted_and_printed(const struct fth_section *section, const struct
     fth_error err = {0};
     for (size_t number = 0; sample(key, number, value, sizeof value); number++) {
         snprintf(override, sizeof override, "%s=%s", path, value);
-        for (size_t b = 0; b < 3 * 5 * 4; b++) {
-            snprintf(text, sizeof text, "%smodel: %s\noptimizer: %s\n", bases[b % 3],
-                     models[b / 3 % 5], optimizers[b / 15]);
+        const size_t n_bases = sizeof bases / sizeof *bases;
+        for (size_t b = 0; b < n_bases * 5 * 4; b++) {
+            snprintf(text, sizeof text, "%smodel: %s\noptimizer: %s\n", bases[b % n_bases],
+                     models[b / n_bases % 5], optimizers[b / n_bases / 5]);
             if (takes_effect(text, override, key->name, &err)) {
                 ++*(int *)arg;
                 return;

@@ -1,0 +1,207 @@
+/* Dates: see date.h. Days are counted as in Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms" (2013):
+ * years begin in March, so that the day too many stands at the end. */
+#include "feature/date.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+static int64_t days_of(int year, int month, int day) {
+    int64_t y = year - (month <= 2), era = (y >= 0 ? y : y - 399) / 400;
+    int64_t of_era = y - era * 400, of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+}
+
+static void set_day(struct fth_date *date, int64_t days) {
+    int64_t z = days + 719468, era = (z >= 0 ? z : z - 146096) / 146097;
+    int64_t of_era = z - era * 146097;
+    int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    int64_t of_year = of_era - (365 * year + year / 4 - year / 100), month = (5 * of_year + 2) / 153;
+    date->days = days;
+    date->day = (int)(of_year - (153 * month + 2) / 5 + 1);
+    date->month = (int)(month < 10 ? month + 3 : month - 9);
+    date->year = (int)(year + era * 400 + (date->month <= 2));
+}
+
+static int days_in(int year, int month) {
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    int leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    return days[month - 1] + (month == 2 && leap);
+}
+
+/* Exactly `n` digits at *at. */
+static int digits(const char *bytes, size_t length, size_t *at, size_t n, int *out) {
+    int value = 0;
+    if (length - *at < n)
+        return 0;
+    for (size_t i = 0; i < n; i++, (*at)++) {
+        if (bytes[*at] < '0' || bytes[*at] > '9')
+            return 0;
+        value = value * 10 + (bytes[*at] - '0');
+    }
+    *out = value;
+    return 1;
+}
+
+static int is_date(struct fth_date *date) {
+    if (date->month < 1 || date->month > 12 || date->day < 1 ||
+        date->day > days_in(date->year, date->month) || date->hour > 23 || date->minute > 59 ||
+        date->second > 60)
+        return 0;
+    date->days = days_of(date->year, date->month, date->day);
+    return 1;
+}
+
+/* Patterns; from *at on. */
+static int parse_pattern(const char *pattern, const char *bytes, size_t length, size_t *at,
+                         struct fth_date *date) {
+    for (const char *p = pattern; *p; p++) {
+        int ok = 1;
+        if (*p != '%') {
+            ok = *at < length && bytes[*at] == *p;
+            ++*at;
+        } else if (*++p == 'Y') {
+            ok = digits(bytes, length, at, 4, &date->year);
+        } else if (*p == 'y') {
+            ok = digits(bytes, length, at, 2, &date->year);
+            date->year += date->year < 69 ? 2000 : 1900; /* as POSIX strptime */
+        } else if (*p == '%') {
+            ok = *at < length && bytes[*at] == '%';
+            ++*at;
+        } else {
+            int *field = *p == 'm'   ? &date->month
+                         : *p == 'd' ? &date->day
+                         : *p == 'H' ? &date->hour
+                         : *p == 'M' ? &date->minute
+                                     : &date->second;
+            ok = digits(bytes, length, at, 2, field);
+        }
+        if (!ok)
+            return 0;
+    }
+    return 1;
+}
+
+/* 2014-10-21, perhaps with T or a space and 13:05 or 13:05:09 or 13:05:09.123, perhaps with Z, +02:00 or +0200. */
+static int parse_iso(const char *bytes, size_t length, struct fth_date *date) {
+    size_t at = 0;
+    int unused;
+    if (!parse_pattern("%Y-%m-%d", bytes, length, &at, date))
+        return 0;
+    if (at == length)
+        return 1;
+    if (bytes[at] != 'T' && bytes[at] != ' ')
+        return 0;
+    at++;
+    if (!parse_pattern("%H:%M", bytes, length, &at, date))
+        return 0;
+    if (at < length && bytes[at] == ':') {
+        at++;
+        if (!digits(bytes, length, &at, 2, &date->second))
+            return 0;
+        if (at < length && bytes[at] == '.') {
+            size_t first = ++at;
+            while (at < length && bytes[at] >= '0' && bytes[at] <= '9')
+                at++;
+            if (at == first)
+                return 0;
+        }
+    }
+    if (at < length && bytes[at] == 'Z')
+        return at + 1 == length;
+    if (at < length && (bytes[at] == '+' || bytes[at] == '-')) {
+        at++;
+        if (!digits(bytes, length, &at, 2, &unused))
+            return 0;
+        at += at < length && bytes[at] == ':';
+        if (!digits(bytes, length, &at, 2, &unused))
+            return 0;
+    }
+    return at == length;
+}
+
+static int parse_unix(const char *bytes, size_t length, int64_t per_second, struct fth_date *date) {
+    const char *point = per_second == 1 ? memchr(bytes, '.', length) : NULL;
+    size_t whole = point ? (size_t)(point - bytes) : length;
+    int64_t value;
+    int fraction = 0;
+    if (!fth_parse_i64(bytes, whole, &value))
+        return 0;
+    for (size_t i = whole + 1; i < length; i++) {
+        if (bytes[i] < '0' || bytes[i] > '9')
+            return 0;
+        fraction |= bytes[i] != '0';
+    }
+    /* The second it lies in, before 1970 as well. */
+    int64_t seconds = value / per_second - (value % per_second < 0) - (fraction && bytes[0] == '-');
+    int64_t days = seconds / 86400 - (seconds % 86400 < 0), rest = seconds - days * 86400;
+    if (days < days_of(0, 1, 1) || days > days_of(9999, 12, 31))
+        return 0;
+    set_day(date, days);
+    date->hour = (int)(rest / 3600);
+    date->minute = (int)(rest / 60 % 60);
+    date->second = (int)(rest % 60);
+    return 1;
+}
+
+const char *fth_date_check_format(const char *format) {
+    if (!*format)
+        return "is empty";
+    if (strcmp(format, "iso") == 0 || strcmp(format, "unix") == 0 || strcmp(format, "unix_ms") == 0)
+        return NULL;
+    int year = 0, month = 0, day = 0;
+    for (const char *p = format; *p; p++) {
+        if (*p != '%')
+            continue;
+        p++;
+        if (!*p || !strchr("YymdHMS%", *p))
+            return "has a '%' that none of Y y m d H M S % follows";
+        year += *p == 'Y' || *p == 'y';
+        month += *p == 'm';
+        day += *p == 'd';
+    }
+    return year == 1 && month == 1 && day == 1
+               ? NULL
+               : "is neither iso, unix nor unix_ms and does not have %Y or %y, %m and %d once each";
+}
+
+int fth_date_parse(const char *format, const char *bytes, size_t length, struct fth_date *out) {
+    size_t at = 0;
+    *out = (struct fth_date){0};
+    if (strcmp(format, "unix") == 0)
+        return parse_unix(bytes, length, 1, out);
+    if (strcmp(format, "unix_ms") == 0)
+        return parse_unix(bytes, length, 1000, out);
+    if (strcmp(format, "iso") == 0)
+        return parse_iso(bytes, length, out) && is_date(out);
+    return parse_pattern(format, bytes, length, &at, out) && at == length && is_date(out);
+}
+
+int64_t fth_date_part(const struct fth_date *date, enum fth_date_part part) {
+    int64_t weekday = ((date->days + 3) % 7 + 7) % 7 + 1; /* 1970-01-01 was a Thursday, the 4th */
+    switch (part) {
+    case FTH_DATE_YEAR:
+        return date->year;
+    case FTH_DATE_MONTH:
+        return date->month;
+    case FTH_DATE_DAY:
+        return date->day;
+    case FTH_DATE_HOUR:
+        return date->hour;
+    case FTH_DATE_MINUTE:
+        return date->minute;
+    case FTH_DATE_SECOND:
+        return date->second;
+    case FTH_DATE_WEEKDAY:
+        return weekday;
+    case FTH_DATE_YEARDAY:
+        return date->days - days_of(date->year, 1, 1) + 1;
+    case FTH_DATE_WEEKEND:
+        return weekday >= 6;
+    case FTH_DATE_DAYS:
+        return date->days;
+    case FTH_DATE_SECONDS:
+        return date->days * 86400 + date->hour * 3600 + date->minute * 60 + date->second;
+    }
+    return 0;
+}

@@ -1,0 +1,128 @@
+/* An open-addressing table over one run of text: see side_table.h. */
+#include "feature/side_table.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "core/batch.h"
+
+struct slot {
+    uint64_t hash;
+    uint32_t key, value; /* where they begin in the text */
+    uint32_t key_length, value_length;
+    int used;
+};
+
+struct fth_side_table {
+    struct slot *slots;
+    size_t n, mask; /* pairs; slots - 1, a power of two less one */
+    char *text;
+    size_t length, capacity;
+};
+
+fth_status fth_side_table_create(fth_side_table **out, fth_error *err) {
+    fth_side_table *table = fth_alloc(1, sizeof *table);
+    if (table) {
+        table->mask = 1023;
+        table->slots = fth_alloc(table->mask + 1, sizeof *table->slots);
+        table->text = fth_alloc(table->capacity = 1 << 14, 1);
+    }
+    if (!table || !table->slots || !table->text) {
+        fth_side_table_destroy(table);
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a side table");
+    }
+    *out = table;
+    return FTH_OK;
+}
+
+void fth_side_table_destroy(fth_side_table *table) {
+    if (!table)
+        return;
+    fth_free(table->slots);
+    fth_free(table->text);
+    fth_free(table);
+}
+
+/* The key's slot, or the empty one where it would be. */
+static struct slot *find(const fth_side_table *table, uint64_t hash, const char *key,
+                         uint32_t length) {
+    for (size_t at = hash & table->mask;; at = (at + 1) & table->mask) {
+        struct slot *slot = &table->slots[at];
+        if (!slot->used || (slot->hash == hash && slot->key_length == length &&
+                            memcmp(table->text + slot->key, key, length) == 0))
+            return slot;
+    }
+}
+
+static fth_status grow_slots(fth_side_table *table, fth_error *err) {
+    size_t larger = 2 * (table->mask + 1);
+    struct slot *old = table->slots, *slots = fth_alloc(larger, sizeof *slots);
+    if (!slots)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a side table of %zu keys", table->n);
+    for (size_t i = 0; i <= table->mask; i++) {
+        size_t at = old[i].hash & (larger - 1);
+        while (old[i].used && slots[at].used)
+            at = (at + 1) & (larger - 1);
+        if (old[i].used)
+            slots[at] = old[i];
+    }
+    table->slots = slots;
+    table->mask = larger - 1;
+    fth_free(old);
+    return FTH_OK;
+}
+
+static fth_status put_text(fth_side_table *table, const char *bytes, uint32_t length, uint32_t *at,
+                           fth_error *err) {
+    size_t need = table->length + length + FTH_TEXT_PADDING;
+    if (need > UINT32_MAX)
+        return fth_fail(err, FTH_E_LIMIT, "a side table holds at most 4 GiB of text");
+    if (need > table->capacity) {
+        size_t larger = need + need / 2;
+        char *text = fth_alloc(larger, 1);
+        if (!text)
+            return fth_fail(err, FTH_E_MEMORY, "no memory for a side table of %zu bytes", need);
+        memcpy(text, table->text, table->length);
+        fth_free(table->text);
+        table->text = text;
+        table->capacity = larger;
+    }
+    memcpy(table->text + table->length, bytes, length);
+    *at = (uint32_t)table->length;
+    table->length += length;
+    return FTH_OK;
+}
+
+fth_status fth_side_table_add(fth_side_table *table, const char *key, uint32_t key_length,
+                              const char *value, uint32_t value_length, int *differs,
+                              fth_error *err) {
+    uint64_t hash = fth_hash_bytes(key, key_length, 0);
+    struct slot *slot = find(table, hash, key, key_length);
+    *differs = 0;
+    if (slot->used) {
+        *differs = slot->value_length != value_length ||
+                   memcmp(table->text + slot->value, value, value_length) != 0;
+        return FTH_OK;
+    }
+    if (table->n >= table->mask / 2) {
+        FTH_TRY(grow_slots(table, err));
+        slot = find(table, hash, key, key_length);
+    }
+    struct slot made = {.hash = hash, .key_length = key_length, .value_length = value_length, .used = 1};
+    FTH_TRY(put_text(table, key, key_length, &made.key, err));
+    FTH_TRY(put_text(table, value, value_length, &made.value, err));
+    *slot = made;
+    table->n++;
+    return FTH_OK;
+}
+
+int fth_side_table_find(const fth_side_table *table, const char *key, uint32_t length,
+                        const char **value, uint32_t *value_length) {
+    const struct slot *slot = find(table, fth_hash_bytes(key, length, 0), key, length);
+    if (!slot->used)
+        return 0;
+    *value = table->text + slot->value;
+    *value_length = slot->value_length;
+    return 1;
+}

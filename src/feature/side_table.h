@@ -1,0 +1,26 @@
+/* Side tables: a text for a text, from a file beside the data (an item's category). Filled on one thread, then
+ * read by any number. */
+#ifndef FTH_FEATURE_SIDE_TABLE_H
+#define FTH_FEATURE_SIDE_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct fth_side_table fth_side_table;
+
+/* Owned: fth_side_table_destroy (NULL-safe). */
+fth_status fth_side_table_create(fth_side_table **out, fth_error *err);
+void fth_side_table_destroy(fth_side_table *table);
+
+/* Takes a pair in. A key that is there with another value stays as it is, and *differs is set. At most 4 GiB of
+ * text (FTH_E_LIMIT). */
+fth_status fth_side_table_add(fth_side_table *table, const char *key, uint32_t key_length,
+                              const char *value, uint32_t value_length, int *differs, fth_error *err);
+
+/* The key's value: 1 and *value (borrowed, FTH_TEXT_PADDING bytes may be read behind it), or 0. */
+int fth_side_table_find(const fth_side_table *table, const char *key, uint32_t length,
+                        const char **value, uint32_t *value_length);
+
+#endif

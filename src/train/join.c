@@ -1,0 +1,107 @@
+/* Side files of joins: read whole, once a session, when lines are going to be read. */
+#include <string.h>
+
+#include "data/inspect.h"
+#include "train/session_private.h"
+
+struct filling {
+    fth_side_table *table;
+    const char *key_path; /* in the configuration, for messages */
+    const char *separator; /* of lists that are joined; "" none */
+    uint32_t key, value;  /* columns */
+};
+
+static fth_status add_block(void *ctx, struct fth_block *block, int *more, fth_error *err) {
+    const struct filling *filling = ctx;
+    (void)more;
+    if (block->n_bad)
+        return fth_fail(err, FTH_E_DATA, "%s: %s", filling->key_path, block->first_bad.message);
+    for (uint32_t i = 0; i < block->n_lines; i++) {
+        const struct fth_cell *cells = block->cells + (size_t)i * block->n_columns;
+        struct fth_cell key = cells[filling->key], value = cells[filling->value];
+        int differs;
+        size_t separator = strlen(filling->separator);
+        if (separator && memmem(block->text + value.offset, value.length, filling->separator, separator)) {
+            char quoted[96];
+            fth_text_quote(quoted, sizeof quoted, block->text + value.offset, value.length);
+            return fth_fail(err, FTH_E_DATA,
+                            "%s: %s:%llu: the value '%s' has the separator '%s' of the list in it",
+                            filling->key_path, block->file, (unsigned long long)block->line_number[i],
+                            quoted, filling->separator);
+        }
+        FTH_TRY(fth_side_table_add(filling->table, block->text + key.offset, key.length,
+                                   block->text + value.offset, value.length, &differs, err));
+        if (differs) {
+            char quoted[96];
+            fth_text_quote(quoted, sizeof quoted, block->text + key.offset, key.length);
+            return fth_fail(err, FTH_E_DATA,
+                            "%s: %s:%llu: the key '%s' has another value on an earlier line", filling->key_path,
+                            block->file, (unsigned long long)block->line_number[i], quoted);
+        }
+    }
+    return FTH_OK;
+}
+
+static fth_status find_column(const fth_data_set *set, const char *path, const char *key,
+                              const char *name, uint32_t *out, fth_error *err) {
+    struct fth_strings columns = fth_data_set_columns(set);
+    for (uint32_t i = 0; i < columns.n; i++)
+        if (strcmp(columns.items[i], name) == 0) {
+            *out = i;
+            return FTH_OK;
+        }
+    const char *nearest = fth_nearest(name, columns.items, columns.n);
+    return fth_fail(err, FTH_E_CONFIG, "%s.%s: the file has no column '%s'%s%s%s", path, key, name,
+                    nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+static fth_status load(const struct fth_derived_config *config, const char *path,
+                       fth_side_table **out, fth_error *err) {
+    char file_key[80];
+    snprintf(file_key, sizeof file_key, "%s.file", path);
+    struct fth_data_config data = {.format = FTH_FORMAT_CSV, .delimiter = config->delimiter,
+                                   .header = 1, .skip_blank = 1, .comment = "", .label = "",
+                                   .weight = "", .query = "", .block_bytes = 1 << 20};
+    struct fth_data_set_options options = {.part = FTH_PART_FILES, .files = {&config->file, 1},
+                                           .files_key = file_key, .labels_optional = 1};
+    struct filling filling = {.key_path = file_key, .separator = config->separator};
+    fth_data_set *set = NULL;
+    fth_status status;
+    FTH_TRY_GOTO(status, fth_data_set_create(&data, &options, &set, err), done);
+    FTH_TRY_GOTO(status, find_column(set, path, "key", config->key, &filling.key, err), done);
+    FTH_TRY_GOTO(status, find_column(set, path, "value", config->value, &filling.value, err), done);
+    FTH_TRY_GOTO(status, fth_side_table_create(&filling.table, err), done);
+    status = fth_data_each_block(set, add_block, &filling, err);
+done:
+    fth_data_set_destroy(set);
+    if (status == FTH_OK)
+        *out = filling.table;
+    else
+        fth_side_table_destroy(filling.table);
+    return status;
+}
+
+fth_status fth_session_join(struct fth_session *session, fth_feature_program *program,
+                            fth_error *err) {
+    const struct fth_features_config *features = &session->config->features;
+    if (!session->side_tables)
+        session->side_tables = fth_alloc(features->n_derived + 1, sizeof *session->side_tables);
+    if (!session->side_tables)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for side tables");
+    for (uint32_t k = 0; k < features->n_derived; k++) {
+        if (features->derived[k].as != FTH_DERIVE_JOIN)
+            continue;
+        char path[64];
+        snprintf(path, sizeof path, "features.derived.%u", k);
+        if (!session->side_tables[k])
+            FTH_TRY(load(&features->derived[k], path, &session->side_tables[k], err));
+        fth_feature_set_side_table(program, k, session->side_tables[k]);
+    }
+    return FTH_OK;
+}
+
+void fth_session_drop_joins(struct fth_session *session) {
+    for (uint32_t k = 0; session->side_tables && k < session->config->features.n_derived; k++)
+        fth_side_table_destroy(session->side_tables[k]);
+    fth_free(session->side_tables);
+}

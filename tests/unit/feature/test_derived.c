@@ -1,0 +1,224 @@
+/* feature/: side tables, dates against the C library's calendar, and columns made from others. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "base/random.h"
+#include "blocks.h"
+#include "feature/date.h"
+#include "feature/program.h"
+
+static fth_side_table *make_table(const char *const (*pairs)[2], size_t n) {
+    fth_side_table *table = NULL;
+    int differs;
+    assert_int_equal(fth_side_table_create(&table, NULL), FTH_OK);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(fth_side_table_add(table, pairs[i][0], (uint32_t)strlen(pairs[i][0]), pairs[i][1],
+                                            (uint32_t)strlen(pairs[i][1]), &differs, NULL),
+                         FTH_OK);
+        assert_false(differs);
+    }
+    return table;
+}
+
+static void side_tables(void **state) {
+    fth_side_table *table = NULL;
+    int differs;
+    char key[32], value[32];
+    const char *found;
+    uint32_t length;
+    assert_int_equal(fth_side_table_create(&table, NULL), FTH_OK);
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 5000; i++) { /* over several growths, then all a second time */
+            uint32_t n = (uint32_t)sprintf(key, "key%d", i), m = (uint32_t)sprintf(value, "%d", i * 7);
+            assert_int_equal(fth_side_table_add(table, key, n, value, m, &differs, NULL), FTH_OK);
+            assert_false(differs);
+        }
+    for (int i = 0; i < 5000; i++) {
+        uint32_t n = (uint32_t)sprintf(key, "key%d", i);
+        sprintf(value, "%d", i * 7);
+        assert_int_equal(fth_side_table_find(table, key, n, &found, &length), 1);
+        assert_int_equal(length, strlen(value));
+        assert_memory_equal(found, value, length);
+        assert_int_equal(fth_side_table_find(table, key, n - 1, &found, &length), i >= 10);
+    }
+    assert_int_equal(fth_side_table_add(table, "key7", 4, "other", 5, &differs, NULL), FTH_OK);
+    assert_true(differs);
+    assert_int_equal(fth_side_table_find(table, "key7", 4, &found, &length), 1);
+    assert_memory_equal(found, "49", 2);
+    assert_int_equal(fth_side_table_find(table, "", 0, &found, &length), 0);
+    fth_side_table_destroy(table);
+}
+
+static void check_parts(const struct fth_date *date, const struct tm *tm, int64_t seconds) {
+    assert_int_equal(fth_date_part(date, FTH_DATE_YEAR), tm->tm_year + 1900);
+    assert_int_equal(fth_date_part(date, FTH_DATE_MONTH), tm->tm_mon + 1);
+    assert_int_equal(fth_date_part(date, FTH_DATE_DAY), tm->tm_mday);
+    assert_int_equal(fth_date_part(date, FTH_DATE_HOUR), tm->tm_hour);
+    assert_int_equal(fth_date_part(date, FTH_DATE_MINUTE), tm->tm_min);
+    assert_int_equal(fth_date_part(date, FTH_DATE_SECOND), tm->tm_sec);
+    assert_int_equal(fth_date_part(date, FTH_DATE_WEEKDAY), tm->tm_wday ? tm->tm_wday : 7);
+    assert_int_equal(fth_date_part(date, FTH_DATE_YEARDAY), tm->tm_yday + 1);
+    assert_int_equal(fth_date_part(date, FTH_DATE_WEEKEND), tm->tm_wday == 0 || tm->tm_wday == 6);
+    assert_int_equal(fth_date_part(date, FTH_DATE_SECONDS), seconds);
+    assert_int_equal(fth_date_part(date, FTH_DATE_DAYS), seconds / 86400 - (seconds % 86400 < 0));
+}
+
+static void dates_are_the_calendars(void **state) {
+    static const char *const formats[] = {"iso", "iso", "%d.%m.%Y %H:%M:%S", "%Y%m%d%H%M%S"};
+    static const char *const printed[] = {"%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S", "%d.%m.%Y %H:%M:%S",
+                                          "%Y%m%d%H%M%S"};
+    for (uint32_t i = 0; i < 20000; i++) {
+        uint32_t bits[4];
+        fth_random_draw(3, 0, i, 0, bits);
+        /* years 1000 to 9999 */
+        int64_t seconds = -30610224000 + (int64_t)(((uint64_t)bits[0] << 32 | bits[1]) % 284012524800ull);
+        time_t t = (time_t)seconds;
+        struct tm tm;
+        struct fth_date date;
+        char text[64];
+        gmtime_r(&t, &tm);
+        int n = sprintf(text, "%lld", (long long)seconds);
+        assert_int_equal(fth_date_parse("unix", text, (size_t)n, &date), 1);
+        check_parts(&date, &tm, seconds);
+        n = sprintf(text, "%lld", (long long)seconds * 1000 + bits[2] % 1000);
+        assert_int_equal(fth_date_parse("unix_ms", text, (size_t)n, &date), 1);
+        check_parts(&date, &tm, seconds);
+        size_t length = strftime(text, sizeof text, printed[i % 4], &tm);
+        assert_int_equal(fth_date_parse(formats[i % 4], text, length, &date), 1);
+        check_parts(&date, &tm, seconds);
+        for (size_t cut = 0; cut < length; cut++) /* no shorter text is the same date */
+            if (fth_date_parse(formats[i % 4], text, cut, &date))
+                assert_true(fth_date_part(&date, FTH_DATE_SECONDS) != seconds || i % 4 == 0 ||
+                            tm.tm_sec == 0);
+    }
+}
+
+static void what_is_no_date(void **state) {
+    static const struct {
+        const char *format, *text;
+        int is;
+    } cases[] = {
+        {"iso", "2024-02-29", 1},       {"iso", "2023-02-29", 0},      {"iso", "1900-02-29", 0},
+        {"iso", "2000-02-29", 1},       {"iso", "2024-13-01", 0},      {"iso", "2024-00-10", 0},
+        {"iso", "2024-04-31", 0},       {"iso", "2024-4-1", 0},        {"iso", "2024-04-01T", 0},
+        {"iso", "2024-04-01 24:00", 0}, {"iso", "2024-04-01 23:59", 1}, {"iso", "2024-04-01 23:59:61", 0},
+        {"iso", "2024-04-01 23:59:60", 1}, {"iso", "2024-04-01 10:00:00.", 0}, {"iso", "2024-04-01 10:00:00.25+02:00", 1},
+        {"iso", "2024-04-01 10:00:00-0730", 1}, {"iso", "2024-04-01 10:00 ", 0}, {"iso", "", 0},
+        {"unix", "", 0},                {"unix", "12a", 0},            {"unix", "1.5", 1},
+        {"unix", "1.5x", 0},            {"unix", "-1", 1},             {"unix", "99999999999999", 0},
+        {"%y%m%d%H", "14102100", 1},    {"%y%m%d%H", "1410210", 0},    {"%y%m%d%H", "141021000", 0},
+        {"%y%m%d%H", "14102124", 0},    {"%d/%m/%Y", "21/10/2014", 1}, {"%d/%m/%Y", "21-10-2014", 0},
+    };
+    struct fth_date date;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (fth_date_parse(cases[i].format, cases[i].text, strlen(cases[i].text), &date) != cases[i].is)
+            fail_msg("%s by %s", cases[i].text, cases[i].format);
+    assert_int_equal(fth_date_parse("unix", "-0.5", 4, &date), 1);
+    assert_int_equal(fth_date_part(&date, FTH_DATE_SECONDS), -1);
+    assert_null(fth_date_check_format("%y%m%d%H"));
+    assert_null(fth_date_check_format("iso"));
+    assert_non_null(fth_date_check_format(""));
+    assert_non_null(fth_date_check_format("%Y-%m"));
+    assert_non_null(fth_date_check_format("%Y%m%d%"));
+    assert_non_null(fth_date_check_format("%Y%m%d%j"));
+    assert_non_null(fth_date_check_format("ISO"));
+}
+
+/* ---- columns ---- */
+
+static uint64_t key_of(const char *table, const char *text) {
+    uint64_t salt = fth_hash_bytes(table, strlen(table), 0);
+    return *text ? fth_hash_bytes(text, strlen(text), salt) : fth_hash_mix(salt ^ 0x9d1c5f0b6a3e8247ull);
+}
+
+static void derived_columns(void **state) {
+    static const char *const pairs[][2] = {{"a", "x"}, {"b", "long name"}, {"c", ""}};
+    static const char *const columns[] = {"label", "item", "hist", "time"};
+    static const char *const item[] = {"item"}, *const hist[] = {"hist"}, *const when[] = {"time"};
+    static const char *const both[] = {"category", "hour"}, *const lists[] = {"hist_category"};
+    static const char *const singles[] = {"category", "hour", "both"}, *const number[] = {"hour"};
+    struct fth_derived_config derived[] = {
+        {.as = FTH_DERIVE_JOIN, .name = "category", .from = {item, 1}},
+        {.as = FTH_DERIVE_JOIN, .name = "hist_category", .from = {hist, 1}, .separator = ";"},
+        {.as = FTH_DERIVE_DATE, .name = "hour", .from = {when, 1}, .format = "iso", .part = FTH_DATE_HOUR},
+        {.as = FTH_DERIVE_CROSS, .name = "both", .from = {both, 2}},
+    };
+    struct fth_categorical_config categorical[] = {
+        {.columns = {singles, 3}},
+        {.columns = {lists, 1}, .separator = ";", .table = "category", .max_length = 10, .group = "g"},
+        {.columns = {hist, 1}, .separator = ";", .max_length = 10, .group = "g"},
+    };
+    struct fth_numeric_config numeric = {.columns = {number, 1}, .missing_value = -1};
+    struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"},
+                                .embedding = {.dim = 1}};
+    config.features.derived = derived;
+    config.features.n_derived = 4;
+    config.features.categorical = categorical;
+    config.features.n_categorical = 3;
+    config.features.numeric = &numeric;
+    config.features.n_numeric = 1;
+    fth_side_table *table = make_table(pairs, 3);
+    fth_feature_program *program = NULL;
+    fth_feature_pass *pass = NULL;
+    struct fth_batch *batch = NULL;
+    fth_error err = {0};
+    assert_int_equal(fth_feature_create(&config, columns, 4, &program, &err), FTH_OK);
+    assert_int_equal(fth_feature_pass_create(program, NULL, 0, &pass, &err), FTH_E_ARGUMENT);
+    fth_feature_set_side_table(program, 0, table);
+    fth_feature_set_side_table(program, 1, table);
+    assert_int_equal(fth_feature_pass_create(program, NULL, 0, &pass, &err), FTH_OK);
+    struct fth_transform transform = fth_feature_pass_transform(pass);
+    assert_int_equal(fth_batch_create(transform.schema, 1, &batch, &err), FTH_OK);
+    struct fth_block *block = test_block_cells("1,a,a;b;q;c;a,2024-01-01 07:30\n"
+                                               "0,q,q,2024-01-01\n"
+                                               "0,a,a,yesterday\n"
+                                               "1,b,,\n",
+                                               ',');
+    assert_int_equal(transform.examples(transform.ctx, block, batch, &err), FTH_OK);
+    assert_int_equal(batch->n, 3);
+    assert_int_equal(block->n_bad, 1);
+    assert_string_equal(block->first_bad.message,
+                        "hand.csv:3:7: column 'time': 'yesterday' is not a date of the format iso");
+    assert_true(batch->fields[0].keys[0] == key_of("category", "x"));
+    assert_true(batch->fields[0].keys[1] == key_of("category", ""));
+    assert_true(batch->fields[0].keys[2] == key_of("category", "long name"));
+    assert_true(batch->fields[1].keys[0] == key_of("hour", "7"));
+    assert_true(batch->fields[1].keys[1] == key_of("hour", "0"));
+    assert_true(batch->fields[1].keys[2] == key_of("hour", ""));
+    assert_true(batch->fields[2].keys[0] == key_of("both", "x\x1f" "7"));
+    assert_true(batch->fields[2].keys[1] == key_of("both", ""));
+    assert_true(batch->fields[2].keys[2] == key_of("both", ""));
+    assert_float_equal(batch->dense[0], 7, 0);
+    assert_float_equal(batch->dense[2 * (size_t)batch->dense_ld], -1, 0);
+    /* Lists of one group are as long as each other: one element without a category is still one. */
+    const uint32_t *offsets = batch->groups[0].offsets;
+    static const uint32_t wanted[] = {0, 5, 6, 6};
+    assert_memory_equal(offsets, wanted, sizeof wanted);
+    static const char *const categories[] = {"x", "long name", "", "", "x", ""};
+    for (int i = 0; i < 6; i++)
+        assert_true(batch->fields[3].keys[i] == key_of("category", categories[i]));
+    assert_true(batch->fields[4].keys[5] == key_of("hist", "q"));
+    fth_block_destroy(block);
+    fth_batch_destroy(batch);
+    fth_feature_pass_destroy(pass);
+    fth_feature_destroy(program);
+    fth_side_table_destroy(table);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(side_tables),
+        cmocka_unit_test(dates_are_the_calendars),
+        cmocka_unit_test(what_is_no_date),
+        cmocka_unit_test(derived_columns),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
