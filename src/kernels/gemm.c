@@ -196,3 +196,9 @@ void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const flo
             memset(c + (size_t)i * s->ldc, 0, s->n * sizeof *c);
     }
 }
+
+int fth_gemm_run_step(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
+                      const struct fth_gemm_step *step) {
+    return rows > 0 && step->kind != FTH_STEP_NONE && step->panels.panels && gemm->backend->run_step &&
+           gemm->backend->run_step(&gemm->shape, rows, a, b, c, step);
+}

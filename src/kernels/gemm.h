@@ -16,6 +16,8 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "kernels/kernels.h"
+#include "kernels/panels.h"
 
 /* All row-major.
  *   NN: C[m,n] = A[m,k] B[k,n]      forward X W; data gradient dY W^T by W's transposed copy
@@ -33,7 +35,7 @@ typedef enum fth_gemm_provider {
     FTH_GEMM_ONEDNN,
     FTH_GEMM_OPENBLAS,
     FTH_GEMM_XSMM,
-    FTH_GEMM_FATHOM, /* our own: fp32 for AVX2, bf16 and bf16x3 */
+    FTH_GEMM_FATHOM, /* our own: fp32 for AVX2, its form TN for AVX-512, bf16 and bf16x3 */
     FTH_GEMM_PROVIDERS
 } fth_gemm_provider;
 
@@ -98,5 +100,24 @@ void fth_gemm_thread_init(void);
  * time, on first need. */
 void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                   void *scratch);
+
+/* The optimizer's step that follows a weight gradient. */
+typedef enum fth_weight_step { FTH_STEP_NONE, FTH_STEP_SGD, FTH_STEP_ADAGRAD, FTH_STEP_ADAM } fth_weight_step;
+
+/* What the step writes, C being the gradient of a block of W whose corner is W[row][column]. row and column are
+ * multiples of 16. */
+struct fth_gemm_step {
+    fth_weight_step kind;
+    const struct fth_opt_args *args;
+    float *w, *slots[2]; /* at the corner; rows of ld floats */
+    size_t ld;
+    uint32_t row, column;
+    struct fth_panels_target panels, transposed; /* W's, and of its transposed copy, whose `panels` may be NULL */
+};
+
+/* A TN product and the step: 1 when it was made, the same bits as fth_gemm_run and the kernels opt_* on every row
+ * of the block. 0 when the provider cannot; then nothing has been done. C is scratch here. */
+int fth_gemm_run_step(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
+                      const struct fth_gemm_step *step);
 
 #endif

@@ -1,4 +1,5 @@
-/* The provider of our own products: fp32 by AVX2, bf16 and bf16x3 by AVX512-BF16 or AMX.
+/* The provider of our own products: fp32 by AVX2, fp32 weight gradients by AVX-512, bf16 and bf16x3 by AVX512-BF16
+ * or AMX.
  *
  * On a batch's way: chosen by gemm_table.c. Threads: pure functions; each run has its own scratch. */
 #include <stdio.h>
@@ -12,16 +13,18 @@ static const struct fth_bf16_kernel *bf16_kernel(void) {
 }
 
 static void version(char out[96]) {
-    snprintf(out, 96, "fp32 products (%s), bf16 products (%s)",
-             fth_cpu_get()->isa == FTH_ISA_AVX2 ? "AVX2" : "not with this instruction set",
+    static const char *const fp32[FTH_ISA_COUNT] = {"not with this instruction set", "AVX2", "AVX-512: tn"};
+    snprintf(out, 96, "fp32 products (%s), bf16 products (%s)", fp32[fth_cpu_get()->isa],
              fth_cpu_get()->avx512_bf16 ? bf16_kernel()->name : "not on this CPU");
 }
 
 static const char *refusal(fth_gemm_form form, fth_precision precision) {
     if (precision != FTH_FP32)
         return NULL;
-    if (fth_cpu_get()->isa != FTH_ISA_AVX2)
-        return "fathom's own fp32 products are for AVX2";
+    if (fth_cpu_get()->isa == FTH_ISA_SCALAR)
+        return "fathom's own fp32 products need AVX2";
+    if (fth_cpu_get()->isa == FTH_ISA_AVX512)
+        return form == FTH_GEMM_TN ? NULL : "by AVX-512 fathom has fp32 products of the form tn alone";
     return form == FTH_GEMM_NT ? "fathom has no fp32 product with the second matrix transposed; use "
                                  "onednn or openblas, or a transposed copy and nn"
                                : NULL;
@@ -34,16 +37,28 @@ static int allocates(const struct fth_gemm_shape *shape) {
 
 static size_t scratch_bytes(const struct fth_gemm_shape *s, const void *state) {
     (void)state;
-    return s->precision == FTH_FP32 ? fth_fp32_scratch(s) : fth_bf16_scratch(s, bf16_kernel());
+    if (s->precision != FTH_FP32)
+        return fth_bf16_scratch(s, bf16_kernel());
+    return fth_cpu_get()->isa == FTH_ISA_AVX512 ? 0 : fth_fp32_scratch(s);
 }
 
 static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
                 const float *b, float *c, void *scratch) {
     (void)state;
-    if (s->precision == FTH_FP32)
-        fth_fp32_run(s, rows, a, b, c, scratch);
-    else
+    if (s->precision != FTH_FP32)
         fth_bf16_run(s, bf16_kernel(), rows, a, b, c, scratch);
+    else if (fth_cpu_get()->isa == FTH_ISA_AVX512)
+        fth_fp32_avx512_run(s, rows, a, b, c, NULL);
+    else
+        fth_fp32_run(s, rows, a, b, c, scratch);
+}
+
+static int run_step(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+                    const struct fth_gemm_step *step) {
+    if (s->precision != FTH_FP32 || fth_cpu_get()->isa != FTH_ISA_AVX512)
+        return 0;
+    fth_fp32_avx512_run(s, rows, a, b, c, step);
+    return 1;
 }
 
 const struct fth_gemm_backend fth_gemm_backend_fathom = {.name = "fathom",
@@ -52,4 +67,5 @@ const struct fth_gemm_backend fth_gemm_backend_fathom = {.name = "fathom",
                                                          .refusal = refusal,
                                                          .allocates = allocates,
                                                          .scratch = scratch_bytes,
-                                                         .run = run};
+                                                         .run = run,
+                                                         .run_step = run_step};

@@ -1,14 +1,18 @@
-/* fp32 products of our own, for AVX2: what the provider (gemm_fathom.c) and their kernels share. Only
+/* fp32 products of our own: what the provider (gemm_fathom.c) and their kernels share. Only
  * src/kernels/gemm*.c include this. */
 #ifndef FTH_KERNELS_GEMM_FP32_H
 #define FTH_KERNELS_GEMM_FP32_H
 
 #include "kernels/gemm.h"
 
-/* Bytes of scratch of a run over any number of examples (64-byte aligned): TN only. */
+/* By AVX2. Bytes of scratch of a run over any number of examples (64-byte aligned): TN only. */
 size_t fth_fp32_scratch(const struct fth_gemm_shape *shape);
 /* NN, by rows or panels, and TN. */
 void fth_fp32_run(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b,
                   float *c, void *scratch);
+
+/* TN by AVX-512; step: the optimizer's, or NULL. */
+void fth_fp32_avx512_run(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b,
+                         float *c, const struct fth_gemm_step *step);
 
 #endif

@@ -36,7 +36,7 @@ struct line {
 
 static const struct line avx512[] = {
     {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_XSMM},
-    {FTH_GEMM_TN, ANY, 1, ANY, FTH_GEMM_XSMM},
+    {FTH_GEMM_TN, ANY, 1, ANY, FTH_GEMM_FATHOM},
     {FTH_GEMM_NT, ANY, 1, ANY, FTH_GEMM_OPENBLAS},
 };
 

@@ -5,13 +5,7 @@
 
 #include "kernels/kernels.h"
 
-/* Where X[row][column] lies, the floats of a row there, and how many columns follow in the same panel. */
-struct place {
-    float *start;
-    uint32_t ld, columns;
-};
-
-static struct place place_of(const struct fth_panels_target *target, uint32_t row, uint32_t column) {
+struct fth_panels_place fth_panels_at(const struct fth_panels_target *target, uint32_t row, uint32_t column) {
     struct fth_panels panels = fth_panels_of(target->columns);
     uint32_t index = column / panels.width;
     if (index >= panels.count)
@@ -20,13 +14,13 @@ static struct place place_of(const struct fth_panels_target *target, uint32_t ro
     uint32_t first = index * panels.width, end = last ? target->columns : first + panels.width;
     uint32_t ld = last ? panels.ld_last : panels.width;
     float *panel = target->panels + (size_t)first * target->rows;
-    return (struct place){panel + (size_t)row * ld + (column - first), ld, end - column};
+    return (struct fth_panels_place){panel + (size_t)row * ld + (column - first), ld, end - column};
 }
 
 void fth_panels_store(const struct fth_panels_target *target, uint32_t row, uint32_t column, uint32_t height,
                       uint32_t width, const float *block, size_t ld) {
     for (uint32_t done = 0; done < width;) {
-        struct place p = place_of(target, row, column + done);
+        struct fth_panels_place p = fth_panels_at(target, row, column + done);
         uint32_t columns = p.columns < width - done ? p.columns : width - done;
         for (uint32_t r = 0; r < height; r++)
             memcpy(p.start + (size_t)r * p.ld, block + r * ld + done, columns * sizeof *block);
@@ -37,7 +31,7 @@ void fth_panels_store(const struct fth_panels_target *target, uint32_t row, uint
 void fth_panels_store_transposed(const struct fth_panels_target *target, uint32_t row, uint32_t column,
                                  uint32_t height, uint32_t width, const float *block, size_t ld) {
     for (uint32_t done = 0; done < height;) {
-        struct place p = place_of(target, column, row + done);
+        struct fth_panels_place p = fth_panels_at(target, column, row + done);
         uint32_t columns = p.columns < height - done ? p.columns : height - done;
         fth_kernels_get()->transpose(columns, width, block + done * ld, ld, p.start, p.ld);
         done += columns;

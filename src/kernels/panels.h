@@ -51,6 +51,12 @@ struct fth_panels_target {
     uint32_t rows, columns;
 };
 
+/* Where X[row][column] lies, the floats of a row there, and how many columns follow in the same panel. */
+struct fth_panels_place {
+    float *start;
+    uint32_t ld, columns;
+};
+struct fth_panels_place fth_panels_at(const struct fth_panels_target *target, uint32_t row, uint32_t column);
 /* Writes a block whose corner is X[row][column]; block[height][ld]. */
 void fth_panels_store(const struct fth_panels_target *target, uint32_t row, uint32_t column, uint32_t height,
                       uint32_t width, const float *block, size_t ld);

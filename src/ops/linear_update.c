@@ -1,6 +1,6 @@
-/* linear_update(W, x, dy): a block of dW in scratch, and while it is in cache the optimizer on that
- * block of W, row by row; then the block of W's transposed copy. The same bits as
- * linear_weight_grad and update in turn. */
+/* linear_update(W, x, dy): a block of dW and the optimizer's step on that block of W and its copies, on the way where
+ * the product's provider makes steps (gemm.h), else in turn: the gradient in scratch, the optimizer row by row
+ * while it is in cache, the copies. The same bits as linear_weight_grad and update in turn. */
 #include "optim/optim.h"
 #include "ops/weight_blocks.h"
 
@@ -63,12 +63,14 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
 static void run(const struct fth_run *run) {
     const struct state *state = run->prepared;
     const struct fth_view *w = &run->in[0];
+    const struct fth_opt_args *args = state->no_decay ? run->opt_no_decay : run->opt;
     struct fth_block_range range = fth_blocks_range(&state->blocks.blocks, run->task);
     float *block = run->scratch;
-    fth_weight_blocks_run(&state->blocks, run->task, &run->in[1], &run->in[2], block,
-                          (char *)run->scratch + state->block_bytes);
-    fth_ops_apply(state->optimizer, state->no_decay ? run->opt_no_decay : run->opt, w, range, block,
-                  state->ld);
+    void *scratch = (char *)run->scratch + state->block_bytes;
+    if (fth_weight_blocks_step(&state->blocks, run->task, &run->in[1], &run->in[2], block, state->optimizer, args, w))
+        return;
+    fth_weight_blocks_run(&state->blocks, run->task, &run->in[1], &run->in[2], block, scratch);
+    fth_ops_apply(state->optimizer, args, w, range, block, state->ld);
 }
 
 const struct fth_op fth_op_linear_update = {.name = "linear_update",

@@ -44,13 +44,29 @@ size_t fth_weight_blocks_scratch(const struct fth_weight_blocks *blocks, uint32_
     return fth_ops_align(most);
 }
 
+static const fth_gemm *gemm_of(const struct fth_weight_blocks *blocks, uint32_t block) {
+    const struct fth_blocks *b = &blocks->blocks;
+    return blocks->gemms[block / b->across == b->down - 1][block % b->across == b->across - 1];
+}
+
 void fth_weight_blocks_run(const struct fth_weight_blocks *blocks, uint32_t block,
                            const struct fth_view *x, const struct fth_view *dy, float *c,
                            void *scratch) {
-    const struct fth_blocks *b = &blocks->blocks;
-    struct fth_block_range range = fth_blocks_range(b, block);
-    int last_down = block / b->across == b->down - 1,
-        last_across = block % b->across == b->across - 1;
-    fth_gemm_run(blocks->gemms[last_down][last_across], x->rows, x->data + range.row,
-                 dy->data + range.column, c, scratch);
+    struct fth_block_range range = fth_blocks_range(&blocks->blocks, block);
+    fth_gemm_run(gemm_of(blocks, block), x->rows, x->data + range.row, dy->data + range.column, c, scratch);
+}
+
+int fth_weight_blocks_step(const struct fth_weight_blocks *blocks, uint32_t block, const struct fth_view *x,
+                           const struct fth_view *dy, float *c, const struct fth_optimizer *optimizer,
+                           const struct fth_opt_args *args, const struct fth_view *w) {
+    struct fth_block_range range = fth_blocks_range(&blocks->blocks, block);
+    size_t corner = (size_t)range.row * w->ld + range.column;
+    struct fth_gemm_step step = {.kind = optimizer->step, .args = args, .w = w->data + corner, .ld = w->ld,
+                                 .row = range.row, .column = range.column,
+                                 .panels = {w->panels, w->rows, w->columns},
+                                 .transposed = {w->transposed, w->columns, w->rows}};
+    for (uint32_t i = 0; i < optimizer->n_slots; i++)
+        step.slots[i] = w->slots[i] + corner;
+    return fth_gemm_run_step(gemm_of(blocks, block), x->rows, x->data + range.row, dy->data + range.column, c,
+                             &step);
 }

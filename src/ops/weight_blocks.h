@@ -3,6 +3,7 @@
 #define FTH_OPS_WEIGHT_BLOCKS_H
 
 #include "kernels/gemm.h"
+#include "optim/optim.h"
 #include "ops/ops_private.h"
 
 #define FTH_BLOCK_ROWS 128
@@ -23,5 +24,10 @@ size_t fth_weight_blocks_scratch(const struct fth_weight_blocks *blocks, uint32_
 void fth_weight_blocks_run(const struct fth_weight_blocks *blocks, uint32_t block,
                            const struct fth_view *x, const struct fth_view *dy, float *c,
                            void *scratch);
+/* The same and the optimizer's step on that block of w and its copies, made on the way: 1; or 0 and nothing done,
+ * where the product's provider or the optimizer cannot. */
+int fth_weight_blocks_step(const struct fth_weight_blocks *blocks, uint32_t block, const struct fth_view *x,
+                           const struct fth_view *dy, float *c, const struct fth_optimizer *optimizer,
+                           const struct fth_opt_args *args, const struct fth_view *w);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "config/config.h"
+#include "kernels/gemm.h"
 #include "kernels/kernels.h"
 
 #define FTH_MAX_SLOTS 2
@@ -19,6 +20,7 @@ struct fth_optimizer {
     const char *slot_names[FTH_MAX_SLOTS]; /* as in checkpoints: "adagrad.sum" */
     int rowwise;                           /* the slot is one float a row, not one a weight */
     int dense, sparse;                     /* what it may be used for */
+    fth_weight_step step;                  /* which one a weight gradient can make on its way */
     int whole_parameter;                   /* needs the whole parameter at once (LAMB's norms) */
     /* n weights at w, slots[i] beside them, gradient g (not changed). `scratch`: n floats, only for
      * whole_parameter optimizers, else NULL. Decoupled and coupled decay come from args. */

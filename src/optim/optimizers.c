@@ -68,13 +68,14 @@ static float initial_SLOT1(const struct fth_optimizer_config *config, uint32_t s
 }
 
 static const struct fth_optimizer optimizers[] = {
-#define FTH_OPTIMIZER(id, slots, slot0, slot1, by_row, for_dense, for_sparse, whole, first)        \
+#define FTH_OPTIMIZER(id, slots, slot0, slot1, by_row, for_dense, for_sparse, whole, first, on_the_way) \
     {.name = #id,                                                                                  \
      .n_slots = slots,                                                                             \
      .slot_names = {slot0, slot1},                                                                 \
      .rowwise = by_row,                                                                            \
      .dense = for_dense,                                                                           \
      .sparse = for_sparse,                                                                         \
+     .step = FTH_STEP_##on_the_way,                                                                \
      .whole_parameter = whole,                                                                     \
      .apply = apply_##id,                                                                          \
      .initial = initial_##first},
@@ -83,7 +84,7 @@ static const struct fth_optimizer optimizers[] = {
 };
 
 static const char *const names[] = {
-#define FTH_OPTIMIZER(id, slots, slot0, slot1, by_row, for_dense, for_sparse, whole, first) #id,
+#define FTH_OPTIMIZER(id, slots, slot0, slot1, by_row, for_dense, for_sparse, whole, first, on_the_way) #id,
 #include "optim/optimizers.def"
 #undef FTH_OPTIMIZER
     NULL,

@@ -6,15 +6,7 @@
 
 #include <math.h>
 
-static FTH_INLINE vf gradient(int part, vt t, const float *g, vf w, const struct fth_opt_args *a) {
-    return v_add(v_mul(v_get(g, part, t), v_set(a->grad_scale)), v_mul(v_set(a->l2), w));
-}
-
-static FTH_INLINE void sgd_lanes(int part, vt t, float *w, const float *g,
-                                 const struct fth_opt_args *a) {
-    vf x = v_get(w, part, t);
-    v_put(w, part, t, v_sub(x, v_mul(v_set(a->lr), gradient(part, t, g, x, a))));
-}
+#include "kernels/cpu/optimize_lanes_simd.h"
 
 void FTH_K(opt_sgd)(size_t n, float *w, const float *g, const struct fth_opt_args *args) {
     const struct fth_opt_args a = *args; /* a copy, so that stores to w cannot change it */
@@ -43,15 +35,6 @@ void FTH_K(opt_momentum)(size_t n, float *w, float *s, const float *g,
         momentum_lanes(0, t, w + i, s + i, g + i, &a);
     if (i < n)
         momentum_lanes(1, t, w + i, s + i, g + i, &a);
-}
-
-static FTH_INLINE void adagrad_lanes(int part, vt t, float *w, float *s, const float *g,
-                                     const struct fth_opt_args *a) {
-    vf x = v_get(w, part, t), d = gradient(part, t, g, x, a);
-    vf squares = v_add(v_get(s, part, t), v_mul(d, d));
-    v_put(s, part, t, squares);
-    vf divisor = v_add(v_sqrt(squares), v_set(a->eps));
-    v_put(w, part, t, v_sub(x, v_div(v_mul(v_set(a->lr), d), divisor)));
 }
 
 void FTH_K(opt_adagrad)(size_t n, float *w, float *s, const float *g,
@@ -95,25 +78,6 @@ void FTH_K(opt_rowwise_adagrad)(size_t n, float *w, float *s, const float *g,
         rowwise_lanes(0, t, w + i, g + i, divisor, &a);
     if (i < n)
         rowwise_lanes(1, t, w + i, g + i, divisor, &a);
-}
-
-/* Adam's two averages, updated. */
-static FTH_INLINE void averages(int part, vt t, vf d, float *m, float *v,
-                                const struct fth_opt_args *a, vf *first, vf *second) {
-    *first = v_add(v_mul(v_set(a->beta1), v_get(m, part, t)), v_mul(v_set(1.0f - a->beta1), d));
-    *second = v_add(v_mul(v_set(a->beta2), v_get(v, part, t)),
-                    v_mul(v_set(1.0f - a->beta2), v_mul(d, d)));
-    v_put(m, part, t, *first);
-    v_put(v, part, t, *second);
-}
-
-static FTH_INLINE void adam_lanes(int part, vt t, float *w, float *m, float *v, const float *g,
-                                  const struct fth_opt_args *a, float rate, float root) {
-    vf x = v_get(w, part, t), first, second;
-    averages(part, t, gradient(part, t, g, x, a), m, v, a, &first, &second);
-    vf divisor = v_add(v_div(v_sqrt(second), v_set(root)), v_set(a->eps));
-    x = v_sub(x, v_mul(v_set(a->lr * a->weight_decay), x));
-    v_put(w, part, t, v_sub(x, v_div(v_mul(v_set(rate), first), divisor)));
 }
 
 void FTH_K(opt_adam)(size_t n, float *w, float *m, float *v, const float *g,

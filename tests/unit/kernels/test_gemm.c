@@ -155,7 +155,7 @@ static int can(fth_gemm_provider provider, fth_gemm_form form, fth_precision pre
         return fth_cpu_get()->avx512_bf16 &&
                (provider == FTH_GEMM_REFERENCE || provider == FTH_GEMM_FATHOM);
     if (provider == FTH_GEMM_FATHOM && fth_cpu_get()->isa != FTH_ISA_AVX2)
-        return 0;
+        return fth_cpu_get()->isa == FTH_ISA_AVX512 && form == FTH_GEMM_TN;
     return (provider != FTH_GEMM_XSMM && provider != FTH_GEMM_FATHOM) || form != FTH_GEMM_NT;
 }
 

@@ -1,0 +1,162 @@
+/* kernels/gemm, fth_gemm_run_step: the same bits as the product, then the optimizer's kernel row by row, then the
+ * copies of the block; nothing outside the block is written. Where no provider makes steps (below AVX-512)
+ * it says so and does nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "kernels/gemm.h"
+#include "kernels/kernels.h"
+#include "kernels/panels.h"
+
+#define MATRICES 5
+
+/* A weight of rows x columns, two slots, both copies. */
+struct weight {
+    uint32_t rows, columns, ld;
+    float *x[MATRICES];
+    size_t floats[MATRICES];
+};
+
+static float *draws(size_t floats, uint64_t stream) {
+    float *x = fth_alloc(floats + 1, sizeof *x);
+    assert_non_null(x);
+    fth_random_uniform(7, FTH_RANDOM_DENSE_INIT, stream, floats, -1.0f, 1.0f, x);
+    return x;
+}
+
+static struct weight weight(uint32_t rows, uint32_t columns) {
+    struct weight w = {.rows = rows, .columns = columns, .ld = fth_padded_columns(columns)};
+    for (int i = 0; i < MATRICES; i++) {
+        w.floats[i] = i < 3   ? (size_t)rows * w.ld
+                      : i == 3 ? fth_panels_floats(rows, columns)
+                               : fth_panels_floats(columns, rows);
+        w.x[i] = draws(w.floats[i], (uint64_t)i);
+        for (size_t j = 0; j < w.floats[i] && (i == 1 || i == 2); j++)
+            w.x[i][j] += 1.5f; /* a sum of squares */
+    }
+    return w;
+}
+
+static void weight_free(struct weight *w) {
+    for (int i = 0; i < MATRICES; i++)
+        fth_free(w->x[i]);
+}
+
+struct problem {
+    fth_weight_step kind;
+    uint32_t row, column, m, n, k;
+    int transposed;
+    const float *a, *b;
+    size_t lda, ldb;
+    const struct fth_opt_args *args;
+};
+
+static void apart(const struct problem *p, struct weight *w, const fth_gemm *gemm, float *c, uint32_t ldc) {
+    const struct fth_kernels *kernels = fth_kernels_get();
+    fth_gemm_run(gemm, p->k, p->a, p->b, c, NULL);
+    size_t corner = (size_t)p->row * w->ld + p->column;
+    for (uint32_t i = 0; i < p->m; i++) {
+        size_t at = corner + (size_t)i * w->ld;
+        const float *g = c + (size_t)i * ldc;
+        if (p->kind == FTH_STEP_SGD)
+            kernels->opt_sgd(p->n, w->x[0] + at, g, p->args);
+        else if (p->kind == FTH_STEP_ADAGRAD)
+            kernels->opt_adagrad(p->n, w->x[0] + at, w->x[1] + at, g, p->args);
+        else
+            kernels->opt_adam(p->n, w->x[0] + at, w->x[1] + at, w->x[2] + at, g, p->args);
+    }
+    struct fth_panels_target straight = {w->x[3], w->rows, w->columns}, turned = {w->x[4], w->columns, w->rows};
+    fth_panels_store(&straight, p->row, p->column, p->m, p->n, w->x[0] + corner, w->ld);
+    if (p->transposed)
+        fth_panels_store_transposed(&turned, p->row, p->column, p->m, p->n, w->x[0] + corner, w->ld);
+}
+
+static int together(const struct problem *p, struct weight *w, const fth_gemm *gemm, float *c) {
+    size_t corner = (size_t)p->row * w->ld + p->column;
+    struct fth_gemm_step step = {.kind = p->kind, .args = p->args, .w = w->x[0] + corner, .ld = w->ld,
+                                 .row = p->row, .column = p->column,
+                                 .panels = {w->x[3], w->rows, w->columns},
+                                 .transposed = {p->transposed ? w->x[4] : NULL, w->columns, w->rows}};
+    int slots = p->kind == FTH_STEP_SGD ? 0 : p->kind == FTH_STEP_ADAGRAD ? 1 : 2;
+    for (int i = 0; i < slots; i++)
+        step.slots[i] = w->x[1 + i] + corner;
+    return fth_gemm_run_step(gemm, p->k, p->a, p->b, c, &step);
+}
+
+static void check(const struct problem *p, uint32_t rows, uint32_t columns) {
+    uint32_t ldc = fth_padded_columns(p->n);
+    struct fth_gemm_shape shape = {.form = FTH_GEMM_TN, .m = p->m, .n = p->n, .k = p->k, .lda = (uint32_t)p->lda,
+                                   .ldb = (uint32_t)p->ldb, .ldc = ldc};
+    fth_gemm *gemm = NULL;
+    fth_error err = {0};
+    int can = fth_cpu_get()->isa == FTH_ISA_AVX512;
+    if (fth_gemm_create(&shape, can ? FTH_GEMM_FATHOM : FTH_GEMM_REFERENCE, NULL, &gemm, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    struct weight want = weight(rows, columns), got = weight(rows, columns);
+    float *c = draws((size_t)p->m * ldc, 9);
+    assert_int_equal(together(p, &got, gemm, c), can);
+    if (can)
+        apart(p, &want, gemm, c, ldc);
+    for (int i = 0; i < MATRICES; i++)
+        if (memcmp(want.x[i], got.x[i], want.floats[i] * sizeof(float)))
+            fail_msg("step %d, block %u x %u at %u, %u of %u x %u, %u examples: matrix %d is another", (int)p->kind,
+                     p->m, p->n, p->row, p->column, rows, columns, p->k, i);
+    fth_free(c);
+    weight_free(&want);
+    weight_free(&got);
+    fth_gemm_destroy(gemm);
+}
+
+static void as_one_after_the_other(void **state) {
+    (void)state;
+    static const uint32_t ks[] = {1, 7, 19, 64, 255, 257, 300, 600};
+    static const struct {
+        uint32_t row, column, m, n, rows, columns;
+    } blocks[] = {{0, 0, 13, 16, 13, 16},    {0, 0, 16, 45, 16, 45},     {16, 64, 32, 64, 48, 128},
+                  {32, 48, 61, 77, 93, 125}, {0, 112, 33, 30, 80, 142}, {128, 0, 45, 80, 173, 80}};
+    const struct fth_opt_args args = {.lr = 0.01f, .grad_scale = 0.5f, .l2 = 0.001f, .weight_decay = 0.01f,
+                                      .eps = 1e-8f, .beta1 = 0.9f, .beta2 = 0.999f, .correction1 = 0.1f,
+                                      .correction2 = 0.001f};
+    size_t ld = 144;
+    float *a = draws(600 * ld, 20), *b = draws(600 * ld, 21);
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        for (size_t k = 0; k < sizeof ks / sizeof *ks; k++)
+            for (fth_weight_step kind = FTH_STEP_SGD; kind <= FTH_STEP_ADAM; kind++) {
+                const struct problem p = {.kind = kind, .row = blocks[i].row, .column = blocks[i].column,
+                                          .m = blocks[i].m, .n = blocks[i].n, .k = ks[k],
+                                          .transposed = (int)(i + k) % 4 != 0, .a = a, .b = b, .lda = ld,
+                                          .ldb = ld, .args = &args};
+                check(&p, blocks[i].rows, blocks[i].columns);
+            }
+    fth_free(a);
+    fth_free(b);
+}
+
+static void no_step_without_examples_or_panels(void **state) {
+    (void)state;
+    struct fth_gemm_shape shape = {.form = FTH_GEMM_TN, .m = 16, .n = 16, .k = 8, .lda = 16, .ldb = 16, .ldc = 16};
+    fth_gemm *gemm = NULL;
+    assert_int_equal(fth_gemm_create(&shape, FTH_GEMM_AUTO, NULL, &gemm, NULL), FTH_OK);
+    float x[16 * 16] = {0}, w[16 * 16] = {0}, panels[16 * 16] = {0};
+    const struct fth_opt_args args = {.lr = 1.0f, .grad_scale = 1.0f};
+    struct fth_gemm_step step = {.kind = FTH_STEP_SGD, .args = &args, .w = w, .ld = 16, .panels = {panels, 16, 16}};
+    assert_false(fth_gemm_run_step(gemm, 0, x, x, x, &step));
+    step.panels.panels = NULL;
+    assert_false(fth_gemm_run_step(gemm, 8, x, x, x, &step));
+    step.panels.panels = panels;
+    step.kind = FTH_STEP_NONE;
+    assert_false(fth_gemm_run_step(gemm, 8, x, x, x, &step));
+    fth_gemm_destroy(gemm);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(as_one_after_the_other),
+                                       cmocka_unit_test(no_step_without_examples_or_panels)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
