@@ -77,6 +77,22 @@ static fth_status check_numeric(struct fth_loader *l, uint32_t item) {
     return FTH_OK;
 }
 
+static fth_status check_indicator(struct fth_loader *l, uint32_t item) {
+    const struct fth_indicator_config *indicator = &l->config->features.indicator[item];
+    const struct field at = {.section = "indicator", .item = item};
+    FTH_TRY(check_name(l, &at, indicator->name, &indicator->columns));
+    if (indicator->values.n == 0)
+        return fail_item(l, &at, "values", "missing; list the texts that get an input each");
+    for (uint32_t i = 0; i < indicator->values.n; i++) {
+        if (!*indicator->values.items[i])
+            return fail_item(l, &at, "values", "the empty text is a missing value, it gets no input");
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(indicator->values.items[i], indicator->values.items[k]) == 0)
+                return fail_item(l, &at, "values", "a text is listed twice");
+    }
+    return FTH_OK;
+}
+
 static fth_status check_derived(struct fth_loader *l, uint32_t item) {
     const struct fth_derived_config *derived = &l->config->features.derived[item];
     const struct field at = {.section = "derived", .item = item};
@@ -127,6 +143,16 @@ static fth_status collect(struct fth_loader *l, struct fields *out) {
         FTH_TRY(check_derived(l, i));
     out->items = fth_arena_alloc(l->tree, l->n_columns + 1u, sizeof *out->items);
     out->numbers = fth_arena_alloc(l->tree, l->n_columns + 1u, sizeof *out->numbers);
+    for (uint32_t i = 0; out->numbers && i < features->n_indicator; i++) {
+        const struct fth_indicator_config *indicator = &features->indicator[i];
+        FTH_TRY(check_indicator(l, i));
+        for (uint32_t c = 0; c < indicator->columns.n; c++)
+            out->numbers[out->n_numbers++] =
+                (struct field){.name = feature_name(indicator->name, indicator->columns.items[c]),
+                               .column = indicator->columns.items[c],
+                               .section = "indicator",
+                               .item = i};
+    }
     if (!out->items || !out->numbers)
         return fth_load_no_memory(l);
     for (uint32_t i = 0; i < features->n_numeric; i++) {
@@ -378,7 +404,7 @@ fth_status fth_config_check_features(struct fth_loader *l) {
             "missing; list the columns the model sees under features.numeric and "
             "features.categorical");
     if ((format == FTH_FORMAT_LIBSVM || format == FTH_FORMAT_LIBFFM) &&
-        l->config->features.n_numeric)
+        (l->config->features.n_numeric || l->config->features.n_indicator))
         return fth_load_fail_path(
             l, "features.numeric",
             "libsvm and libffm lines have no numeric columns; use features.categorical, "

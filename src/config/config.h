@@ -101,6 +101,16 @@ struct fth_numeric_config {
 /* Equal to enum fth_pooling of kernels/kernels.h, which this level may not include. */
 enum fth_config_pooling { FTH_CONFIG_POOL_SUM = 1, FTH_CONFIG_POOL_MEAN = 2, FTH_CONFIG_POOL_MAX = 3 };
 
+/* A float for each of some texts, as in one-hot and multi-hot encodings. */
+struct fth_indicator_config {
+    struct fth_strings columns;
+    const char *name;           /* of the one column's feature; "": the column's own */
+    struct fth_strings values;  /* the texts, in order */
+    const char *separator;      /* "": a cell is one value */
+    int count;                  /* how often each is there, not whether */
+    int other;                  /* one more float for texts that are not listed */
+};
+
 struct fth_categorical_config {
     struct fth_strings columns; /* "C1..C26" ranges are expanded */
     const char *name;           /* of the one column's feature; "": the column's own */
@@ -151,6 +161,8 @@ struct fth_features_config {
     uint32_t n_derived;
     struct fth_numeric_config *numeric;
     uint32_t n_numeric;
+    struct fth_indicator_config *indicator;
+    uint32_t n_indicator;
     struct fth_categorical_config *categorical;
     uint32_t n_categorical;
     struct fth_strings missing; /* texts that mean missing besides the empty cell, such as "?" */

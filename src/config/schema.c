@@ -231,6 +231,22 @@ static const struct fth_section numeric_section = {
     KEYS(numeric_keys), .selector = -1, .size = sizeof(struct fth_numeric_config),
     .help = "Numbers. In this order: list, missing, clip, log1p, standardise."};
 
+static const struct fth_key indicator_keys[] = {
+    {COLUMNS("columns", fth_indicator_config, columns), .help = "columns treated alike"},
+    {STRING("name", fth_indicator_config, name),
+     .help = "the feature's name, where columns has one; \"\": the column's; its inputs are NAME=VALUE"},
+    {STRINGS("values", fth_indicator_config, values), .help = "the texts that get an input each"},
+    {STRING("separator", fth_indicator_config, separator),
+     .help = "between the values of a cell; \"\": a cell is one value"},
+    {BOOL("count", fth_indicator_config, count, "false"),
+     .help = "an input is how often its value is there; false: 1 if it is"},
+    {BOOL("other", fth_indicator_config, other, "false"),
+     .help = "one more input for what is neither listed nor missing, NAME=other"},
+};
+static const struct fth_section indicator_section = {
+    KEYS(indicator_keys), .selector = -1, .size = sizeof(struct fth_indicator_config),
+    .help = "Texts as numbers: an input for each of a few values (one-hot, multi-hot, counts)."};
+
 static const struct fth_key categorical_keys[] = {
     {COLUMNS("columns", fth_categorical_config, columns),
      .help = "columns treated alike; \"C1..C26\" is C1, C2 and so on to C26"},
@@ -270,6 +286,7 @@ static const struct fth_key features_keys[] = {
      .help = "lines from which quantiles are learned"},
     {SECTIONS("derived", &derived_section, fth_features_config, derived, n_derived)},
     {SECTIONS("numeric", &numeric_section, fth_features_config, numeric, n_numeric)},
+    {SECTIONS("indicator", &indicator_section, fth_features_config, indicator, n_indicator)},
     {SECTIONS("categorical", &categorical_section, fth_features_config, categorical,
               n_categorical)},
 };

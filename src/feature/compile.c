@@ -118,6 +118,10 @@ static fth_status compile_label(fth_feature_program *p, fth_error *err) {
         if (p->numeric[k].column == column)
             return fth_fail(err, FTH_E_CONFIG, "features.numeric: the label '%s' cannot be a feature",
                             p->columns[column]);
+    for (uint32_t k = 0; k < p->n_indicators; k++)
+        if (p->indicators[k].column == column)
+            return fth_fail(err, FTH_E_CONFIG, "features.indicator: the label '%s' cannot be a feature",
+                            p->columns[column]);
     for (uint32_t f = 0; f < p->n_fields; f++)
         if (p->fields[f].column == column)
             return fth_fail(err, FTH_E_CONFIG,
@@ -165,15 +169,19 @@ static fth_status fill_schema(fth_feature_program *p, const char **dense_names, 
 
 static fth_status compile(fth_feature_program *p, const char *const *columns, fth_error *err) {
     const struct fth_features_config *features = &p->config->features;
-    size_t n_numeric = 0, n_fields = 0;
+    size_t n_numeric = 0, n_fields = 0, n_indicators = 0, n_inputs = 0;
     for (uint32_t k = 0; k < features->n_numeric; k++)
         n_numeric += features->numeric[k].columns.n;
     for (uint32_t k = 0; k < features->n_categorical; k++)
         n_fields += features->categorical[k].columns.n;
-    if (n_numeric + n_fields == 0)
+    for (uint32_t k = 0; k < features->n_indicator; k++) {
+        n_indicators += features->indicator[k].columns.n;
+        n_inputs += features->indicator[k].columns.n * ((size_t)features->indicator[k].values.n + 1);
+    }
+    if (n_numeric + n_fields + n_indicators == 0)
         return fth_fail(err, FTH_E_CONFIG,
                         "features: at least one numeric or categorical column is needed");
-    if (p->entries && (n_numeric > 0 || n_fields == 0))
+    if (p->entries && (n_numeric + n_indicators > 0 || n_fields == 0))
         return fth_fail(err, FTH_E_CONFIG,
                         "features.numeric: libsvm and libffm entries are categorical features");
     if (p->config->data.format == FTH_FORMAT_LIBSVM && n_fields > 1)
@@ -182,15 +190,16 @@ static fth_status compile(fth_feature_program *p, const char *const *columns, ft
                         n_fields);
     n_fields += n_numeric;
     const char **names = fth_arena_alloc(p->arena, p->n_columns + features->n_derived + 1, sizeof *names);
-    const char **dense_names = fth_arena_alloc(p->arena, 2 * n_numeric + 1, sizeof *dense_names);
+    const char **dense_names = fth_arena_alloc(p->arena, 2 * n_numeric + n_inputs + 1, sizeof *dense_names);
     p->numeric = fth_arena_alloc(p->arena, n_numeric + 1, sizeof *p->numeric);
+    p->indicators = fth_arena_alloc(p->arena, n_indicators + 1, sizeof *p->indicators);
     p->running_dense = fth_arena_alloc(p->arena, n_numeric + 1, sizeof *p->running_dense);
     p->fields = fth_arena_alloc(p->arena, n_fields + 1, sizeof *p->fields);
     p->groups = fth_arena_alloc(p->arena, n_fields + 1, sizeof *p->groups);
     p->group_fields = fth_arena_alloc(p->arena, n_fields + 1, sizeof *p->group_fields);
-    p->instructions = fth_arena_alloc(p->arena, 2 * n_fields + 4, sizeof *p->instructions);
+    p->instructions = fth_arena_alloc(p->arena, 2 * n_fields + n_indicators + 4, sizeof *p->instructions);
     p->log1p_table = fth_arena_alloc(p->arena, FTH_FEATURE_LOG1P_TABLE, sizeof *p->log1p_table);
-    if (!names || !dense_names || !p->numeric || !p->running_dense || !p->fields || !p->groups ||
+    if (!names || !dense_names || !p->numeric || !p->indicators || !p->running_dense || !p->fields || !p->groups ||
         !p->group_fields || !p->instructions || !p->log1p_table)
         return fth_compile_no_memory(err);
     for (uint32_t i = 0; i < p->n_columns; i++)
@@ -206,6 +215,12 @@ static fth_status compile(fth_feature_program *p, const char *const *columns, ft
         for (uint32_t c = 0; c < features->numeric[k].columns.n; c++)
             FTH_TRY(fth_compile_numeric(p, key, &features->numeric[k],
                                     features->numeric[k].columns.items[c], dense_names, err));
+    }
+    for (uint32_t k = 0; k < features->n_indicator; k++) {
+        snprintf(key, sizeof key, "features.indicator.%u", k);
+        for (uint32_t c = 0; c < features->indicator[k].columns.n; c++)
+            FTH_TRY(fth_compile_indicator(p, key, &features->indicator[k],
+                                          features->indicator[k].columns.items[c], dense_names, err));
     }
     for (uint32_t k = 0; k < features->n_categorical; k++) {
         snprintf(key, sizeof key, "features.categorical.%u", k);

@@ -27,6 +27,10 @@ fth_status fth_compile_derived(fth_feature_program *p, fth_error *err);
 fth_status fth_compile_numeric(fth_feature_program *p, const char *key,
                                const struct fth_numeric_config *config, const char *column,
                                const char **dense_names, fth_error *err);
+/* compile_indicator.c */
+fth_status fth_compile_indicator(fth_feature_program *p, const char *key,
+                                 const struct fth_indicator_config *config, const char *column,
+                                 const char **dense_names, fth_error *err);
 /* compile_categorical.c */
 fth_status fth_compile_categorical(fth_feature_program *p, const char *key,
                                    const struct fth_categorical_config *config, const char *column,

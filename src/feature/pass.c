@@ -155,6 +155,9 @@ static fth_status run_chunk(struct fth_feature_chunk *chunk, struct fth_feature_
         case FTH_FEATURE_NUMERIC:
             FTH_TRY(fth_feature_run_numeric(chunk, &program->numeric[instruction->index]));
             break;
+        case FTH_FEATURE_INDICATOR:
+            FTH_TRY(fth_feature_run_indicator(chunk, &program->indicators[instruction->index]));
+            break;
         case FTH_FEATURE_SINGLE:
             fth_feature_run_single(chunk, instruction->index);
             break;

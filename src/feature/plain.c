@@ -100,3 +100,34 @@ fth_status fth_feature_plain_keys(struct fth_feature_chunk *chunk,
     fth_free(items);
     return FTH_OK;
 }
+
+fth_status fth_feature_plain_indicator(struct fth_feature_chunk *chunk,
+                                       const struct fth_feature_indicator *indicator,
+                                       struct fth_feature_text text, float *out) {
+    const fth_feature_program *program = chunk->program;
+    uint32_t n = 0, width = indicator->width;
+    if (fth_feature_no_list(program, text))
+        return FTH_OK;
+    struct fth_feature_text *items = split(text, &indicator->separator, &n);
+    float *rows = fth_alloc((size_t)n * width, sizeof *rows);
+    if (!items || !rows) {
+        fth_free(items);
+        fth_free(rows);
+        return no_memory(chunk->err, n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = fth_feature_is_missing(program, items[i].bytes, items[i].length)
+                          ? width
+                          : fth_feature_indicator_of(indicator, items[i].bytes, items[i].length);
+        if (at < width)
+            rows[(size_t)i * width + at] = 1;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t c = 0; c < width; c++)
+            out[c] += rows[(size_t)i * width + c];
+    for (uint32_t c = 0; c < width && !indicator->config->count; c++)
+        out[c] = out[c] > 0 ? 1 : 0;
+    fth_free(items);
+    fth_free(rows);
+    return FTH_OK;
+}

@@ -44,6 +44,19 @@ struct fth_feature_field {
     struct fth_separator separator; /* length 0: one value */
 };
 
+/* Inputs for texts: value i is of the text with hash slots[.].hash, i = slots[.].index. */
+struct fth_feature_indicator {
+    const struct fth_indicator_config *config;
+    uint32_t column;
+    uint32_t dense, width; /* of the floats; the last one is for others, if asked */
+    struct fth_separator separator;
+    struct fth_feature_index {
+        uint64_t hash;
+        uint32_t index; /* from 1; 0: an empty slot */
+    } *slots;
+    uint32_t mask; /* slots - 1, a power of two less one */
+};
+
 /* A column made from others. */
 struct fth_feature_derived {
     const struct fth_derived_config *config;
@@ -62,6 +75,7 @@ struct fth_feature_group {
 
 enum fth_feature_op {
     FTH_FEATURE_NUMERIC,
+    FTH_FEATURE_INDICATOR,
     FTH_FEATURE_SINGLE,
     FTH_FEATURE_LISTS,
     FTH_FEATURE_LABEL,
@@ -70,7 +84,7 @@ enum fth_feature_op {
     FTH_FEATURE_ENTRIES,
 };
 
-/* index: of numeric[], fields[] or groups[]; column: label, weight, query. */
+/* index: of numeric[], indicators[], fields[] or groups[]; column: label, weight, query. */
 struct fth_feature_instruction {
     enum fth_feature_op op;
     uint32_t index, column;
@@ -90,6 +104,8 @@ struct fth_feature_program {
     uint32_t n_instructions;
     struct fth_feature_numeric *numeric;
     uint32_t n_numeric;
+    struct fth_feature_indicator *indicators;
+    uint32_t n_indicators;
     struct fth_feature_field *fields;
     struct fth_field_info *infos; /* copies of fields[].info, the array callers see */
     uint32_t n_fields;
@@ -203,6 +219,13 @@ void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t field);
 uint64_t fth_feature_text_key(const fth_feature_program *program,
                               const struct fth_feature_field *field, const char *bytes,
                               size_t length);
+
+/* indicator.c; fails for want of memory only, in plain form */
+fth_status fth_feature_run_indicator(struct fth_feature_chunk *chunk,
+                                     const struct fth_feature_indicator *indicator);
+/* The input of a text among the indicator's; width or above: it has none. */
+uint32_t fth_feature_indicator_of(const struct fth_feature_indicator *indicator, const char *bytes,
+                                  uint32_t length);
 
 /* number_list.c */
 void fth_feature_number_lists(struct fth_feature_chunk *chunk,

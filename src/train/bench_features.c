@@ -29,6 +29,9 @@ static const struct operation operations[] = {
     {"split+number+mean", DECIMALS, "numeric: [{columns: x, separator: ';'}]"},
     {"split+number+max", DECIMALS, "numeric: [{columns: x, separator: ';', reduce: max}]"},
     {"split+count", DECIMALS, "numeric: [{columns: x, separator: ';', reduce: count}]"},
+    {"split+one-hot+sum", IDS,
+     "indicator: [{columns: x, separator: ';', count: true, other: true,\n"
+     "  values: [i1, i2, i3, i4, i5, i6, i7, i8, i9, i10, i11, i12, i13, i14, i15, i16]}]"},
     {"split+hash", IDS, "categorical: [{columns: x, separator: ';'}]"},
     {"split+first 20 of 100+hash", LONG_IDS,
      "categorical: [{columns: x, separator: ';', max_length: 20, keep: first}]"},

@@ -46,6 +46,8 @@ static fth_status named_columns(struct fth_session *session, fth_error *err) {
     size_t room = 4, n = 0;
     for (uint32_t i = 0; i < config->features.n_derived; i++)
         room += config->features.derived[i].from.n;
+    for (uint32_t i = 0; i < config->features.n_indicator; i++)
+        room += config->features.indicator[i].columns.n;
     for (uint32_t i = 0; i < config->features.n_numeric; i++)
         room += config->features.numeric[i].columns.n;
     for (uint32_t i = 0; i < config->features.n_categorical; i++)
@@ -60,6 +62,8 @@ static fth_status named_columns(struct fth_session *session, fth_error *err) {
         add_columns(config, names, &n, &config->features.derived[i].from);
     for (uint32_t i = 0; i < config->features.n_numeric; i++)
         add_columns(config, names, &n, &config->features.numeric[i].columns);
+    for (uint32_t i = 0; i < config->features.n_indicator; i++)
+        add_columns(config, names, &n, &config->features.indicator[i].columns);
     for (uint32_t i = 0; i < config->features.n_categorical; i++)
         add_columns(config, names, &n, &config->features.categorical[i].columns);
     session->columns = names;

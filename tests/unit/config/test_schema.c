@@ -70,6 +70,7 @@ static const char *const bases[] = {
     "features:\n"
     "  derived: [{as: join, name: p, from: a, file: f, key: k, value: v}]\n"
     "  numeric: [{columns: n, quantiles: 5}, {columns: m}]\n"
+    "  indicator: [{columns: o, values: [u]}]\n"
     "  categorical: [{columns: a, separator: ';'}, {columns: item},\n"
     "                {columns: hist, table: item, sequence: true, separator: ';'}]\n"
     "checkpoint: {dir: d}\n",

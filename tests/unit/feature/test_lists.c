@@ -115,6 +115,7 @@ static void make(struct made *made, const char *separator, int hostile) {
 /* ---- what is compared ---- */
 
 struct ran {
+    uint32_t n_dense;
     fth_feature_program *program;
     fth_feature_pass *pass;
     struct fth_batch *batch;
@@ -129,6 +130,7 @@ static void run(struct ran *ran, struct fth_config *config, const struct made *m
     assert_int_equal(fth_feature_create(config, columns, 3, &ran->program, &err), FTH_OK);
     assert_int_equal(fth_feature_pass_create(ran->program, NULL, 0, &ran->pass, &err), FTH_OK);
     struct fth_transform transform = fth_feature_pass_transform(ran->pass);
+    ran->n_dense = transform.schema->n_dense;
     assert_int_equal(fth_batch_create(transform.schema, 1, &ran->batch, &err), FTH_OK);
     ran->block = test_block_raw(made->text.bytes, made->text.n, made->cells, LINES, 3);
     assert_int_equal(transform.examples(transform.ctx, ran->block, ran->batch, &err), FTH_OK);
@@ -147,7 +149,7 @@ static void same(const struct ran *a, const struct ran *b) {
     assert_memory_equal(x->example_number, y->example_number, x->n * sizeof *x->example_number);
     for (uint32_t i = 0; i < x->n; i++)
         assert_memory_equal(x->dense + (size_t)i * x->dense_ld, y->dense + (size_t)i * y->dense_ld,
-                            2 * sizeof(float));
+                            a->n_dense * sizeof(float));
     assert_memory_equal(x->groups[0].offsets, y->groups[0].offsets, (x->n + 1) * sizeof(uint32_t));
     assert_int_equal(x->groups[0].total, x->groups[0].offsets[x->n]);
     if (x->groups[0].total)
@@ -182,6 +184,12 @@ static void fused_is_plain(void **state) {
         config.features.numeric = &numeric;
         config.features.categorical = &categorical;
         config.features.n_numeric = config.features.n_categorical = 1;
+        static const char *const values[] = {"12", "a", "", "b", "7", "-0"};
+        struct fth_indicator_config indicator = {.columns = {x, 1}, .values = {values, 6},
+                                                 .separator = draw(4) ? separator : "",
+                                                 .count = (int)draw(2), .other = (int)draw(2)};
+        config.features.indicator = &indicator;
+        config.features.n_indicator = 1;
         config.features.missing = (struct fth_strings){missing, draw(2) ? 2 : 0};
         struct ran fused, plain;
         make(made, separator, hostile);
@@ -260,6 +268,45 @@ static void reductions(void **state) {
     }
 }
 
+static void indicators(void **state) {
+    static const char *const columns[] = {"label", "x"}, *const x[] = {"x"}, *const values[] = {"a", "b", "cc"};
+    static const struct {
+        const char *cell;
+        int list, count, other;
+        float expected[4];
+    } cases[] = {
+        {"b", 0, 0, 1, {0, 1, 0, 0}},       {"q", 0, 0, 1, {0, 0, 0, 1}},   {"", 0, 0, 1, {0, 0, 0, 0}},
+        {"a;cc;a", 1, 0, 1, {1, 0, 1, 0}},  {"a;cc;a", 1, 1, 1, {2, 0, 1, 0}}, {"a;;q;c;", 1, 1, 1, {1, 0, 0, 2}},
+        {"a;q;q", 1, 1, 0, {1, 0, 0, 0}},   {"", 1, 1, 1, {0, 0, 0, 0}},    {"a;cc", 0, 1, 1, {0, 0, 0, 1}},
+    };
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        size_t k = i / 2;
+        static const char *const off[] = {"feature_fusion"};
+        struct fth_indicator_config indicator = {.columns = {x, 1}, .values = {values, 3},
+                                                 .separator = cases[k].list ? ";" : "",
+                                                 .count = cases[k].count, .other = cases[k].other};
+        struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"},
+                                    .without = {off, i % 2}};
+        config.features.indicator = &indicator;
+        config.features.n_indicator = 1;
+        char text[64];
+        sprintf(text, "1,%s\n", cases[k].cell);
+        struct ran ran = {0};
+        ran.block = test_block_cells(text, ',');
+        assert_int_equal(fth_feature_create(&config, columns, 2, &ran.program, NULL), FTH_OK);
+        assert_int_equal(fth_feature_pass_create(ran.program, NULL, 0, &ran.pass, NULL), FTH_OK);
+        struct fth_transform transform = fth_feature_pass_transform(ran.pass);
+        assert_int_equal(transform.schema->n_dense, 3 + cases[k].other);
+        assert_string_equal(transform.schema->dense_names[2], "x=cc");
+        assert_int_equal(fth_batch_create(transform.schema, 1, &ran.batch, NULL), FTH_OK);
+        for (uint32_t c = 0; c < ran.batch->dense_ld; c++)
+            ran.batch->dense[c] = 9; /* what an earlier block left */
+        assert_int_equal(transform.examples(transform.ctx, ran.block, ran.batch, NULL), FTH_OK);
+        assert_memory_equal(ran.batch->dense, cases[k].expected, transform.schema->n_dense * sizeof(float));
+        drop(&ran);
+    }
+}
+
 static void short_decimals_are_exact(void **state) {
     for (int i = 0; i < 2000000; i++) {
         char text[16] = {0};
@@ -313,7 +360,7 @@ static void tails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fused_is_plain), cmocka_unit_test(reductions),
+        cmocka_unit_test(fused_is_plain), cmocka_unit_test(reductions), cmocka_unit_test(indicators),
         cmocka_unit_test(short_decimals_are_exact), cmocka_unit_test(short_decimals_are_taken),
         cmocka_unit_test(tails),
     };
