@@ -14,6 +14,7 @@ struct field {
     const char *section; /* "numeric" or "categorical" */
     uint32_t item;       /* its number there */
     int64_t dim, buckets, min_count, max_length;
+    const struct fth_categorical_config *categorical; /* NULL: a number's buckets */
     int keep_last, sequence;
 };
 
@@ -122,6 +123,16 @@ static fth_status check_categorical(struct fth_loader *l, uint32_t item) {
     if (entries && *categorical->separator)
         return fail_item(l, &at, "separator",
                          "libsvm and libffm lines have no cells to split; remove it");
+    int vocabulary = *categorical->vocabulary_file || categorical->vocabulary_size;
+    if (vocabulary && (entries || categorical->buckets))
+        return fail_item(l, &at, *categorical->vocabulary_file ? "vocabulary_file" : "vocabulary_size",
+                         entries ? "libsvm and libffm have numbers, not texts"
+                                 : "a vocabulary and buckets exclude each other; oov_buckets hashes the rest");
+    if (*categorical->vocabulary_file && categorical->vocabulary_size)
+        return fail_item(l, &at, "vocabulary_size", "a file is given, so none is learned; remove one");
+    if (!vocabulary && (categorical->oov_buckets || categorical->vocabulary_min_count > 1))
+        return fail_item(l, &at, categorical->oov_buckets ? "oov_buckets" : "vocabulary_min_count",
+                         "there is no vocabulary; set vocabulary_file or vocabulary_size");
     if (categorical->sequence && !*categorical->separator)
         return fail_item(l, &at, "separator",
                          "missing; a sequence needs what stands between its values, such as \";\"");
@@ -191,6 +202,7 @@ static fth_status collect(struct fth_loader *l, struct fields *out) {
                                                   .section = "categorical",
                                                   .item = i,
                                                   .dim = from->dim ? from->dim : dim,
+                                                  .categorical = from,
                                                   .buckets = from->buckets,
                                                   .min_count = from->min_count,
                                                   .max_length = from->max_length,
@@ -245,6 +257,16 @@ static fth_status check_names(struct fth_loader *l, struct field *items, uint32_
     return FTH_OK;
 }
 
+static int same_vocabulary(const struct fth_categorical_config *a,
+                           const struct fth_categorical_config *b) {
+    static const struct fth_categorical_config none = {.vocabulary_file = "", .vocabulary_min_count = 1};
+    a = a ? a : &none;
+    b = b ? b : &none;
+    return strcmp(a->vocabulary_file, b->vocabulary_file) == 0 &&
+           a->vocabulary_size == b->vocabulary_size && a->oov_buckets == b->oov_buckets &&
+           a->vocabulary_min_count == b->vocabulary_min_count;
+}
+
 static fth_status check_shared(struct fth_loader *l, struct fields *fields) {
     qsort(fields->items, fields->n, sizeof *fields->items, by_table);
     for (uint32_t i = 1; i < fields->n; i++) {
@@ -255,6 +277,8 @@ static fth_status check_shared(struct fth_loader *l, struct fields *fields) {
                           : a->buckets != b->buckets     ? "buckets"
                           : a->min_count != b->min_count ? "min_count"
                                                          : NULL;
+        if (!key && !same_vocabulary(a->categorical, b->categorical))
+            key = "vocabulary";
         if (key)
             return fth_load_fail_path(
                 l, "features",

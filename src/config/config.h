@@ -116,6 +116,10 @@ struct fth_categorical_config {
     const char *name;           /* of the one column's feature; "": the column's own */
     const char *table;          /* shared table's name; "" = the feature's own name */
     int64_t buckets;            /* > 0: key = hash % buckets */
+    const char *vocabulary_file; /* a text a line, each has a row of its own; "" none */
+    int64_t vocabulary_size;    /* > 0: the most frequent texts of the first learn_lines lines instead */
+    int64_t vocabulary_min_count; /* ... that are there this often */
+    int64_t oov_buckets;        /* rows for texts outside the vocabulary; 0: they count as missing */
     int64_t min_count;          /* admission */
     int64_t dim;                /* 0: embedding.dim */
     /* ragged fields: */

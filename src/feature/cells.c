@@ -158,6 +158,11 @@ uint64_t fth_feature_text_key(const fth_feature_program *program,
                               size_t length) {
     if (fth_feature_is_missing(program, bytes, length))
         return field->missing;
+    if (field->vocabulary) {
+        uint64_t number = fth_feature_vocabulary_number(field->vocabulary, bytes, length);
+        uint64_t all = (uint64_t)field->vocabulary->codes.n + field->vocabulary->oov;
+        return number < all ? fth_feature_number_key(field->salt, number) : field->missing;
+    }
     uint64_t key = fth_hash_bytes(bytes, length, field->salt);
     return field->buckets ? fth_feature_number_key(field->salt, key % field->buckets) : key;
 }
@@ -170,7 +175,7 @@ void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t index) {
     uint64_t salt = field->salt, missing = field->missing;
     uint32_t n = chunk->n, rest = 0;
     take_column(chunk, field->column, cells);
-    int plain = field->buckets == 0 && program->config->features.missing.n == 0;
+    int plain = field->buckets == 0 && !field->vocabulary && program->config->features.missing.n == 0;
     for (uint32_t i = 0; plain && i < n; i++) {
         uint64_t key = XXH3_64bits_withSeed(cells[i].bytes, 8, salt);
         uint64_t present = 0 - (uint64_t)(cells[i].length != 0);

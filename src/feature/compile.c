@@ -195,11 +195,12 @@ static fth_status compile(fth_feature_program *p, const char *const *columns, ft
     p->indicators = fth_arena_alloc(p->arena, n_indicators + 1, sizeof *p->indicators);
     p->running_dense = fth_arena_alloc(p->arena, n_numeric + 1, sizeof *p->running_dense);
     p->fields = fth_arena_alloc(p->arena, n_fields + 1, sizeof *p->fields);
+    p->vocabularies = fth_arena_alloc(p->arena, n_fields + 1, sizeof *p->vocabularies);
     p->groups = fth_arena_alloc(p->arena, n_fields + 1, sizeof *p->groups);
     p->group_fields = fth_arena_alloc(p->arena, n_fields + 1, sizeof *p->group_fields);
     p->instructions = fth_arena_alloc(p->arena, 2 * n_fields + n_indicators + 4, sizeof *p->instructions);
     p->log1p_table = fth_arena_alloc(p->arena, FTH_FEATURE_LOG1P_TABLE, sizeof *p->log1p_table);
-    if (!names || !dense_names || !p->numeric || !p->indicators || !p->running_dense || !p->fields || !p->groups ||
+    if (!names || !dense_names || !p->numeric || !p->vocabularies || !p->indicators || !p->running_dense || !p->fields || !p->groups ||
         !p->group_fields || !p->instructions || !p->log1p_table)
         return fth_compile_no_memory(err);
     for (uint32_t i = 0; i < p->n_columns; i++)
@@ -279,6 +280,10 @@ void fth_feature_destroy(fth_feature_program *program) {
         return;
     for (uint32_t k = 0; k < program->n_numeric; k++)
         fth_free(program->numeric[k].boundaries.values);
+    for (uint32_t k = 0; k < program->n_indicators; k++)
+        fth_codes_free(&program->indicators[k].codes);
+    for (uint32_t v = 0; v < program->n_vocabularies; v++)
+        fth_feature_vocabulary_free(&program->vocabularies[v]);
     fth_feature_drop_samples(program);
     fth_arena_destroy(program->arena);
     fth_free(program);

@@ -3,6 +3,31 @@
 
 #include "feature/compile.h"
 
+/* The vocabulary of the field's table, made when it is the first to ask for one. */
+static fth_status find_vocabulary(fth_feature_program *p, const struct fth_categorical_config *config,
+                                  struct fth_feature_field *field, fth_error *err) {
+    int file = config->vocabulary_file && *config->vocabulary_file;
+    if (!file && config->vocabulary_size == 0)
+        return FTH_OK;
+    uint32_t v = 0;
+    while (v < p->n_vocabularies && strcmp(p->vocabularies[v].table, field->info.table) != 0)
+        v++;
+    field->vocabulary = &p->vocabularies[v];
+    if (v < p->n_vocabularies)
+        return FTH_OK;
+    if (config->oov_buckets > UINT32_MAX || config->vocabulary_size > 1 << 30)
+        return fth_fail(err, FTH_E_CONFIG, "features.categorical: the vocabulary of '%s' is too large",
+                        field->info.name);
+    p->vocabularies[p->n_vocabularies++] = (struct fth_feature_vocabulary){
+        .table = field->info.table,
+        .file = file ? config->vocabulary_file : "",
+        .size = (uint32_t)config->vocabulary_size,
+        .oov = (uint32_t)config->oov_buckets,
+        .min_count = (uint64_t)config->vocabulary_min_count};
+    p->n_learned += !file;
+    return FTH_OK;
+}
+
 /* The ragged group named `name` ("" a new one), with this cut-off. */
 static fth_status join_group(fth_feature_program *p, const char *key, const char *name,
                              const struct fth_categorical_config *config, int32_t *out,
@@ -39,6 +64,7 @@ fth_status fth_compile_categorical(fth_feature_program *p, const char *key,
     field->info.pooling = config->pooling;
     field->info.sequence = config->sequence;
     field->buckets = (uint64_t)config->buckets;
+    FTH_TRY(find_vocabulary(p, config, field, err));
     if (p->entries) {
         field->info.weighted = 1;
         field->info.ffm_field = format == FTH_FORMAT_LIBSVM   ? -1

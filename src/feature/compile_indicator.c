@@ -3,26 +3,18 @@
 
 #include "feature/compile.h"
 
-/* The table of the texts' hashes; two texts with one hash cannot be told apart and are refused. */
-static fth_status fill_slots(fth_feature_program *p, struct fth_feature_indicator *indicator,
-                             const char *key, fth_error *err) {
+static fth_status number_values(fth_feature_program *p, struct fth_feature_indicator *indicator,
+                                const char *key, fth_error *err) {
     const struct fth_strings *values = &indicator->config->values;
-    uint32_t slots = 4;
-    while (slots < 2 * values->n)
-        slots *= 2;
-    indicator->mask = slots - 1;
-    indicator->slots = fth_arena_alloc(p->arena, slots, sizeof *indicator->slots);
-    if (!indicator->slots)
+    uint64_t *hashes = fth_arena_alloc(p->arena, values->n + 1, sizeof *hashes);
+    uint32_t twice;
+    if (!hashes)
         return fth_compile_no_memory(err);
-    for (uint32_t i = 0; i < values->n; i++) {
-        uint64_t hash = fth_hash_bytes(values->items[i], strlen(values->items[i]), 0);
-        uint32_t at = (uint32_t)hash & indicator->mask;
-        for (; indicator->slots[at].index; at = (at + 1) & indicator->mask)
-            if (indicator->slots[at].hash == hash)
-                return fth_fail(err, FTH_E_CONFIG, "%s.values: '%s' is listed twice", key,
-                                values->items[i]);
-        indicator->slots[at] = (struct fth_feature_index){hash, i + 1};
-    }
+    for (uint32_t i = 0; i < values->n; i++)
+        hashes[i] = fth_hash_bytes(values->items[i], strlen(values->items[i]), 0);
+    FTH_TRY(fth_codes_build(hashes, values->n, &indicator->codes, &twice, err));
+    if (twice < values->n)
+        return fth_fail(err, FTH_E_CONFIG, "%s.values: '%s' is listed twice", key, values->items[twice]);
     return FTH_OK;
 }
 
@@ -41,7 +33,7 @@ fth_status fth_compile_indicator(fth_feature_program *p, const char *key,
         const char *value = i < config->values.n ? config->values.items[i] : "other";
         FTH_TRY(fth_compile_dense(p, dense_names, fth_arena_printf(p->arena, "%s=%s", name, value), key, err));
     }
-    FTH_TRY(fill_slots(p, indicator, key, err));
     fth_compile_emit(p, FTH_FEATURE_INDICATOR, p->n_indicators++, 0);
+    FTH_TRY(number_values(p, indicator, key, err));
     return FTH_OK;
 }

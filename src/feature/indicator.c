@@ -10,13 +10,8 @@
 
 uint32_t fth_feature_indicator_of(const struct fth_feature_indicator *indicator, const char *bytes,
                                   uint32_t length) {
-    uint64_t hash = XXH3_64bits_withSeed(bytes, length, 0);
-    uint32_t at = (uint32_t)hash & indicator->mask;
-    while (indicator->slots[at].index && indicator->slots[at].hash != hash)
-        at = (at + 1) & indicator->mask;
-    if (indicator->slots[at].index)
-        return indicator->slots[at].index - 1;
-    return indicator->config->other ? indicator->width - 1 : indicator->width;
+    /* What is in no place has the place behind the last, which is that of others, if there is one. */
+    return fth_codes_find(&indicator->codes, XXH3_64bits_withSeed(bytes, length, 0));
 }
 
 static inline void add(const fth_feature_program *program,

@@ -1,4 +1,5 @@
-/* What a feature program learns from the head of the data before training: quantile boundaries. One thread. */
+/* What a feature program learns from the head of the data before training: quantile boundaries, vocabularies
+ * (vocabulary.c). One thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,7 @@ static fth_status learn_lines(fth_feature_program *program, struct fth_feature_s
         for (uint32_t k = 0; k < program->n_numeric; k++)
             if (program->numeric[k].learned)
                 FTH_TRY(sample_column(&chunk, &program->numeric[k]));
+        FTH_TRY(fth_feature_count_texts(&chunk));
     }
     program->sample_lines += lines;
     return FTH_OK;
@@ -104,6 +106,9 @@ fth_status fth_feature_learn_finish(fth_feature_program *program, fth_error *err
         numeric->boundaries = (struct fth_feature_boundaries){.values = values, .n = n};
         drop_sample(program, numeric);
     }
+    for (uint32_t v = 0; v < program->n_vocabularies && !program->learning_done; v++)
+        if (!*program->vocabularies[v].file)
+            FTH_TRY(fth_feature_choose_texts(&program->vocabularies[v], err));
     program->learning_done = 1;
     return FTH_OK;
 }

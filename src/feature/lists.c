@@ -27,7 +27,7 @@ static inline uint64_t short_key(const struct fth_feature_field *field, const ch
 static uint32_t write_tokens(const fth_feature_program *program,
                              const struct fth_feature_field *field, const char *text,
                              uint32_t start, uint32_t length, uint32_t keep, uint64_t *keys) {
-    int usual = field->buckets == 0 && program->config->features.missing.n == 0;
+    int usual = field->buckets == 0 && !field->vocabulary && program->config->features.missing.n == 0;
     struct fth_split split;
     uint32_t written = 0;
     fth_split_begin(&split, text, start, length);

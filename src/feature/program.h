@@ -9,6 +9,7 @@
  * Keys (stable: checkpoints depend on them), with salt = fth_hash_bytes(table's name, 0):
  *   text            fth_hash_bytes(cell's bytes, salt)
  *   text, buckets N number key of (text key modulo N)
+ *   text, vocabulary       number key of its place, or of size + its unsalted hash modulo oov_buckets
  *   bucket, libsvm and libffm index i   number key of i = mix(salt ^ mix(i))
  *   missing         mix(salt ^ 0x9d1c5f0b6a3e8247)
  * Numbers: missing -> clip -> log1p -> standardise; a bucket is the count of boundaries <= the number as
@@ -60,14 +61,21 @@ void fth_feature_set_side_table(fth_feature_program *program, uint32_t k, const 
 const struct fth_schema *fth_feature_schema(const fth_feature_program *program);
 const struct fth_field_info *fth_feature_fields(const fth_feature_program *program, uint32_t *n);
 
-/* ---- learned boundaries ---- */
+/* Vocabularies that come from files, v from 0 on: the path, or NULL behind the last. Their texts are given, in
+ * order, before passes (unless a state is loaded); *twice: n, or the place of a text that stood before (refused).
+ * One that is learned has the path "". */
+const char *fth_feature_vocabulary_file(const fth_feature_program *program, uint32_t v);
+fth_status fth_feature_set_vocabulary(fth_feature_program *program, uint32_t v, const char *const *texts,
+                                      const size_t *lengths, uint32_t n, uint32_t *twice, fth_error *err);
+
+/* ---- learned boundaries and vocabularies ---- */
 
 /* Lines of the sample still wanted; 0 when nothing is to be learned or the sample is complete. */
 uint64_t fth_feature_learn_wanted(const fth_feature_program *program);
 /* Takes the block's lines, up to what is wanted; malformed numbers are left to `examples`. */
 fth_status fth_feature_learn_block(fth_feature_program *program, struct fth_block *block,
                                    fth_error *err);
-/* Quantiles of the sample: boundary k of N buckets is the value of rank floor(k n / N), duplicates
+/* Vocabularies are the most frequent texts, those met first before others as frequent. Quantiles of the sample: boundary k of N buckets is the value of rank floor(k n / N), duplicates
  * removed. Must be called before passes when fth_feature_learn_wanted was ever > 0 (or a state loaded). */
 fth_status fth_feature_learn_finish(fth_feature_program *program, fth_error *err);
 
@@ -90,11 +98,11 @@ fth_status fth_feature_pass_set_state(fth_feature_pass *pass, const double *stat
  * is standardised by running statistics. 0 when there is none. */
 size_t fth_feature_state_size(const fth_feature_program *program);
 
-/* Learned boundaries and running statistics as one JSON object that restores the same bits. `state`
+/* Learned boundaries, vocabularies and running statistics as one JSON object that restores the same bits. `state`
  * NULL with n 0 stands for nothing seen yet. *out is owned: json_decref. */
 fth_status fth_feature_state_save(const fth_feature_program *program, const double *state, size_t n,
                                   json_t **out, fth_error *err);
-/* Sets the program's learned boundaries and writes state[n], n = fth_feature_state_size. A state that
+/* Sets the program's learned boundaries and vocabularies and writes state[n], n = fth_feature_state_size. A state that
  * does not fit the program is refused (FTH_E_CHECKPOINT) and changes nothing. Before passes run. */
 fth_status fth_feature_state_load(fth_feature_program *program, const json_t *json, double *state,
                                   size_t n, fth_error *err);

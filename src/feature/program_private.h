@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "feature/codes.h"
 #include "feature/program.h"
 #include "feature/side_table.h"
 #include "feature/split.h"
@@ -41,20 +42,27 @@ struct fth_feature_field {
     uint32_t column;
     uint64_t salt, missing;
     uint64_t buckets; /* 0 none */
+    const struct fth_feature_vocabulary *vocabulary; /* NULL none */
     struct fth_separator separator; /* length 0: one value */
 };
 
-/* Inputs for texts: value i is of the text with hash slots[.].hash, i = slots[.].index. */
+/* Inputs for texts. */
 struct fth_feature_indicator {
     const struct fth_indicator_config *config;
     uint32_t column;
     uint32_t dense, width; /* of the floats; the last one is for others, if asked */
     struct fth_separator separator;
-    struct fth_feature_index {
-        uint64_t hash;
-        uint32_t index; /* from 1; 0: an empty slot */
-    } *slots;
-    uint32_t mask; /* slots - 1, a power of two less one */
+    struct fth_codes codes; /* of the values */
+};
+
+/* The texts of one table that have rows of their own; those outside share `oov` rows. */
+struct fth_feature_vocabulary {
+    const char *table, *file; /* file "": learned */
+    uint32_t size, oov;       /* learned: at most */
+    uint64_t min_count;
+    int ready;
+    struct fth_codes codes;
+    struct fth_feature_counts *counts; /* while learning */
 };
 
 /* A column made from others. */
@@ -109,6 +117,8 @@ struct fth_feature_program {
     struct fth_feature_field *fields;
     struct fth_field_info *infos; /* copies of fields[].info, the array callers see */
     uint32_t n_fields;
+    struct fth_feature_vocabulary *vocabularies;
+    uint32_t n_vocabularies;
     struct fth_feature_group *groups;
     uint32_t *group_fields;
     uint32_t n_groups;
@@ -239,6 +249,17 @@ fth_status fth_feature_run_entries(struct fth_feature_chunk *chunk);
 
 /* compile_derived.c */
 fth_status fth_feature_check_side_tables(const fth_feature_program *program, fth_error *err);
+
+/* vocabulary.c. The number in [0, size + oov) of a text that is not missing; size + oov: it counts as missing. */
+uint64_t fth_feature_vocabulary_number(const struct fth_feature_vocabulary *vocabulary,
+                                       const char *bytes, size_t length);
+fth_status fth_feature_vocabulary_set(struct fth_feature_vocabulary *vocabulary, const uint64_t *hashes,
+                                      uint32_t n, uint32_t *twice, fth_error *err);
+/* Counts the chunk's texts of every field whose table learns a vocabulary. */
+fth_status fth_feature_count_texts(struct fth_feature_chunk *chunk);
+/* The most frequent texts become the vocabulary. */
+fth_status fth_feature_choose_texts(struct fth_feature_vocabulary *vocabulary, fth_error *err);
+void fth_feature_vocabulary_free(struct fth_feature_vocabulary *vocabulary);
 
 /* learn.c: gives the learning sample back. */
 void fth_feature_drop_samples(fth_feature_program *program);

@@ -2,6 +2,7 @@
 #include "feature/program_private.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 
@@ -11,7 +12,11 @@ fth_status fth_feature_pass_create(const fth_feature_program *program, const dou
                                    fth_feature_pass **out, fth_error *err) {
     FTH_TRY(fth_feature_check_side_tables(program, err));
     if (program->n_learned > 0 && !program->learning_done)
-        return fth_fail(err, FTH_E_ARGUMENT, "quantile boundaries have not been learned yet");
+        return fth_fail(err, FTH_E_ARGUMENT, "quantiles or vocabularies have not been learned yet");
+    for (uint32_t v = 0; v < program->n_vocabularies; v++)
+        if (!program->vocabularies[v].ready)
+            return fth_fail(err, FTH_E_ARGUMENT, "the vocabulary of table '%s' is not there yet",
+                            program->vocabularies[v].table);
     fth_feature_pass *pass = fth_alloc(1, sizeof *pass);
     if (pass == NULL)
         return fth_fail(err, FTH_E_MEMORY, "no memory for a feature pass");
@@ -69,14 +74,60 @@ fth_status fth_feature_pass_set_state(fth_feature_pass *pass, const double *stat
 
 /* ---- checkpoints ---- */
 
+/* Hashes as 16 hexadecimal digits: whole numbers of JSON end at 2^63. */
+static json_t *save_codes(const struct fth_codes *codes) {
+    json_t *list = json_array();
+    int failed = list == NULL;
+    for (uint32_t i = 0; i < codes->n && !failed; i++)
+        failed |= json_array_append_new(list, json_sprintf("%016llx", (unsigned long long)codes->hashes[i]));
+    if (!failed)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+static int read_hash(const json_t *item, uint64_t *out) {
+    const char *text = json_string_value(item);
+    if (!text || strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+        return 0;
+    *out = strtoull(text, NULL, 16);
+    return 1;
+}
+
+/* Reads one table's vocabulary into the program. */
+static fth_status load_vocabulary(struct fth_feature_vocabulary *vocabulary, const json_t *list,
+                                  fth_error *err) {
+    size_t n = json_array_size(list);
+    uint64_t *hashes = n <= UINT32_MAX ? fth_alloc(n + 1, sizeof *hashes) : NULL;
+    uint32_t twice = 0;
+    int good = json_is_array(list);
+    if (!hashes)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a vocabulary of %zu texts", n);
+    for (size_t i = 0; i < n && good; i++)
+        good = read_hash(json_array_get(list, i), &hashes[i]);
+    fth_status status = FTH_OK;
+    if (good)
+        status = fth_feature_vocabulary_set(vocabulary, hashes, (uint32_t)n, &twice, err);
+    if (status == FTH_OK && (!good || twice < n))
+        status = fth_fail(err, FTH_E_CHECKPOINT,
+                          "feature state: the vocabulary of table '%s' is no list of different hashes",
+                          vocabulary->table);
+    fth_free(hashes);
+    return status;
+}
+
 fth_status fth_feature_state_save(const fth_feature_program *program, const double *state, size_t n,
                                   json_t **out, fth_error *err) {
     if (state != NULL && n != fth_feature_state_size(program))
         return fth_fail(err, FTH_E_ARGUMENT, "running statistics of %zu numbers where %zu are needed", n,
                         fth_feature_state_size(program));
-    json_t *boundaries = json_object(), *running = json_object();
-    json_t *root = json_pack("{s:o, s:o}", "boundaries", boundaries, "running", running);
+    json_t *boundaries = json_object(), *running = json_object(), *vocabularies = json_object();
+    json_t *root = json_pack("{s:o, s:o, s:o}", "boundaries", boundaries, "running", running,
+                             "vocabularies", vocabularies);
     int failed = root == NULL;
+    for (uint32_t v = 0; v < program->n_vocabularies && !failed; v++)
+        failed |= json_object_set_new(vocabularies, program->vocabularies[v].table,
+                                      save_codes(&program->vocabularies[v].codes));
     for (uint32_t k = 0; k < program->n_numeric && !failed; k++) {
         const struct fth_feature_numeric *numeric = &program->numeric[k];
         const char *column = numeric->name;
@@ -147,12 +198,18 @@ fth_status fth_feature_state_load(fth_feature_program *program, const json_t *js
     if (n != fth_feature_state_size(program))
         return fth_fail(err, FTH_E_ARGUMENT, "running statistics of %zu numbers where %zu are needed", n,
                         fth_feature_state_size(program));
-    if (json_object_size(boundaries) != (size_t)program->n_learned ||
-        json_object_size(running) != program->n_running)
+    uint32_t n_quantiles = 0;
+    for (uint32_t k = 0; k < program->n_numeric; k++)
+        n_quantiles += program->numeric[k].learned != 0;
+    const json_t *vocabularies = json_object_get(json, "vocabularies");
+    if (json_object_size(vocabularies) != program->n_vocabularies)
+        return fth_fail(err, FTH_E_CHECKPOINT, "feature state: %zu vocabularies, the configuration has %u",
+                        json_object_size(vocabularies), program->n_vocabularies);
+    if (json_object_size(boundaries) != n_quantiles || json_object_size(running) != program->n_running)
         return fth_fail(err, FTH_E_CHECKPOINT,
                         "feature state: %zu columns with learned boundaries and %zu with running "
-                        "statistics, the configuration has %d and %u",
-                        json_object_size(boundaries), json_object_size(running), program->n_learned,
+                        "statistics, the configuration has %u and %u",
+                        json_object_size(boundaries), json_object_size(running), n_quantiles,
                         program->n_running);
     struct fth_feature_boundaries *loaded = fth_alloc(program->n_numeric + 1, sizeof *loaded);
     double *values = fth_alloc(n + 1, sizeof *values);
@@ -167,6 +224,9 @@ fth_status fth_feature_state_load(fth_feature_program *program, const json_t *js
             status = load_running(json_object_get(running, column), column,
                                   values + 3 * numeric->running, err);
     }
+    for (uint32_t v = 0; v < program->n_vocabularies && status == FTH_OK; v++)
+        status = load_vocabulary(&program->vocabularies[v],
+                                 json_object_get(vocabularies, program->vocabularies[v].table), err);
     for (uint32_t k = 0; loaded && k < program->n_numeric; k++) {
         struct fth_feature_numeric *numeric = &program->numeric[k];
         if (numeric->learned && status == FTH_OK) {

@@ -157,6 +157,7 @@ static fth_status learn_block(void *ctx, struct fth_block *block, int *more, fth
 
 /* Reads the first learn_lines lines, on this thread, in order. Malformed ones are left to training. */
 fth_status fth_session_learn(struct fth_session *session, fth_error *err) {
+    FTH_TRY(fth_session_vocabularies(session, err));
     if (fth_feature_learn_wanted(session->program) == 0)
         return FTH_OK;
     struct fth_data_set_options options = {.part = FTH_PART_TRAIN};
@@ -165,8 +166,8 @@ fth_status fth_session_learn(struct fth_session *session, fth_error *err) {
     fth_status status = fth_session_open_set(session, &options, &set, err);
     if (status == FTH_OK && !fth_data_set_again(set))
         status = fth_fail(err, FTH_E_CONFIG,
-                          "features: learned quantiles need training data that can be read twice, not "
-                          "standard input or a pipe; give boundaries instead");
+                          "features: learned quantiles and vocabularies need training data that can be read "
+                          "twice, not standard input or a pipe; give boundaries and files instead");
     if (status == FTH_OK)
         status = fth_data_each_block(set, learn_block, session->program, err);
     fth_data_set_destroy(set);

@@ -70,6 +70,9 @@ struct fth_session {
 fth_status fth_session_join(struct fth_session *session, fth_feature_program *program, fth_error *err);
 void fth_session_drop_joins(struct fth_session *session);
 
+/* vocabulary.c: reads the vocabulary files of the session's program. */
+fth_status fth_session_vocabularies(struct fth_session *session, fth_error *err);
+
 /* build.c: program -> graph -> parameters, embedding, pool. */
 fth_status fth_session_build(struct fth_session *session, fth_error *err);
 void fth_session_plan_options(const struct fth_session *session, int training,

@@ -122,8 +122,9 @@ static void keys(void **state) {
          "f.yaml:3:8: train: given a second time (first in line 2)"},
         {MODEL "features: {categorical: [{colums: C1}]}\n", NULL,
          "f.yaml:2:27: features.categorical.0.colums: unknown key; did you mean columns? "
-         "(accepted here: columns, name, table, buckets, min_count, dim, sequence, separator, "
-         "group, max_length, keep, pooling, field)"},
+         "(accepted here: columns, name, table, buckets, vocabulary_file, vocabulary_size, "
+         "vocabulary_min_count, oov_buckets, min_count, dim, sequence, separator, group, "
+         "max_length, keep, pooling, field)"},
         {MODEL "\"\": 1\n", NULL,
          "f.yaml:2:1: '': unknown key; (accepted here: seed, threads, precision, tuning, "
          "tile, without, data, features, embedding, model, optimizer, train, checkpoint)"},

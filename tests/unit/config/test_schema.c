@@ -78,7 +78,7 @@ static const char *const bases[] = {
     "features: {derived: [{as: date, name: p, from: a}], numeric: [{columns: n, separator: '/'}], categorical: [{columns: a}]}\n",
     "data: {format: csv, label: y}\n"
     "features: {derived: [{as: cross, name: p, from: [a, item]}], numeric: [{columns: n}],\n"
-    "           categorical: [{columns: a}, {columns: item}]}\n",
+    "           categorical: [{columns: a, vocabulary_size: 3}, {columns: item}]}\n",
     "data: {format: libffm}\n"
     "features: {categorical: [{columns: a}, {columns: item}]}\n",
 };

@@ -1,0 +1,160 @@
+/* Vocabularies: texts of a table that have rows of their own, from a file or learned by counting. Learning is on one
+ * thread; reading on any. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "feature/program_private.h"
+
+/* Texts met so far, by hash. */
+struct fth_feature_counts {
+    struct count {
+        uint64_t hash, count, first; /* first: how many other texts were met before; count 0: an empty slot */
+    } *slots;
+    size_t n, mask;
+};
+
+uint64_t fth_feature_vocabulary_number(const struct fth_feature_vocabulary *vocabulary,
+                                       const char *bytes, size_t length) {
+    uint64_t hash = fth_hash_bytes(bytes, length, 0);
+    uint32_t n = vocabulary->codes.n, place = fth_codes_find(&vocabulary->codes, hash);
+    return place == n && vocabulary->oov ? n + hash % vocabulary->oov : place;
+}
+
+static void drop_counts(struct fth_feature_vocabulary *vocabulary) {
+    if (vocabulary->counts)
+        fth_free(vocabulary->counts->slots);
+    fth_free(vocabulary->counts);
+    vocabulary->counts = NULL;
+}
+
+void fth_feature_vocabulary_free(struct fth_feature_vocabulary *vocabulary) {
+    drop_counts(vocabulary);
+    fth_codes_free(&vocabulary->codes);
+}
+
+fth_status fth_feature_vocabulary_set(struct fth_feature_vocabulary *vocabulary, const uint64_t *hashes,
+                                      uint32_t n, uint32_t *twice, fth_error *err) {
+    struct fth_codes codes = {0};
+    FTH_TRY(fth_codes_build(hashes, n, &codes, twice, err));
+    if (*twice < n)
+        return FTH_OK;
+    fth_codes_free(&vocabulary->codes);
+    vocabulary->codes = codes;
+    vocabulary->ready = 1;
+    return FTH_OK;
+}
+
+const char *fth_feature_vocabulary_file(const fth_feature_program *program, uint32_t v) {
+    return v < program->n_vocabularies ? program->vocabularies[v].file : NULL;
+}
+
+fth_status fth_feature_set_vocabulary(fth_feature_program *program, uint32_t v, const char *const *texts,
+                                      const size_t *lengths, uint32_t n, uint32_t *twice, fth_error *err) {
+    uint64_t *hashes = fth_alloc((size_t)n + 1, sizeof *hashes);
+    if (!hashes)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a vocabulary of %u texts", n);
+    for (uint32_t i = 0; i < n; i++)
+        hashes[i] = fth_hash_bytes(texts[i], lengths[i], 0);
+    fth_status status = fth_feature_vocabulary_set(&program->vocabularies[v], hashes, n, twice, err);
+    fth_free(hashes);
+    return status;
+}
+
+/* ---- learning ---- */
+
+static struct count *find(const struct fth_feature_counts *counts, uint64_t hash) {
+    size_t at = hash & counts->mask;
+    while (counts->slots[at].count && counts->slots[at].hash != hash)
+        at = (at + 1) & counts->mask;
+    return &counts->slots[at];
+}
+
+/* Twice as many slots, or the first 1024. */
+static fth_status grow(struct fth_feature_counts *counts, fth_error *err) {
+    size_t old = counts->slots ? counts->mask + 1 : 0, larger = old ? 2 * old : 1024;
+    struct count *before = counts->slots, *slots = fth_alloc(larger, sizeof *slots);
+    if (!slots)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to count %zu texts: lower features.learn_lines", old);
+    counts->slots = slots;
+    counts->mask = larger - 1;
+    for (size_t i = 0; i < old; i++)
+        if (before[i].count)
+            *find(counts, before[i].hash) = before[i];
+    fth_free(before);
+    return FTH_OK;
+}
+
+static fth_status count_text(struct fth_feature_chunk *chunk, struct fth_feature_counts *counts,
+                             const char *bytes, uint32_t length) {
+    if (fth_feature_is_missing(chunk->program, bytes, length))
+        return FTH_OK;
+    if (!counts->slots || counts->n > counts->mask / 2)
+        FTH_TRY(grow(counts, chunk->err));
+    struct count *count = find(counts, fth_hash_bytes(bytes, length, 0));
+    if (count->count == 0)
+        *count = (struct count){.hash = fth_hash_bytes(bytes, length, 0), .first = counts->n++};
+    count->count++;
+    return FTH_OK;
+}
+
+static fth_status count_list(struct fth_feature_chunk *chunk, struct fth_feature_counts *counts,
+                             const struct fth_separator *separator, struct fth_feature_text text) {
+    struct fth_split split;
+    fth_split_begin(&split, text.bytes, 0, text.length);
+    while (fth_split_window(&split, separator))
+        for (uint32_t i = 0; i < split.n; i++) {
+            FTH_TRY(count_text(chunk, counts, text.bytes + split.start, split.ends[i] - split.start));
+            split.start = split.ends[i] + separator->length;
+        }
+    return count_text(chunk, counts, text.bytes + split.start, text.length - split.start);
+}
+
+fth_status fth_feature_count_texts(struct fth_feature_chunk *chunk) {
+    const fth_feature_program *program = chunk->program;
+    for (uint32_t f = 0; f < program->n_fields; f++) {
+        const struct fth_feature_field *field = &program->fields[f];
+        if (!field->vocabulary || *field->vocabulary->file)
+            continue;
+        struct fth_feature_vocabulary *vocabulary =
+            &program->vocabularies[field->vocabulary - program->vocabularies];
+        if (!vocabulary->counts)
+            vocabulary->counts = fth_alloc(1, sizeof *vocabulary->counts);
+        if (!vocabulary->counts)
+            return fth_fail(chunk->err, FTH_E_MEMORY, "no memory to count texts");
+        for (uint32_t i = 0; i < chunk->n; i++) {
+            struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
+            FTH_TRY(field->separator.length
+                        ? count_list(chunk, vocabulary->counts, &field->separator, text)
+                        : count_text(chunk, vocabulary->counts, text.bytes, text.length));
+        }
+    }
+    return FTH_OK;
+}
+
+/* Frequent ones first, then those met first. */
+static int by_count(const void *a, const void *b) {
+    const struct count *x = a, *y = b;
+    if (x->count != y->count)
+        return x->count < y->count ? 1 : -1;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+fth_status fth_feature_choose_texts(struct fth_feature_vocabulary *vocabulary, fth_error *err) {
+    struct fth_feature_counts *counts = vocabulary->counts;
+    uint32_t n = 0, twice;
+    size_t slots = counts && counts->slots ? counts->mask + 1 : 0;
+    if (slots)
+        qsort(counts->slots, slots, sizeof *counts->slots, by_count);
+    while (n < slots && n < vocabulary->size && counts->slots[n].count >= vocabulary->min_count &&
+           counts->slots[n].count > 0)
+        n++;
+    uint64_t *hashes = fth_alloc((size_t)n + 1, sizeof *hashes);
+    if (!hashes)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a vocabulary of %u texts", n);
+    for (uint32_t i = 0; i < n; i++)
+        hashes[i] = counts->slots[i].hash;
+    fth_status status = fth_feature_vocabulary_set(vocabulary, hashes, n, &twice, err);
+    fth_free(hashes);
+    drop_counts(vocabulary);
+    return status;
+}

@@ -1,0 +1,181 @@
+/* feature/: vocabularies, learned and given, their rows, and their checkpointed form. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "blocks.h"
+#include "feature/codes.h"
+#include "feature/program.h"
+
+static const char *const columns[] = {"label", "c", "l"};
+static const char *const c[] = {"c"}, *const l[] = {"l"};
+
+/* c and the lists of l share the table t. */
+struct made {
+    struct fth_categorical_config categorical[2];
+    struct fth_config config;
+    fth_feature_program *program;
+};
+
+static void make(struct made *made, int64_t size, int64_t min_count, int64_t oov, const char *file) {
+    struct fth_categorical_config one = {.table = "t", .vocabulary_size = size, .vocabulary_file = file,
+                                         .vocabulary_min_count = min_count, .oov_buckets = oov,
+                                         .max_length = 100};
+    memset(made, 0, sizeof *made);
+    made->categorical[0] = made->categorical[1] = one;
+    made->categorical[0].columns = (struct fth_strings){c, 1};
+    made->categorical[1].columns = (struct fth_strings){l, 1};
+    made->categorical[1].separator = ";";
+    made->config = (struct fth_config){.data = {.format = FTH_FORMAT_CSV, .label = "label"},
+                                       .embedding = {.dim = 1}};
+    made->config.features.categorical = made->categorical;
+    made->config.features.n_categorical = 2;
+    made->config.features.learn_lines = 100;
+    assert_int_equal(fth_feature_create(&made->config, columns, 3, &made->program, NULL), FTH_OK);
+}
+
+static uint64_t key_of(uint64_t number) {
+    return fth_hash_mix(fth_hash_bytes("t", 1, 0) ^ fth_hash_mix(number));
+}
+static uint64_t missing(void) { return fth_hash_mix(fth_hash_bytes("t", 1, 0) ^ 0x9d1c5f0b6a3e8247ull); }
+
+/* The keys of one line's cell of c, and of its list. */
+static void keys(const fth_feature_program *program, const char *line, uint64_t *single, uint64_t *list,
+                 uint32_t *n) {
+    fth_feature_pass *pass = NULL;
+    struct fth_batch *batch = NULL;
+    assert_int_equal(fth_feature_pass_create(program, NULL, 0, &pass, NULL), FTH_OK);
+    struct fth_transform transform = fth_feature_pass_transform(pass);
+    assert_int_equal(fth_batch_create(transform.schema, 1, &batch, NULL), FTH_OK);
+    struct fth_block *block = test_block_cells(line, ',');
+    assert_int_equal(transform.examples(transform.ctx, block, batch, NULL), FTH_OK);
+    assert_int_equal(batch->n, 1);
+    *single = batch->fields[0].keys[0];
+    *n = batch->groups[0].total;
+    memcpy(list, batch->fields[1].keys, *n * sizeof *list);
+    fth_block_destroy(block);
+    fth_batch_destroy(batch);
+    fth_feature_pass_destroy(pass);
+}
+
+static void learn(fth_feature_program *program) {
+    /* a 5 times, b and d 3 (b first), e 2, z once; the missing ones do not count */
+    struct fth_block *block = test_block_cells("1,a,b;a;d\n0,e,d;;a\n1,b,d;b;a\n0,,z;e\n1,a,\n", ',');
+    assert_int_equal(fth_feature_learn_wanted(program), 100);
+    assert_int_equal(fth_feature_learn_block(program, block, NULL), FTH_OK);
+    assert_int_equal(fth_feature_learn_finish(program, NULL), FTH_OK);
+    assert_int_equal(fth_feature_learn_wanted(program), 0);
+    fth_block_destroy(block);
+}
+
+static void learned(void **state) {
+    struct made made;
+    uint64_t single, list[8];
+    uint32_t n;
+    make(&made, 3, 1, 0, "");
+    fth_feature_pass *pass = NULL;
+    assert_int_equal(fth_feature_pass_create(made.program, NULL, 0, &pass, NULL), FTH_E_ARGUMENT);
+    learn(made.program);
+    keys(made.program, "1,d,a;b;e;;d\n", &single, list, &n);
+    assert_true(single == key_of(2));
+    assert_int_equal(n, 5);
+    assert_true(list[0] == key_of(0) && list[1] == key_of(1) && list[4] == key_of(2));
+    assert_true(list[2] == missing() && list[3] == missing());
+    fth_feature_destroy(made.program);
+
+    make(&made, 1000, 3, 7, "");
+    learn(made.program);
+    keys(made.program, "1,e,d;new;\n", &single, list, &n);
+    assert_true(single == key_of(3 + fth_hash_bytes("e", 1, 0) % 7));
+    assert_true(list[0] == key_of(2) && list[1] == key_of(3 + fth_hash_bytes("new", 3, 0) % 7));
+    assert_true(list[2] == missing());
+    fth_feature_destroy(made.program);
+}
+
+static void given(void **state) {
+    static const char *const texts[] = {"x", "y", "x"};
+    static const size_t lengths[] = {1, 1, 1};
+    struct made made;
+    uint64_t single, list[8];
+    uint32_t n, twice;
+    make(&made, 0, 1, 0, "words.txt");
+    assert_string_equal(fth_feature_vocabulary_file(made.program, 0), "words.txt");
+    assert_null(fth_feature_vocabulary_file(made.program, 1));
+    assert_int_equal(fth_feature_learn_wanted(made.program), 0);
+    assert_int_equal(fth_feature_set_vocabulary(made.program, 0, texts, lengths, 3, &twice, NULL), FTH_OK);
+    assert_int_equal(twice, 2);
+    assert_int_equal(fth_feature_set_vocabulary(made.program, 0, texts, lengths, 2, &twice, NULL), FTH_OK);
+    assert_int_equal(twice, 2);
+    keys(made.program, "1,y,x;q\n", &single, list, &n);
+    assert_true(single == key_of(1) && list[0] == key_of(0) && list[1] == missing());
+    fth_feature_destroy(made.program);
+}
+
+static void saved_and_loaded(void **state) {
+    struct made a, b;
+    uint64_t single, list[8], other, others[8];
+    uint32_t n, m;
+    double none[1];
+    json_t *json = NULL;
+    make(&a, 3, 1, 2, "");
+    learn(a.program);
+    assert_int_equal(fth_feature_state_save(a.program, NULL, 0, &json, NULL), FTH_OK);
+    make(&b, 3, 1, 2, "");
+    assert_int_equal(fth_feature_state_load(b.program, json, none, 0, NULL), FTH_OK);
+    assert_int_equal(fth_feature_learn_wanted(b.program), 0);
+    keys(a.program, "1,d,a;q;b;e\n", &single, list, &n);
+    keys(b.program, "1,d,a;q;b;e\n", &other, others, &m);
+    assert_true(single == other && n == m);
+    assert_memory_equal(list, others, n * sizeof *list);
+    fth_feature_destroy(b.program);
+    static const char *const damaged[] = {
+        "{\"boundaries\": {}, \"running\": {}}",
+        "{\"boundaries\": {}, \"running\": {}, \"vocabularies\": {\"u\": []}}",
+        "{\"boundaries\": {}, \"running\": {}, \"vocabularies\": {\"t\": [\"12\"]}}",
+        "{\"boundaries\": {}, \"running\": {}, \"vocabularies\": {\"t\": [7]}}",
+        "{\"boundaries\": {}, \"running\": {}, \"vocabularies\": {\"t\": [\"00000000000000aa\", \"00000000000000aa\"]}}",
+    };
+    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
+        json_t *bad = json_loads(damaged[i], 0, NULL);
+        assert_non_null(bad);
+        make(&b, 3, 1, 2, "");
+        assert_int_equal(fth_feature_state_load(b.program, bad, none, 0, NULL), FTH_E_CHECKPOINT);
+        fth_feature_destroy(b.program);
+        json_decref(bad);
+    }
+    json_decref(json);
+    fth_feature_destroy(a.program);
+}
+
+static void codes(void **state) {
+    struct fth_codes set = {0};
+    uint32_t twice;
+    uint64_t hashes[1000] = {0};
+    assert_int_equal(fth_codes_build(hashes, 0, &set, &twice, NULL), FTH_OK);
+    assert_int_equal(fth_codes_find(&set, 5), 0);
+    fth_codes_free(&set);
+    for (uint32_t i = 0; i < 1000; i++)
+        hashes[i] = (uint64_t)(i % 7) << 40 | (uint64_t)i << 20; /* the low bits are all alike */
+    assert_int_equal(fth_codes_build(hashes, 1000, &set, &twice, NULL), FTH_OK);
+    assert_int_equal(twice, 1000);
+    for (uint32_t i = 0; i < 1000; i++)
+        assert_int_equal(fth_codes_find(&set, hashes[i]), i);
+    assert_int_equal(fth_codes_find(&set, 1), 1000);
+    fth_codes_free(&set);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(learned),
+        cmocka_unit_test(given),
+        cmocka_unit_test(saved_and_loaded),
+        cmocka_unit_test(codes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
