@@ -16,4 +16,13 @@ static inline uint64_t fth_hash_mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
+/* What fth_hash_mix, which is one to one, has made this of. */
+static inline uint64_t fth_hash_unmix(uint64_t x) {
+    x ^= x >> 31 ^ x >> 62;
+    x *= 0x319642b2d24d8ec3ull;
+    x ^= x >> 27 ^ x >> 54;
+    x *= 0x96de1b173f119089ull;
+    return x ^ x >> 30 ^ x >> 60;
+}
+
 #endif

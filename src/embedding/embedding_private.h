@@ -10,7 +10,8 @@
  *
  *   prepare, phase 1 (a task a part)    item_of, item_count, item_first, part_hash; sorted: the part's
  *                                       items, stably by shard
- *            phase 2 (a task a shard)   item, hash: the shard's items, in batch order; unique_of;
+ *            phase 2 (a task a shard)   item: the shard's items, in batch order; unique_of; hash: of its
+ *                                       unique keys;
  *                                       unique_row, unique_count, unique_first, unique_end, first_of;
  *                                       item_row, item_at
  *            phase 3 (a task a part)    row_of; list: each unique key's occurrences
@@ -105,7 +106,8 @@ struct fth_embedding {
     uint32_t capacity;
     void *block;
     uint64_t *part_hash; /* by item: its key, then its hash */
-    uint64_t *hash;      /* by shard */
+    uint64_t *hash;      /* by shard: of items, then of unique keys */
+    uint32_t *seen;      /* [2 capacity] by shard, from 2 start on: a table of its unique keys */
     uint32_t *item_of;   /* by occurrence: its item, within the part */
     uint32_t *item_count, *item_first, *item_row; /* by item */
     float *item_weight;  /* by item: item_row's memory, by_part */
@@ -113,7 +115,7 @@ struct fth_embedding {
     uint32_t *sorted;  /* by part: items */
     uint32_t *item;    /* by shard: items */
     uint32_t *unique_of; /* by shard: each item's unique key, within the shard */
-    uint32_t *unique_slot, *unique_row, *unique_end; /* by shard; by_part: by item */
+    uint32_t *unique_row, *unique_end; /* by shard; by_part: by item */
     uint32_t *shard_count, *shard_first;             /* by shard */
     uint32_t *unique_count, *unique_first;           /* these two, by_part the items' */
     uint32_t *list;       /* by shard; sorted's memory, from phase 3 on */
@@ -162,6 +164,14 @@ void fth_part_keep(void *arg, uint32_t task, uint32_t worker);
 void fth_part_sort(struct fth_embedding *embedding, struct fth_part *part, uint32_t n, int all);
 /* Brings the shard's sorted items together, part after part, so in the batch's order. */
 void fth_part_collect(struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t shard);
+/* Rows of hashes: those that have one; how many have. Only reads. */
+uint32_t fth_find_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
+                       uint32_t *rows);
+/* For a unique key without a row: makes it, where its count with this batch's occurrences allows it. */
+fth_status fth_create_row(struct fth_embedding *embedding, struct fth_pack *pack,
+                          struct fth_shard *shard, uint32_t unique, uint64_t hash);
+/* Adds to the count of a key that is a candidate. */
+void fth_count_candidate(const struct fth_pack *pack, uint64_t hash, uint32_t count);
 /* cut.c: cuts the unique rows into update tasks. */
 void fth_embedding_cut_updates(struct fth_embedding *embedding);
 

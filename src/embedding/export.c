@@ -9,10 +9,10 @@
 
 static void copy_out(const struct fth_pack *pack, uint32_t row, const struct fth_row_arrays *arrays,
                      uint64_t i) {
-    const struct fth_row_meta *meta = &pack->metas[row];
+    const struct fth_row_meta *meta = fth_pack_meta(pack, row);
     const float *from = fth_pack_row(pack, row);
     if (arrays->keys)
-        arrays->keys[i] = meta->key;
+        arrays->keys[i] = fth_pack_key(&pack->tables[meta->table], meta->hash);
     if (arrays->tables)
         arrays->tables[i] = meta->table;
     if (arrays->weights)
@@ -64,7 +64,7 @@ uint64_t fth_embedding_export_candidates(const fth_embedding *embedding, uint32_
 
 static void copy_in(const struct fth_pack *pack, uint32_t row, const struct fth_row_arrays *arrays,
                     uint64_t i) {
-    struct fth_row_meta *meta = &pack->metas[row];
+    struct fth_row_meta *meta = fth_pack_meta(pack, row);
     float *to = fth_pack_row(pack, row);
     if (arrays->weights)
         memcpy(to, arrays->weights + i * pack->dim, pack->dim * sizeof(float));
@@ -79,18 +79,19 @@ static void copy_in(const struct fth_pack *pack, uint32_t row, const struct fth_
         meta->last_step = arrays->last_step[i];
 }
 
-/* The key's slot, made if need be; errors name the table. */
-static fth_status find_slot(fth_embedding *embedding, struct fth_pack *pack, uint64_t key,
-                            uint32_t table, struct fth_shard **shard, uint32_t *at,
-                            fth_error *err) {
+/* The key's shard, its hash and what its index entry says, FTH_ROW_NONE when it has none. */
+static fth_status find_key(const struct fth_pack *pack, uint64_t key, uint32_t table,
+                           struct fth_shard **shard, uint64_t *hash, uint32_t *row,
+                           fth_error *err) {
     if (table >= pack->n_tables)
         return fth_fail(err, FTH_E_CHECKPOINT,
                         "an embedding row of table number %u in a pack of %u", table,
                         pack->n_tables);
-    uint64_t hash = fth_pack_hash(&pack->tables[table], key);
-    *shard = &pack->shards[fth_shard_of(hash)];
-    fth_status status = fth_shard_slot(pack, *shard, hash, at, err);
-    return status == FTH_E_LIMIT ? fth_embedding_limit_error(embedding, pack, table, err) : status;
+    *hash = fth_pack_hash(&pack->tables[table], key);
+    *shard = &pack->shards[fth_shard_of(*hash)];
+    const uint32_t *entry = fth_shard_find(pack, *shard, *hash);
+    *row = entry ? *entry : FTH_ROW_NONE;
+    return FTH_OK;
 }
 
 fth_status fth_embedding_import(fth_embedding *embedding, uint32_t number, uint64_t n,
@@ -102,12 +103,11 @@ fth_status fth_embedding_import(fth_embedding *embedding, uint32_t number, uint6
     embedding->n_tasks = 0;
     for (uint64_t i = 0; i < n; i++) {
         struct fth_shard *shard;
-        uint32_t at, table = arrays->tables[i];
-        FTH_TRY(find_slot(embedding, pack, arrays->keys[i], table, &shard, &at, err));
-        uint32_t row = shard->index.slots[at].row;
+        uint64_t hash;
+        uint32_t row, table = arrays->tables[i];
+        FTH_TRY(find_key(pack, arrays->keys[i], table, &shard, &hash, &row, err));
         if (row == FTH_ROW_NONE || row & FTH_ROW_CANDIDATE) {
-            fth_status status =
-                fth_shard_add_row(pack, shard, at, arrays->keys[i], table, &row, err);
+            fth_status status = fth_shard_add_row(pack, shard, hash, table, &row, err);
             if (status == FTH_E_LIMIT)
                 return fth_embedding_limit_error(embedding, pack, table, err);
             FTH_TRY(status);
@@ -123,17 +123,17 @@ fth_status fth_embedding_import_candidates(fth_embedding *embedding, uint32_t nu
     struct fth_pack *pack = &embedding->packs[number];
     for (uint64_t i = 0; i < n; i++) {
         struct fth_shard *shard;
-        uint32_t at;
-        FTH_TRY(find_slot(embedding, pack, keys[i], tables[i], &shard, &at, err));
-        uint32_t row = shard->index.slots[at].row;
+        uint64_t hash;
+        uint32_t row;
+        FTH_TRY(find_key(pack, keys[i], tables[i], &shard, &hash, &row, err));
         if (row != FTH_ROW_NONE && !(row & FTH_ROW_CANDIDATE))
             continue; /* admitted: it is counted no more */
         if (row == FTH_ROW_NONE) {
-            fth_status status = fth_shard_add_candidate(pack, shard, at, keys[i], tables[i], err);
+            fth_status status = fth_shard_add_candidate(pack, shard, hash, tables[i], err);
             if (status == FTH_E_LIMIT)
                 return fth_embedding_limit_error(embedding, pack, tables[i], err);
             FTH_TRY(status);
-            row = shard->index.slots[at].row;
+            row = (shard->n_candidates - 1) | FTH_ROW_CANDIDATE;
         }
         shard->candidates[row & ~FTH_ROW_CANDIDATE].count = counts[i];
     }

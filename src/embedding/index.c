@@ -1,4 +1,4 @@
-/* A shard's index: see index.h. The indices of a pack grow together, so the blocks of one capacity lie side
+/* A shard's index: see index.h. The indices of a pack grow together, so the blocks of one size lie side
  * by side in one region of huge pages, made when the first index reaches it and given back when the last
  * one has left: a block alone would take ordinary pages, and a lookup would miss their addresses as well
  * as the cache. Small blocks come from the heap.
@@ -8,49 +8,49 @@
 
 #include "base/memory.h"
 
-#define SMALL_CAPACITY 1024u
+#define SMALL_GROUPS 256u
 
-static size_t block_bytes(uint32_t capacity) {
-    return (size_t)capacity * FTH_INDEX_SLOT_BYTES;
+static size_t block_bytes(uint32_t n_groups) {
+    return (size_t)n_groups * sizeof(struct fth_index_group);
 }
 
-static size_t region_bytes(const struct fth_index_space *space, uint32_t capacity) {
-    return block_bytes(capacity) * space->n;
+static size_t region_bytes(const struct fth_index_space *space, uint32_t n_groups) {
+    return block_bytes(n_groups) * space->n;
 }
 
-/* The region for this capacity, made if it is not there; NULL when memory is out. */
-static char *region_of(struct fth_index_space *space, uint32_t capacity) {
-    struct fth_index_region *region = &space->regions[__builtin_ctz(capacity)];
+/* The region for blocks of this size, made if it is not there; NULL when memory is out. */
+static char *region_of(struct fth_index_space *space, uint32_t n_groups) {
+    struct fth_index_region *region = &space->regions[__builtin_ctz(n_groups)];
     char *there = atomic_load_explicit(&region->base, memory_order_acquire);
     if (there)
         return there;
-    char *made = fth_region_alloc(region_bytes(space, capacity));
+    char *made = fth_region_alloc(region_bytes(space, n_groups));
     if (!made)
         return NULL;
     if (atomic_compare_exchange_strong(&region->base, &there, made))
         return made;
-    fth_region_free(made, region_bytes(space, capacity));
+    fth_region_free(made, region_bytes(space, n_groups));
     return there;
 }
 
-static void *take_block(struct fth_index *index, uint32_t capacity) {
-    if (capacity <= SMALL_CAPACITY)
-        return fth_alloc(block_bytes(capacity), 1);
-    char *region = region_of(index->space, capacity);
-    return region ? region + index->number * block_bytes(capacity) : NULL;
+static void *take_block(struct fth_index *index, uint32_t n_groups) {
+    if (n_groups <= SMALL_GROUPS)
+        return fth_alloc(n_groups, sizeof(struct fth_index_group));
+    char *region = region_of(index->space, n_groups);
+    return region ? region + index->number * block_bytes(n_groups) : NULL;
 }
 
 /* An index never shrinks, so nobody comes to a region that all have left. */
 static void leave_block(struct fth_index *index) {
     struct fth_index_space *space = index->space;
-    if (index->capacity <= SMALL_CAPACITY) {
-        fth_free(index->slots);
+    if (index->n_groups <= SMALL_GROUPS) {
+        fth_free(index->groups);
         return;
     }
-    struct fth_index_region *region = &space->regions[__builtin_ctz(index->capacity)];
+    struct fth_index_region *region = &space->regions[__builtin_ctz(index->n_groups)];
     if (atomic_fetch_add(&region->left, 1) + 1 == space->n)
         fth_region_free(atomic_exchange(&region->base, NULL),
-                        region_bytes(space, index->capacity));
+                        region_bytes(space, index->n_groups));
 }
 
 void fth_index_space_free(struct fth_index_space *space) {
@@ -63,41 +63,22 @@ void fth_index_space_free(struct fth_index_space *space) {
 }
 
 fth_status fth_index_create(struct fth_index *index, struct fth_index_space *space,
-                            uint32_t number, uint32_t capacity, fth_error *err) {
+                            uint32_t number, uint32_t n_groups, fth_error *err) {
     index->space = space;
     index->number = number;
-    void *block = take_block(index, capacity);
+    void *block = take_block(index, n_groups);
     if (!block)
         return fth_fail(err, FTH_E_MEMORY, "no memory for an embedding index of %zu bytes",
-                        block_bytes(capacity));
-    index->slots = block;
-    index->tags = (uint8_t *)(index->slots + capacity);
-    index->capacity = capacity;
-    index->group_mask = capacity / FTH_INDEX_GROUP - 1;
+                        block_bytes(n_groups));
+    index->groups = block;
+    index->n_groups = n_groups;
+    index->group_mask = n_groups - 1;
     index->used = 0;
     return FTH_OK;
 }
 
 void fth_index_destroy(struct fth_index *index) {
-    if (index->slots)
+    if (index->groups)
         leave_block(index);
     *index = (struct fth_index){0};
-}
-
-fth_status fth_index_grow(struct fth_index *index, fth_error *err) {
-    struct fth_index bigger;
-    if (index->capacity >= (uint32_t)1 << 31)
-        return fth_fail(err, FTH_E_LIMIT, "an embedding index has reached 2^31 keys");
-    FTH_TRY(fth_index_create(&bigger, index->space, index->number, index->capacity * 2, err));
-    for (uint32_t i = 0; i < index->capacity; i++) {
-        if (!index->tags[i])
-            continue;
-        int found;
-        uint32_t at = fth_index_find(&bigger, index->slots[i].hash, &found);
-        fth_index_fill(&bigger, at, index->slots[i].hash);
-        bigger.slots[at] = index->slots[i];
-    }
-    fth_index_destroy(index);
-    *index = bigger;
-    return FTH_OK;
 }

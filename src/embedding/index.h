@@ -1,14 +1,15 @@
-/* One shard's index: hashed 64-bit key -> row number. Open addressing in groups of 16 tag bytes,
- * load at most 7/8, no removal.
+/* One shard's index: hashed 64-bit key -> what the user stores of it, its row. Open addressing in groups
+ * of a cache line, 12 entries, load at most 3/4, no removal.
  *
- *   tags   | 16 bytes | 16 bytes | ...   0: empty; else 0x80 + the hash's low 7 bits
- *   slots  | 16 slots | 16 slots | ...   key, row, unique: 16 bytes each
+ *   group   | 12 tag bytes | 4 bytes 0 | 12 rows of 4 bytes |      tag 0: empty; else 0x80 + the hash's
+ *                                                                low 7 bits
  *
- * A lookup compares a whole group's tags at once and reads, as a rule, one slot. The hash is a
- * bijective mix of the key, so that it stands for the key. A hash's bits: | shard: 6 | group: the
- * low ones above the tag's | tag: 7 |.
+ * The index holds no keys: whose row an entry is, the row's own data says (shard.h), which the user of a row
+ * reads anyway. So a lookup reads one line here and, one time in ten, the data of a row that has only
+ * the same tag. A hash's bits: | shard: 6 | group: the low ones above the tag's | tag: 7 |.
  *
- * On a batch's way: fth_embedding_prepare asks here once an occurrence. Threads: one at a time. */
+ * On a batch's way: fth_embedding_prepare asks here once a unique key. Threads: any number that look up, or
+ * one that changes. */
 #ifndef FTH_EMBEDDING_INDEX_H
 #define FTH_EMBEDDING_INDEX_H
 
@@ -21,16 +22,15 @@
 
 #include "base/error.h"
 
-#define FTH_INDEX_GROUP 16
-#define FTH_INDEX_SLOT_BYTES (sizeof(struct fth_index_slot) + 1)
+#define FTH_INDEX_ENTRIES 12
+#define FTH_INDEX_LOAD 9 /* entries a group on average when the index is full */
 
-struct fth_index_slot {
-    uint64_t hash;
-    uint32_t row;    /* what the user stores: see shard.h */
-    uint32_t unique; /* place in the last batch's unique keys; stale if that does not point back */
+struct fth_index_group {
+    _Alignas(64) uint8_t tags[16];
+    uint32_t rows[FTH_INDEX_ENTRIES];
 };
 
-/* Memory of the indices of one pack: a region for each capacity, 2^i, that any of them has. */
+/* Memory of the indices of one pack: a region for each number of groups, 2^i, that any of them has. */
 struct fth_index_region {
     char *_Atomic base;
     _Atomic uint32_t left; /* indices that had a block here and have no more */
@@ -43,23 +43,24 @@ struct fth_index_space {
 void fth_index_space_free(struct fth_index_space *space);
 
 struct fth_index {
-    struct fth_index_slot *slots; /* owned; the tags lie behind them in the same block */
-    uint8_t *tags;
+    struct fth_index_group *groups; /* owned */
     uint32_t group_mask;
-    uint32_t used, capacity;
+    uint32_t used, n_groups;
     struct fth_index_space *space; /* borrowed for life */
     uint32_t number;               /* among the space's indices */
 };
 
-/* capacity: a power of two, at least 16. FTH_E_MEMORY. */
+/* n_groups: a power of two. FTH_E_MEMORY. */
 fth_status fth_index_create(struct fth_index *index, struct fth_index_space *space,
-                            uint32_t number, uint32_t capacity, fth_error *err);
+                            uint32_t number, uint32_t n_groups, fth_error *err);
 void fth_index_destroy(struct fth_index *index);
-/* Twice the slots; every key's slot moves. */
-fth_status fth_index_grow(struct fth_index *index, fth_error *err);
 
 static inline int fth_index_full(const struct fth_index *index) {
-    return index->used >= index->capacity / 8 * 7;
+    return index->used >= index->n_groups * FTH_INDEX_LOAD;
+}
+
+static inline uint64_t fth_index_bytes(const struct fth_index *index) {
+    return (uint64_t)index->n_groups * sizeof(struct fth_index_group);
 }
 
 /* Bit i set where tags[i] == tag. */
@@ -69,60 +70,45 @@ static inline uint32_t fth_index_match(const uint8_t *tags, uint8_t tag) {
     return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(group, _mm_set1_epi8((char)tag)));
 #else
     uint32_t bits = 0;
-    for (uint32_t i = 0; i < FTH_INDEX_GROUP; i++)
+    for (uint32_t i = 0; i < 16; i++)
         bits |= (uint32_t)(tags[i] == tag) << i;
     return bits;
 #endif
+}
+
+static inline uint32_t fth_index_empty(const struct fth_index_group *group) {
+    return fth_index_match(group->tags, 0) & ((1u << FTH_INDEX_ENTRIES) - 1);
 }
 
 static inline uint8_t fth_index_tag(uint64_t hash) {
     return (uint8_t)(0x80 | (hash & 0x7f));
 }
 
+/* Where the hash's search begins. Groups are tried at triangular distances, which reaches all of a power
+ * of two. */
 static inline uint32_t fth_index_group(const struct fth_index *index, uint64_t hash) {
     return (uint32_t)(hash >> 7) & index->group_mask;
 }
 
-static inline void fth_index_prefetch_tags(const struct fth_index *index, uint64_t hash) {
-    __builtin_prefetch(index->tags + (size_t)fth_index_group(index, hash) * FTH_INDEX_GROUP);
+static inline void fth_index_prefetch(const struct fth_index *index, uint64_t hash) {
+    __builtin_prefetch(&index->groups[fth_index_group(index, hash)]);
 }
 
-/* The tags should be in cache by now: fetches the slot that the key is probably in. */
-static inline void fth_index_prefetch_slot(const struct fth_index *index, uint64_t hash) {
-    size_t first = (size_t)fth_index_group(index, hash) * FTH_INDEX_GROUP;
-    uint32_t bits = fth_index_match(index->tags + first, fth_index_tag(hash));
-    __builtin_prefetch(index->slots + first + (bits ? (uint32_t)__builtin_ctz(bits) : 0));
+/* The group should be in cache by now: the row that the key probably has, 0 when none has its tag. */
+static inline uint32_t fth_index_guess(const struct fth_index *index, uint64_t hash) {
+    const struct fth_index_group *group = &index->groups[fth_index_group(index, hash)];
+    uint32_t bits = fth_index_match(group->tags, fth_index_tag(hash));
+    return bits ? group->rows[__builtin_ctz(bits)] : 0;
 }
 
-/* The hash's slot and *found 1, or the empty slot where it would go and *found 0 (there is one: the
- * load is below 1). Groups are tried at triangular distances, which reaches all of a power of
- * two. */
-static inline uint32_t fth_index_find(const struct fth_index *index, uint64_t hash, int *found) {
-    uint32_t group = fth_index_group(index, hash);
-    uint8_t tag = fth_index_tag(hash);
-    for (uint32_t step = 1;; step++) {
-        const uint8_t *tags = index->tags + (size_t)group * FTH_INDEX_GROUP;
-        uint32_t bits = fth_index_match(tags, tag);
-        for (; bits; bits &= bits - 1) {
-            uint32_t at = group * FTH_INDEX_GROUP + (uint32_t)__builtin_ctz(bits);
-            if (index->slots[at].hash == hash) {
-                *found = 1;
-                return at;
-            }
-        }
-        uint32_t empty = fth_index_match(tags, 0);
-        if (empty) {
-            *found = 0;
-            return group * FTH_INDEX_GROUP + (uint32_t)__builtin_ctz(empty);
-        }
-        group = (group + step) & index->group_mask;
-    }
-}
-
-/* Fills the empty slot that fth_index_find gave; the index must not be full. */
-static inline void fth_index_fill(struct fth_index *index, uint32_t at, uint64_t hash) {
-    index->tags[at] = fth_index_tag(hash);
-    index->slots[at] = (struct fth_index_slot){.hash = hash};
+/* A key that is not in the index; the index must not be full. */
+static inline void fth_index_insert(struct fth_index *index, uint64_t hash, uint32_t row) {
+    uint32_t at = fth_index_group(index, hash), empty;
+    for (uint32_t step = 1; !(empty = fth_index_empty(&index->groups[at])); step++)
+        at = (at + step) & index->group_mask;
+    uint32_t i = (uint32_t)__builtin_ctz(empty);
+    index->groups[at].tags[i] = fth_index_tag(hash);
+    index->groups[at].rows[i] = row;
     index->used++;
 }
 

@@ -10,9 +10,9 @@
 
 #include "embedding/embedding_private.h"
 
-/* How far ahead, in items, tags, slots and rows are fetched. */
-#define TAGS_AHEAD 64
-#define SLOTS_AHEAD 32
+/* How far ahead, in items, groups of the index, what says whose a row is, and rows are fetched. */
+#define GROUPS_AHEAD 48
+#define METAS_AHEAD 24
 #define ROWS_AHEAD 16
 
 static void number_examples(struct fth_embedding *embedding,
@@ -110,8 +110,38 @@ void fth_part_collect(struct fth_embedding *embedding, const struct fth_pack *pa
     shard->n_items = to - shard->start;
 }
 
-static inline const struct fth_index *index_of(const struct fth_pack *pack, uint64_t hash) {
-    return &pack->shards[fth_shard_of(hash)].index;
+static inline const struct fth_shard *shard_of(const struct fth_pack *pack, uint64_t hash) {
+    return &pack->shards[fth_shard_of(hash)];
+}
+
+static inline void fetch_group(const struct fth_pack *pack, uint64_t hash) {
+    fth_index_prefetch(&shard_of(pack, hash)->index, hash);
+}
+
+static inline void fetch_meta(const struct fth_pack *pack, uint64_t hash) {
+    uint32_t row = fth_index_guess(&shard_of(pack, hash)->index, hash);
+    if (!(row & FTH_ROW_CANDIDATE))
+        __builtin_prefetch(fth_pack_meta(pack, row));
+}
+
+uint32_t fth_find_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
+                       uint32_t *rows) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < n && i < GROUPS_AHEAD; i++)
+        fetch_group(pack, hash[i]);
+    for (uint32_t i = 0; i < n && i < METAS_AHEAD; i++)
+        fetch_meta(pack, hash[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i + GROUPS_AHEAD < n)
+            fetch_group(pack, hash[i + GROUPS_AHEAD]);
+        if (i + METAS_AHEAD < n)
+            fetch_meta(pack, hash[i + METAS_AHEAD]);
+        const uint32_t *entry = fth_shard_find(pack, shard_of(pack, hash[i]), hash[i]);
+        uint32_t row = entry ? *entry : FTH_ROW_NONE;
+        rows[i] = row & FTH_ROW_CANDIDATE ? FTH_ROW_NONE : row;
+        found += rows[i] != FTH_ROW_NONE;
+    }
+    return found;
 }
 
 /* Phase 1. */
@@ -119,51 +149,27 @@ void fth_part_find(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     struct fth_part *part = &embedding->parts[task];
     const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
-    const uint64_t *hash = embedding->part_hash + part->base;
-    uint32_t *rows = embedding->unique_row + part->base, n = fth_part_number(embedding, part);
-    uint32_t found_rows = 0;
+    uint32_t n = fth_part_number(embedding, part);
     (void)worker;
-    for (uint32_t u = 0; u < n && u < TAGS_AHEAD; u++)
-        fth_index_prefetch_tags(index_of(pack, hash[u]), hash[u]);
-    for (uint32_t u = 0; u < n && u < SLOTS_AHEAD; u++)
-        fth_index_prefetch_slot(index_of(pack, hash[u]), hash[u]);
-    for (uint32_t u = 0; u < n; u++) {
-        if (u + TAGS_AHEAD < n)
-            fth_index_prefetch_tags(index_of(pack, hash[u + TAGS_AHEAD]), hash[u + TAGS_AHEAD]);
-        if (u + SLOTS_AHEAD < n)
-            fth_index_prefetch_slot(index_of(pack, hash[u + SLOTS_AHEAD]), hash[u + SLOTS_AHEAD]);
-        const struct fth_index *index = index_of(pack, hash[u]);
-        int found;
-        uint32_t at = fth_index_find(index, hash[u], &found);
-        uint32_t row = found ? index->slots[at].row : FTH_ROW_NONE;
-        rows[u] = row & FTH_ROW_CANDIDATE ? FTH_ROW_NONE : row;
-        found_rows += rows[u] != FTH_ROW_NONE;
-    }
-    part->n_rows = found_rows;
-    if (embedding->training && found_rows < n)
+    part->n_rows = fth_find_rows(pack, embedding->part_hash + part->base, n,
+                                 embedding->unique_row + part->base);
+    if (embedding->training && part->n_rows < n)
         fth_part_sort(embedding, part, n, 0);
     else
         memset(part->at, 0, sizeof part->at);
 }
 
-/* A key without a row: makes it, where its count with this batch's occurrences allows it. */
-static fth_status create_row(struct fth_embedding *embedding, struct fth_pack *pack,
-                             struct fth_shard *shard, uint32_t item, uint64_t hash) {
-    const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, item);
-    uint64_t key = lookup->keys[embedding->item_first[item] - lookup->base];
-    uint64_t count = embedding->item_count[item];
-    uint32_t at;
-    shard->failed_table = lookup->table;
-    FTH_TRY(fth_shard_slot(pack, shard, hash, &at, NULL));
-    uint32_t row = shard->index.slots[at].row;
-    if (row & FTH_ROW_CANDIDATE)
-        count += shard->candidates[row & ~FTH_ROW_CANDIDATE].count;
-    if (count >= pack->tables[lookup->table].min_count)
-        return fth_shard_add_row(pack, shard, at, key, lookup->table,
-                                 &embedding->unique_row[item], NULL);
-    if (row == FTH_ROW_NONE)
-        return fth_shard_add_candidate(pack, shard, at, key, lookup->table, NULL);
-    return FTH_OK;
+fth_status fth_create_row(struct fth_embedding *embedding, struct fth_pack *pack,
+                          struct fth_shard *shard, uint32_t unique, uint64_t hash) {
+    uint32_t table = fth_lookup_of(embedding, embedding->unique_first[unique])->table;
+    uint64_t count = embedding->unique_count[unique];
+    const uint32_t *entry = fth_shard_find(pack, shard, hash);
+    shard->failed_table = table;
+    if (entry)
+        count += shard->candidates[*entry & ~FTH_ROW_CANDIDATE].count;
+    if (count >= pack->tables[table].min_count)
+        return fth_shard_add_row(pack, shard, hash, table, &embedding->unique_row[unique], NULL);
+    return entry ? FTH_OK : fth_shard_add_candidate(pack, shard, hash, table, NULL);
 }
 
 /* Phase 2. */
@@ -176,18 +182,16 @@ void fth_part_create(void *arg, uint32_t task, uint32_t worker) {
     const uint32_t *item = embedding->item + shard->start;
     const uint64_t *hash = embedding->hash + shard->start;
     uint32_t n = shard->n_items;
-    for (uint32_t i = 0; i < n && shard->status == FTH_OK; i++) {
-        if (i + ROWS_AHEAD < n)
-            fth_index_prefetch_tags(&shard->index, hash[i + ROWS_AHEAD]);
-        shard->status = create_row(embedding, pack, shard, item[i], hash[i]);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        fth_index_prefetch(&shard->index, hash[i]);
+    for (uint32_t i = 0; i < n && shard->status == FTH_OK; i++)
+        shard->status = fth_create_row(embedding, pack, shard, item[i], hash[i]);
 }
 
-static void count_candidate(const struct fth_pack *pack, uint64_t hash, uint32_t count) {
-    struct fth_shard *shard = &pack->shards[fth_shard_of(hash)];
-    int found;
-    uint32_t row = shard->index.slots[fth_index_find(&shard->index, hash, &found)].row;
-    shard->candidates[row & ~FTH_ROW_CANDIDATE].count += count;
+void fth_count_candidate(const struct fth_pack *pack, uint64_t hash, uint32_t count) {
+    const struct fth_shard *shard = shard_of(pack, hash);
+    const uint32_t *entry = fth_shard_find(pack, shard, hash);
+    shard->candidates[*entry & ~FTH_ROW_CANDIDATE].count += count;
 }
 
 /* Frequencies and last steps; the copies of single numbers. */
@@ -202,7 +206,7 @@ static void keep_items(struct fth_embedding *embedding, struct fth_part *part,
         if (u + ROWS_AHEAD < n) {
             uint32_t next = rows[u + ROWS_AHEAD];
             if (training)
-                __builtin_prefetch(&pack->metas[next], 1);
+                __builtin_prefetch(fth_pack_meta(pack, next), 1);
             if (weight)
                 __builtin_prefetch(fth_pack_row(pack, next), 1);
         }
@@ -212,10 +216,11 @@ static void keep_items(struct fth_embedding *embedding, struct fth_part *part,
         if (!training)
             continue;
         if (rows[u] != FTH_ROW_NONE) {
-            pack->metas[rows[u]].frequency += count[u];
-            pack->metas[rows[u]].last_step = embedding->step;
+            struct fth_row_meta *meta = fth_pack_meta(pack, rows[u]);
+            meta->frequency += count[u];
+            meta->last_step = embedding->step;
         } else {
-            count_candidate(pack, embedding->part_hash[part->base + u], count[u]);
+            fth_count_candidate(pack, embedding->part_hash[part->base + u], count[u]);
         }
     }
     part->n_rows = with_row;

@@ -7,16 +7,12 @@
  * phases of batches whose tables have one part each are in parts.c; here are those that bring the
  * parts' items together by shard.
  *
- * A failure leaves no batch prepared and the tables whole: keys that got an entry but no row count
- * as unknown, rows that were made already have the values they would have had later. Frequencies,
+ * A failure leaves no batch prepared and the tables whole: rows that were made already have the values they would have had later. Frequencies,
  * last steps and candidates' counts change only after every shard has succeeded. */
 #include <string.h>
 
 #include "embedding/embedding_private.h"
 
-/* How far ahead, in items, tags and then slots are fetched. */
-#define TAGS_AHEAD 64
-#define SLOTS_AHEAD 32
 #define METAS_AHEAD 16
 
 /* Phase 1: a part's items, hashed and sorted by shard, keeping their order. */
@@ -60,98 +56,30 @@ static uint32_t place_shards(struct fth_embedding *embedding) {
     return start;
 }
 
-static void fetch_first(const struct fth_index *index, const uint64_t *hash, uint32_t n) {
-    for (uint32_t i = 0; i < n && i < TAGS_AHEAD; i++)
-        fth_index_prefetch_tags(index, hash[i]);
-    for (uint32_t i = 0; i < n && i < SLOTS_AHEAD; i++)
-        fth_index_prefetch_slot(index, hash[i]);
-}
-
-/* Every item's slot into `slots`, FTH_NO_UNIQUE where there is none (evaluation only). When the index
- * grows, slots move: all are looked up again. */
-static fth_status find_slots(struct fth_embedding *embedding, struct fth_pack *pack,
-                             struct fth_shard *shard, uint32_t *slots) {
-    const uint64_t *hash = embedding->hash + shard->start;
-    uint32_t n = shard->n_items;
-    for (uint32_t i = 0; i < n; i++) {
-        if (i == 0)
-            fetch_first(&shard->index, hash, n);
-        if (i + TAGS_AHEAD < n)
-            fth_index_prefetch_tags(&shard->index, hash[i + TAGS_AHEAD]);
-        if (i + SLOTS_AHEAD < n)
-            fth_index_prefetch_slot(&shard->index, hash[i + SLOTS_AHEAD]);
-        int found;
-        slots[i] = fth_index_find(&shard->index, hash[i], &found);
-        if (found)
-            continue;
-        if (!embedding->training) {
-            slots[i] = FTH_NO_UNIQUE;
-            continue;
-        }
-        uint32_t capacity = shard->index.capacity;
-        shard->failed_table =
-            fth_lookup_of(embedding, embedding->item[shard->start + i])->table;
-        FTH_TRY(fth_shard_slot(pack, shard, hash[i], &slots[i], NULL));
-        if (shard->index.capacity != capacity)
-            i = UINT32_MAX; /* and with the loop's increment: from 0 */
-    }
-    return FTH_OK;
-}
-
 /* Numbers the shard's unique keys in the order of their first occurrence; a key has an item in every
- * part where it is met. An entry's `unique` is true when the list points back at it, so nothing has to
- * be cleared between batches. No branches: whether a key was seen before may be a coin toss. */
+ * part where it is met. */
 static void number_unique(struct fth_embedding *embedding, struct fth_shard *shard) {
-    uint32_t start = shard->start, n = 0;
-    uint32_t *unique_of = embedding->unique_of + start; /* slots, until here */
-    uint32_t *unique_slot = embedding->unique_slot + start;
+    uint32_t start = shard->start, size = 2 * shard->n_items, n = 0;
+    uint32_t *seen = embedding->seen + 2 * (size_t)start;
+    uint64_t *hash = embedding->hash + start; /* the items', and unique keys' from the front on */
     uint32_t *unique_first = embedding->unique_first + start;
     uint32_t *unique_count = embedding->unique_count + start;
-    const uint32_t *item = embedding->item + start;
+    memset(seen, 0, size * sizeof *seen);
     for (uint32_t i = 0; i < shard->n_items; i++) {
-        uint32_t at = unique_of[i];
-        if (at == FTH_NO_UNIQUE)
-            continue;
-        struct fth_index_slot *slot = &shard->index.slots[at];
-        uint32_t inside = -(uint32_t)(slot->unique < n);
-        uint32_t known = inside & -(uint32_t)(unique_slot[slot->unique & inside] == at);
-        uint32_t unique = (slot->unique & known) | (n & ~known);
-        n += 1 + known;
-        slot->unique = unique;
-        unique_slot[unique] = at;
-        unique_first[unique] =
-            (unique_first[unique] & known) | (embedding->item_first[item[i]] & ~known);
-        unique_count[unique] = (unique_count[unique] & known) + embedding->item_count[item[i]];
-        unique_of[i] = unique;
+        uint32_t item = embedding->item[start + i], unique;
+        uint32_t at = (uint32_t)((hash[i] & UINT32_MAX) * size >> 32);
+        while ((unique = seen[at]) != 0 && hash[unique - 1] != hash[i])
+            at = at + 1 == size ? 0 : at + 1;
+        if (unique == 0) {
+            hash[n] = hash[i];
+            unique_first[n] = embedding->item_first[item];
+            unique_count[n] = 0;
+            seen[at] = unique = ++n;
+        }
+        unique_count[unique - 1] += embedding->item_count[item];
+        embedding->unique_of[start + i] = unique - 1;
     }
     shard->n_unique = n;
-}
-
-/* The unique keys' rows; new ones for those that have none, where their count with this batch's
- * occurrences allows it. */
-static fth_status make_rows(struct fth_embedding *embedding, struct fth_pack *pack,
-                            struct fth_shard *shard) {
-    for (uint32_t u = shard->start; u < shard->start + shard->n_unique; u++) {
-        /* Read only now: an admission before this one may have renumbered a candidate. */
-        uint32_t at = embedding->unique_slot[u], row = shard->index.slots[at].row;
-        int has_row = row != FTH_ROW_NONE && !(row & FTH_ROW_CANDIDATE);
-        embedding->unique_row[u] = has_row ? row : FTH_ROW_NONE;
-        if (has_row || !embedding->training)
-            continue;
-        uint32_t first = embedding->unique_first[u];
-        const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, first);
-        uint64_t key = lookup->keys[first - lookup->base];
-        shard->failed_table = lookup->table;
-        uint64_t count = embedding->unique_count[u];
-        if (row & FTH_ROW_CANDIDATE)
-            count += shard->candidates[row & ~FTH_ROW_CANDIDATE].count;
-        if (count >= pack->tables[lookup->table].min_count)
-            FTH_TRY(fth_shard_add_row(pack, shard, at, key, lookup->table,
-                                      &embedding->unique_row[u], NULL));
-        else if (row == FTH_ROW_NONE)
-            FTH_TRY(fth_shard_add_candidate(pack, shard, at, key, lookup->table, NULL));
-    }
-    return FTH_OK;
 }
 
 /* Where each unique key's list of occurrences lies, and in it each item's part; the items' rows. */
@@ -166,10 +94,6 @@ static void place_items(struct fth_embedding *embedding, struct fth_shard *shard
     }
     for (uint32_t i = start; i < start + shard->n_items; i++) {
         uint32_t item = embedding->item[i], unique = start + embedding->unique_of[i];
-        if (embedding->unique_of[i] == FTH_NO_UNIQUE) {
-            embedding->item_row[item] = FTH_ROW_NONE;
-            continue;
-        }
         embedding->item_row[item] = embedding->unique_row[unique];
         embedding->item_at[item] = embedding->unique_end[unique];
         embedding->unique_end[unique] += embedding->item_count[item];
@@ -182,11 +106,14 @@ static void find_rows(void *arg, uint32_t task, uint32_t worker) {
     struct fth_pack *pack = &embedding->packs[task / FTH_SHARDS];
     struct fth_shard *shard = &pack->shards[task % FTH_SHARDS];
     fth_part_collect(embedding, pack, task % FTH_SHARDS);
-    shard->status = find_slots(embedding, pack, shard, embedding->unique_of + shard->start);
-    if (shard->status != FTH_OK)
-        return;
     number_unique(embedding, shard);
-    shard->status = make_rows(embedding, pack, shard);
+    const uint64_t *hash = embedding->hash + shard->start;
+    const uint32_t *rows = embedding->unique_row + shard->start;
+    uint32_t n = shard->n_unique;
+    int all = fth_find_rows(pack, hash, n, embedding->unique_row + shard->start) == n;
+    for (uint32_t u = 0; u < n && !all && embedding->training && shard->status == FTH_OK; u++)
+        if (rows[u] == FTH_ROW_NONE)
+            shard->status = fth_create_row(embedding, pack, shard, shard->start + u, hash[u]);
     if (shard->status == FTH_OK)
         place_items(embedding, shard);
 }
@@ -198,14 +125,13 @@ static void count_unique(const struct fth_embedding *embedding, const struct fth
     uint32_t last = shard->start + shard->n_unique;
     for (uint32_t u = shard->start; u < last; u++) {
         if (u + METAS_AHEAD < last)
-            __builtin_prefetch(&pack->metas[rows[u + METAS_AHEAD]], 1);
+            __builtin_prefetch(fth_pack_meta(pack, rows[u + METAS_AHEAD]), 1);
         uint32_t count = embedding->unique_count[u];
         if (rows[u] != FTH_ROW_NONE) {
-            pack->metas[rows[u]].frequency += count;
-            pack->metas[rows[u]].last_step = embedding->step;
+            fth_pack_meta(pack, rows[u])->frequency += count;
+            fth_pack_meta(pack, rows[u])->last_step = embedding->step;
         } else {
-            uint32_t row = shard->index.slots[embedding->unique_slot[u]].row;
-            shard->candidates[row & ~FTH_ROW_CANDIDATE].count += count;
+            fth_count_candidate(pack, embedding->hash[u], count);
         }
     }
 }

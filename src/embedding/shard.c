@@ -9,7 +9,10 @@
 #include "base/memory.h"
 #include "base/random.h"
 
-#define FIRST_CAPACITY 16
+#define FIRST_CAPACITY 16 /* of lists */
+#define FIRST_GROUPS 2
+#define META_FLOATS (sizeof(struct fth_row_meta) / sizeof(float))
+#define LINE_FLOATS (FTH_CACHE_LINE / sizeof(float))
 
 int fth_budget_take(struct fth_budget *budget, uint64_t bytes) {
     uint64_t before = atomic_fetch_add_explicit(&budget->used, bytes, memory_order_relaxed);
@@ -25,7 +28,7 @@ static fth_status past_limit(fth_error *err) {
 }
 
 static uint64_t row_bytes(const struct fth_pack *pack) {
-    return (uint64_t)pack->stride * sizeof(float) + sizeof(struct fth_row_meta);
+    return (uint64_t)pack->stride * sizeof(float) + (pack->metas_apart ? pack->meta_stride : 0);
 }
 
 static fth_status region(size_t count, size_t size, int huge_pages, void **out, fth_error *err) {
@@ -56,7 +59,9 @@ static fth_status lay_out_row(struct fth_pack *pack, const struct fth_optimizer_
     if (pack->dim == 0 || floats > UINT32_MAX / 64)
         return fth_fail(err, FTH_E_ARGUMENT, "embedding dimension %u: must be 1 to %u", pack->dim,
                         UINT32_MAX / 64 / 3);
-    pack->stride = (uint32_t)floats;
+    pack->metas_apart = floats + META_FLOATS > LINE_FLOATS;
+    pack->stride = pack->metas_apart ? (uint32_t)floats : LINE_FLOATS;
+    pack->meta_stride = pack->metas_apart ? sizeof(struct fth_row_meta) : FTH_CACHE_LINE;
     return FTH_OK;
 }
 
@@ -72,17 +77,19 @@ fth_status fth_pack_create(struct fth_pack *pack, const struct fth_optimizer_con
     FTH_TRY(
         region(pack->max_rows, pack->stride * sizeof(float), pack->config.huge_pages, &block, err));
     pack->rows = block;
-    FTH_TRY(
-        region(pack->max_rows, sizeof(struct fth_row_meta), pack->config.huge_pages, &block, err));
-    pack->metas = block;
+    pack->metas = (char *)(pack->rows + LINE_FLOATS - META_FLOATS);
+    if (pack->metas_apart) {
+        FTH_TRY(region(pack->max_rows, pack->meta_stride, pack->config.huge_pages, &block, err));
+        pack->metas = block;
+    }
     pack->shards = fth_alloc(FTH_SHARDS, sizeof *pack->shards);
     if (!pack->shards)
         return fth_fail(err, FTH_E_MEMORY, "no memory for an embedding pack's shards");
     pack->index_space.n = FTH_SHARDS;
     for (uint32_t i = 0; i < FTH_SHARDS; i++)
-        FTH_TRY(fth_index_create(&pack->shards[i].index, &pack->index_space, i, FIRST_CAPACITY,
+        FTH_TRY(fth_index_create(&pack->shards[i].index, &pack->index_space, i, FIRST_GROUPS,
                                  err));
-    if (!fth_budget_take(pack->budget, FTH_SHARDS * FIRST_CAPACITY * FTH_INDEX_SLOT_BYTES))
+    if (!fth_budget_take(pack->budget, FTH_SHARDS * FIRST_GROUPS * sizeof(struct fth_index_group)))
         return fth_fail(err, FTH_E_LIMIT,
                         "embedding.memory_limit of %llu bytes is too small to hold empty tables",
                         (unsigned long long)pack->budget->limit);
@@ -98,7 +105,8 @@ void fth_pack_destroy(struct fth_pack *pack) {
     fth_index_space_free(&pack->index_space);
     fth_free(pack->shards);
     fth_region_free(pack->rows, pack->max_rows * pack->stride * sizeof(float));
-    fth_region_free(pack->metas, pack->max_rows * sizeof(struct fth_row_meta));
+    if (pack->metas_apart)
+        fth_region_free(pack->metas, pack->max_rows * pack->meta_stride);
     fth_free(pack->tables);
     fth_free(pack->table_names);
 }
@@ -122,27 +130,39 @@ uint64_t fth_pack_bytes(const struct fth_pack *pack) {
     for (uint32_t i = 0; i < FTH_SHARDS; i++) {
         const struct fth_shard *shard = &pack->shards[i];
         bytes += shard->n_chunks * FTH_ROW_CHUNK * row_bytes(pack) +
-                 shard->index.capacity * FTH_INDEX_SLOT_BYTES +
+                 fth_index_bytes(&shard->index) +
                  shard->candidates_capacity * sizeof(struct fth_candidate);
     }
     return bytes;
 }
 
-fth_status fth_shard_slot(struct fth_pack *pack, struct fth_shard *shard, uint64_t hash,
-                          uint32_t *at, fth_error *err) {
-    struct fth_index *index = &shard->index;
-    int found;
-    *at = fth_index_find(index, hash, &found);
-    if (found)
-        return FTH_OK;
-    if (fth_index_full(index)) {
-        if (!fth_budget_take(pack->budget, index->capacity * FTH_INDEX_SLOT_BYTES))
-            return past_limit(err);
-        FTH_TRY(fth_index_grow(index, err));
-        *at = fth_index_find(index, hash, &found);
+/* Twice the groups. The shard's rows are walked through as they were made, so their memory is read in
+ * order. */
+static fth_status grow_index(const struct fth_pack *pack, struct fth_shard *shard, fth_error *err) {
+    struct fth_index *index = &shard->index, bigger;
+    if (index->n_groups >= (uint32_t)1 << 27)
+        return fth_fail(err, FTH_E_LIMIT, "an embedding index has reached 2^30 keys");
+    FTH_TRY(fth_index_create(&bigger, index->space, index->number, index->n_groups * 2, err));
+    for (uint32_t i = 0; i < shard->n_rows; i++) {
+        uint32_t row = fth_shard_row(shard, i);
+        fth_index_insert(&bigger, fth_pack_meta(pack, row)->hash, row);
     }
-    fth_index_fill(index, *at, hash);
+    for (uint32_t i = 0; i < shard->n_candidates; i++) {
+        uint32_t row = i | FTH_ROW_CANDIDATE;
+        fth_index_insert(&bigger, fth_shard_hash(pack, shard, row), row);
+    }
+    fth_index_destroy(index);
+    *index = bigger;
     return FTH_OK;
+}
+
+/* Room for one more key. */
+static fth_status reserve_entry(struct fth_pack *pack, struct fth_shard *shard, fth_error *err) {
+    if (!fth_index_full(&shard->index))
+        return FTH_OK;
+    if (!fth_budget_take(pack->budget, fth_index_bytes(&shard->index)))
+        return past_limit(err);
+    return grow_index(pack, shard, err);
 }
 
 /* Doubles an owned array; the new capacity is in *capacity. */
@@ -192,38 +212,43 @@ static void set_first_values(const struct fth_pack *pack, const struct fth_table
     }
 }
 
-/* Takes candidate `number` out; the last one takes its place, and its slot learns of it. */
+/* Takes candidate `number` out; the last one takes its place, and its entry learns of it. */
 static void remove_candidate(struct fth_pack *pack, struct fth_shard *shard, uint32_t number) {
-    struct fth_candidate *last = &shard->candidates[--shard->n_candidates];
-    if (number == shard->n_candidates)
-        return;
-    int found;
-    uint32_t at =
-        fth_index_find(&shard->index, fth_pack_hash(&pack->tables[last->table], last->key), &found);
-    shard->index.slots[at].row = number | FTH_ROW_CANDIDATE;
-    shard->candidates[number] = *last;
+    uint32_t last = shard->n_candidates - 1;
+    if (number != last) {
+        uint64_t hash = fth_shard_hash(pack, shard, last | FTH_ROW_CANDIDATE);
+        *fth_shard_find(pack, shard, hash) = number | FTH_ROW_CANDIDATE;
+        shard->candidates[number] = shard->candidates[last];
+    }
+    shard->n_candidates = last;
 }
 
-fth_status fth_shard_add_row(struct fth_pack *pack, struct fth_shard *shard, uint32_t at,
-                             uint64_t key, uint32_t table, uint32_t *row, fth_error *err) {
+fth_status fth_shard_add_row(struct fth_pack *pack, struct fth_shard *shard, uint64_t hash,
+                             uint32_t table, uint32_t *row, fth_error *err) {
+    uint32_t *entry = fth_shard_find(pack, shard, hash), before = entry ? *entry : FTH_ROW_NONE;
+    if (!entry)
+        FTH_TRY(reserve_entry(pack, shard, err));
     if (shard->n_rows == shard->n_chunks * FTH_ROW_CHUNK)
         FTH_TRY(take_chunk(pack, shard, err));
     uint32_t number = fth_shard_row(shard, shard->n_rows++);
-    struct fth_row_meta *meta = &pack->metas[number];
-    *meta = (struct fth_row_meta){.key = key, .table = table};
-    uint32_t before = shard->index.slots[at].row;
-    if (before & FTH_ROW_CANDIDATE) {
+    struct fth_row_meta *meta = fth_pack_meta(pack, number);
+    const struct fth_table *of = &pack->tables[table];
+    *meta = (struct fth_row_meta){.hash = hash, .table = table};
+    set_first_values(pack, of, fth_pack_key(of, hash), fth_pack_row(pack, number));
+    if (entry) {
         meta->frequency = shard->candidates[before & ~FTH_ROW_CANDIDATE].count;
+        *entry = number;
         remove_candidate(pack, shard, before & ~FTH_ROW_CANDIDATE);
+    } else {
+        fth_index_insert(&shard->index, hash, number);
     }
-    set_first_values(pack, &pack->tables[table], key, fth_pack_row(pack, number));
-    shard->index.slots[at].row = number;
     *row = number;
     return FTH_OK;
 }
 
-fth_status fth_shard_add_candidate(struct fth_pack *pack, struct fth_shard *shard, uint32_t at,
-                                   uint64_t key, uint32_t table, fth_error *err) {
+fth_status fth_shard_add_candidate(struct fth_pack *pack, struct fth_shard *shard, uint64_t hash,
+                                   uint32_t table, fth_error *err) {
+    FTH_TRY(reserve_entry(pack, shard, err));
     if (shard->n_candidates == shard->candidates_capacity) {
         uint32_t more = shard->candidates_capacity ? shard->candidates_capacity : FIRST_CAPACITY;
         if (!fth_budget_take(pack->budget, more * sizeof(struct fth_candidate)))
@@ -232,7 +257,8 @@ fth_status fth_shard_add_candidate(struct fth_pack *pack, struct fth_shard *shar
         FTH_TRY(grow_list(&list, &shard->candidates_capacity, sizeof *shard->candidates, err));
         shard->candidates = list;
     }
-    shard->index.slots[at].row = shard->n_candidates | FTH_ROW_CANDIDATE;
-    shard->candidates[shard->n_candidates++] = (struct fth_candidate){.key = key, .table = table};
+    fth_index_insert(&shard->index, hash, shard->n_candidates | FTH_ROW_CANDIDATE);
+    shard->candidates[shard->n_candidates++] =
+        (struct fth_candidate){.key = fth_pack_key(&pack->tables[table], hash), .table = table};
     return FTH_OK;
 }

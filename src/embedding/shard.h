@@ -1,16 +1,17 @@
 /* Packs, their shards, their rows: what lives from batch to batch.
  *
  *   pack   rows        | row 0: zeros | chunk 1 | chunk 2 | ...   rows of `stride` floats
- *          metas       | row 0        | chunk 1 | chunk 2 | ...   one struct fth_row_meta a row
+ *          metas       | row 0        | chunk 1 | chunk 2 | ...   one struct fth_row_meta a row; within
+ *                      the row's own cache line where its floats take no more than half of one
  *          shards      64; a key belongs to the shard of its hash's high bits
- *   shard  index       hash -> row number, or candidate number with a mark, or 0
+ *   shard  index       hash -> row number, or candidate number with a mark; the row's meta, or the
+ *                      candidate, says whose it is
  *          chunks      numbers of its chunks, in the order it took them: its rows as created
  *          candidates  keys that are counted but not yet admitted
  *
  * Invariants: row 0 is all zeros and never written, it is what keys without a row read. Row numbers
  * depend on which shard took a chunk first, so nothing may depend on them; a shard's order of rows
- * and candidates depends on the batches alone. A key whose index entry is 0 (left by a failure)
- * counts as unknown.
+ * and candidates depends on the batches alone.
  *
  * Threads: a shard belongs to one task at a time; chunks and bytes are handed out by atomic
  * counters. */
@@ -47,7 +48,7 @@ struct fth_table {
 };
 
 struct fth_row_meta {
-    uint64_t key; /* the batch's */
+    uint64_t hash; /* stands for the key: fth_pack_key */
     uint64_t frequency, last_step;
     uint32_t table, spare;
 };
@@ -84,7 +85,9 @@ struct fth_pack {
     uint64_t seed;
     struct fth_budget *budget;
     float *rows;                /* region of max_rows * stride floats */
-    struct fth_row_meta *metas; /* region of max_rows */
+    char *metas;                /* region of max_rows, or in the rows */
+    size_t meta_stride;         /* bytes */
+    int metas_apart;
     uint64_t max_rows;
     _Atomic uint32_t next_chunk;
     struct fth_shard *shards; /* [FTH_SHARDS], owned */
@@ -105,6 +108,9 @@ uint64_t fth_pack_bytes(const struct fth_pack *pack);
 static inline uint64_t fth_pack_hash(const struct fth_table *table, uint64_t key) {
     return fth_hash_mix(key ^ table->hash);
 }
+static inline uint64_t fth_pack_key(const struct fth_table *table, uint64_t hash) {
+    return fth_hash_unmix(hash) ^ table->hash;
+}
 static inline uint32_t fth_shard_of(uint64_t hash) {
     return (uint32_t)(hash >> (64 - FTH_SHARD_BITS));
 }
@@ -113,20 +119,48 @@ static inline float *fth_pack_row(const struct fth_pack *pack, uint32_t row) {
     return pack->rows + (size_t)row * pack->stride;
 }
 
+static inline struct fth_row_meta *fth_pack_meta(const struct fth_pack *pack, uint32_t row) {
+    return (struct fth_row_meta *)(void *)(pack->metas + row * pack->meta_stride);
+}
+
 /* Number of the shard's i-th row. */
 static inline uint32_t fth_shard_row(const struct fth_shard *shard, uint32_t i) {
     return shard->chunks[i / FTH_ROW_CHUNK] * FTH_ROW_CHUNK + i % FTH_ROW_CHUNK;
 }
 
-/* The key's slot, made when there is none; then the index may grow and move all slots. */
-fth_status fth_shard_slot(struct fth_pack *pack, struct fth_shard *shard, uint64_t hash,
-                          uint32_t *at, fth_error *err);
-/* A new row at its first values for the slot's key; a candidate of that key goes, its count becomes
- * the row's frequency. */
-fth_status fth_shard_add_row(struct fth_pack *pack, struct fth_shard *shard, uint32_t at,
-                             uint64_t key, uint32_t table, uint32_t *row, fth_error *err);
-/* A new candidate with count 0 for the slot's key. */
-fth_status fth_shard_add_candidate(struct fth_pack *pack, struct fth_shard *shard, uint32_t at,
-                                   uint64_t key, uint32_t table, fth_error *err);
+static inline uint64_t fth_shard_hash(const struct fth_pack *pack, const struct fth_shard *shard,
+                                      uint32_t row) {
+    if (!(row & FTH_ROW_CANDIDATE))
+        return fth_pack_meta(pack, row)->hash;
+    const struct fth_candidate *candidate = &shard->candidates[row & ~FTH_ROW_CANDIDATE];
+    return fth_pack_hash(&pack->tables[candidate->table], candidate->key);
+}
+
+/* The index entry of the key, NULL when it has neither row nor candidate. */
+static inline uint32_t *fth_shard_find(const struct fth_pack *pack, const struct fth_shard *shard,
+                                       uint64_t hash) {
+    const struct fth_index *index = &shard->index;
+    uint32_t at = fth_index_group(index, hash);
+    uint8_t tag = fth_index_tag(hash);
+    for (uint32_t step = 1;; step++) {
+        struct fth_index_group *group = &index->groups[at];
+        for (uint32_t bits = fth_index_match(group->tags, tag); bits; bits &= bits - 1) {
+            uint32_t *entry = &group->rows[__builtin_ctz(bits)];
+            if (fth_shard_hash(pack, shard, *entry) == hash)
+                return entry;
+        }
+        if (fth_index_empty(group))
+            return NULL;
+        at = (at + step) & index->group_mask;
+    }
+}
+
+/* A new row at its first values for a key that has none, and its number; a candidate of that key goes, its
+ * count becomes the row's frequency. */
+fth_status fth_shard_add_row(struct fth_pack *pack, struct fth_shard *shard, uint64_t hash,
+                             uint32_t table, uint32_t *row, fth_error *err);
+/* A new candidate with count 0 for a key that is unknown. */
+fth_status fth_shard_add_candidate(struct fth_pack *pack, struct fth_shard *shard, uint64_t hash,
+                                   uint32_t table, fth_error *err);
 
 #endif
