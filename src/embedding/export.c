@@ -9,12 +9,12 @@
 
 static void copy_out(const struct fth_pack *pack, uint32_t row, const struct fth_row_arrays *arrays,
                      uint64_t i) {
-    const struct fth_row_meta *meta = fth_pack_meta(pack, row);
+    struct fth_row_meta meta = fth_pack_get_meta(pack, row);
     const float *from = fth_pack_row(pack, row);
     if (arrays->keys)
-        arrays->keys[i] = fth_pack_key(&pack->tables[meta->table], meta->hash);
+        arrays->keys[i] = fth_pack_key(&pack->tables[meta.table], meta.hash);
     if (arrays->tables)
-        arrays->tables[i] = meta->table;
+        arrays->tables[i] = meta.table;
     if (arrays->weights)
         memcpy(arrays->weights + i * pack->dim, from, pack->dim * sizeof(float));
     for (uint32_t s = 0; s < pack->optimizer->n_slots; s++) {
@@ -23,9 +23,9 @@ static void copy_out(const struct fth_pack *pack, uint32_t row, const struct fth
                    pack->slot_columns[s] * sizeof(float));
     }
     if (arrays->frequency)
-        arrays->frequency[i] = meta->frequency;
+        arrays->frequency[i] = meta.frequency;
     if (arrays->last_step)
-        arrays->last_step[i] = meta->last_step;
+        arrays->last_step[i] = meta.last_step;
 }
 
 uint64_t fth_embedding_export(const fth_embedding *embedding, uint32_t number, uint64_t first,
@@ -64,7 +64,7 @@ uint64_t fth_embedding_export_candidates(const fth_embedding *embedding, uint32_
 
 static void copy_in(const struct fth_pack *pack, uint32_t row, const struct fth_row_arrays *arrays,
                     uint64_t i) {
-    struct fth_row_meta *meta = fth_pack_meta(pack, row);
+    struct fth_row_meta meta = fth_pack_get_meta(pack, row);
     float *to = fth_pack_row(pack, row);
     if (arrays->weights)
         memcpy(to, arrays->weights + i * pack->dim, pack->dim * sizeof(float));
@@ -74,9 +74,10 @@ static void copy_in(const struct fth_pack *pack, uint32_t row, const struct fth_
                    pack->slot_columns[s] * sizeof(float));
     }
     if (arrays->frequency)
-        meta->frequency = arrays->frequency[i];
+        meta.frequency = arrays->frequency[i];
     if (arrays->last_step)
-        meta->last_step = arrays->last_step[i];
+        meta.last_step = arrays->last_step[i];
+    fth_pack_set_meta(pack, row, &meta);
 }
 
 /* The key's shard, its hash and what its index entry says, FTH_ROW_NONE when it has none. */

@@ -121,7 +121,7 @@ static inline void fetch_group(const struct fth_pack *pack, uint64_t hash) {
 static inline void fetch_meta(const struct fth_pack *pack, uint64_t hash) {
     uint32_t row = fth_index_guess(&shard_of(pack, hash)->index, hash);
     if (!(row & FTH_ROW_CANDIDATE))
-        __builtin_prefetch(fth_pack_meta(pack, row));
+        __builtin_prefetch(fth_pack_hash_at(pack, row));
 }
 
 uint32_t fth_find_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
@@ -206,7 +206,7 @@ static void keep_items(struct fth_embedding *embedding, struct fth_part *part,
         if (u + ROWS_AHEAD < n) {
             uint32_t next = rows[u + ROWS_AHEAD];
             if (training)
-                __builtin_prefetch(fth_pack_meta(pack, next), 1);
+                __builtin_prefetch(fth_pack_hash_at(pack, next), 1);
             if (weight)
                 __builtin_prefetch(fth_pack_row(pack, next), 1);
         }
@@ -215,13 +215,10 @@ static void keep_items(struct fth_embedding *embedding, struct fth_part *part,
         with_row += rows[u] != FTH_ROW_NONE;
         if (!training)
             continue;
-        if (rows[u] != FTH_ROW_NONE) {
-            struct fth_row_meta *meta = fth_pack_meta(pack, rows[u]);
-            meta->frequency += count[u];
-            meta->last_step = embedding->step;
-        } else {
+        if (rows[u] != FTH_ROW_NONE)
+            fth_pack_count(pack, rows[u], count[u], embedding->step);
+        else
             fth_count_candidate(pack, embedding->part_hash[part->base + u], count[u]);
-        }
     }
     part->n_rows = with_row;
 }

@@ -125,14 +125,12 @@ static void count_unique(const struct fth_embedding *embedding, const struct fth
     uint32_t last = shard->start + shard->n_unique;
     for (uint32_t u = shard->start; u < last; u++) {
         if (u + METAS_AHEAD < last)
-            __builtin_prefetch(fth_pack_meta(pack, rows[u + METAS_AHEAD]), 1);
+            __builtin_prefetch(fth_pack_hash_at(pack, rows[u + METAS_AHEAD]), 1);
         uint32_t count = embedding->unique_count[u];
-        if (rows[u] != FTH_ROW_NONE) {
-            fth_pack_meta(pack, rows[u])->frequency += count;
-            fth_pack_meta(pack, rows[u])->last_step = embedding->step;
-        } else {
+        if (rows[u] != FTH_ROW_NONE)
+            fth_pack_count(pack, rows[u], count, embedding->step);
+        else
             fth_count_candidate(pack, embedding->hash[u], count);
-        }
     }
 }
 

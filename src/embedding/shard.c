@@ -3,6 +3,7 @@
  * memory is taken only to double an index or a list. */
 #include "embedding/shard.h"
 
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -11,8 +12,6 @@
 
 #define FIRST_CAPACITY 16 /* of lists */
 #define FIRST_GROUPS 2
-#define META_FLOATS (sizeof(struct fth_row_meta) / sizeof(float))
-#define LINE_FLOATS (FTH_CACHE_LINE / sizeof(float))
 
 int fth_budget_take(struct fth_budget *budget, uint64_t bytes) {
     uint64_t before = atomic_fetch_add_explicit(&budget->used, bytes, memory_order_relaxed);
@@ -28,7 +27,7 @@ static fth_status past_limit(fth_error *err) {
 }
 
 static uint64_t row_bytes(const struct fth_pack *pack) {
-    return (uint64_t)pack->stride * sizeof(float) + (pack->metas_apart ? pack->meta_stride : 0);
+    return (uint64_t)pack->stride * sizeof(float) + (pack->small ? 0 : sizeof(struct fth_row_meta));
 }
 
 static fth_status region(size_t count, size_t size, int huge_pages, void **out, fth_error *err) {
@@ -54,14 +53,15 @@ static fth_status lay_out_row(struct fth_pack *pack, const struct fth_optimizer_
         pack->slot_first[i] = pack->optimizer->initial(config, i);
         floats += pack->slot_columns[i];
     }
+    pack->small = floats <= FTH_SMALL_FLOATS && pack->n_tables <= UINT16_MAX + 1;
+    if (pack->small)
+        floats = sizeof(struct fth_small_row) / sizeof(float);
     uint64_t unit = floats >= 16 ? 16 : 4;
     floats = (floats + unit - 1) / unit * unit;
     if (pack->dim == 0 || floats > UINT32_MAX / 64)
         return fth_fail(err, FTH_E_ARGUMENT, "embedding dimension %u: must be 1 to %u", pack->dim,
                         UINT32_MAX / 64 / 3);
-    pack->metas_apart = floats + META_FLOATS > LINE_FLOATS;
-    pack->stride = pack->metas_apart ? (uint32_t)floats : LINE_FLOATS;
-    pack->meta_stride = pack->metas_apart ? sizeof(struct fth_row_meta) : FTH_CACHE_LINE;
+    pack->stride = (uint32_t)floats;
     return FTH_OK;
 }
 
@@ -77,11 +77,14 @@ fth_status fth_pack_create(struct fth_pack *pack, const struct fth_optimizer_con
     FTH_TRY(
         region(pack->max_rows, pack->stride * sizeof(float), pack->config.huge_pages, &block, err));
     pack->rows = block;
-    pack->metas = (char *)(pack->rows + LINE_FLOATS - META_FLOATS);
-    if (pack->metas_apart) {
-        FTH_TRY(region(pack->max_rows, pack->meta_stride, pack->config.huge_pages, &block, err));
+    if (!pack->small) {
+        FTH_TRY(region(pack->max_rows, sizeof(struct fth_row_meta), pack->config.huge_pages, &block,
+                       err));
         pack->metas = block;
     }
+    pack->hashes = pack->small ? (const char *)pack->rows + offsetof(struct fth_small_row, hash)
+                               : (const char *)pack->metas + offsetof(struct fth_row_meta, hash);
+    pack->hash_stride = pack->small ? sizeof(struct fth_small_row) : sizeof(struct fth_row_meta);
     pack->shards = fth_alloc(FTH_SHARDS, sizeof *pack->shards);
     if (!pack->shards)
         return fth_fail(err, FTH_E_MEMORY, "no memory for an embedding pack's shards");
@@ -105,10 +108,34 @@ void fth_pack_destroy(struct fth_pack *pack) {
     fth_index_space_free(&pack->index_space);
     fth_free(pack->shards);
     fth_region_free(pack->rows, pack->max_rows * pack->stride * sizeof(float));
-    if (pack->metas_apart)
-        fth_region_free(pack->metas, pack->max_rows * pack->meta_stride);
+    fth_region_free(pack->metas, pack->max_rows * sizeof(struct fth_row_meta));
     fth_free(pack->tables);
     fth_free(pack->table_names);
+}
+
+struct fth_row_meta fth_pack_get_meta(const struct fth_pack *pack, uint32_t row) {
+    if (!pack->small)
+        return pack->metas[row];
+    const struct fth_small_row *small = fth_pack_small(pack, row);
+    return (struct fth_row_meta){
+        .hash = small->hash,
+        .frequency = (uint64_t)(small->high & 0xff) << 32 | small->frequency,
+        .last_step = (uint64_t)(small->high >> 8 & 0xff) << 32 | small->last_step,
+        .table = small->high >> 16,
+    };
+}
+
+void fth_pack_set_meta(const struct fth_pack *pack, uint32_t row, const struct fth_row_meta *meta) {
+    if (!pack->small) {
+        pack->metas[row] = *meta;
+        return;
+    }
+    struct fth_small_row *small = fth_pack_small(pack, row);
+    small->hash = meta->hash;
+    small->frequency = (uint32_t)meta->frequency;
+    small->last_step = (uint32_t)meta->last_step;
+    small->high = meta->table << 16 | ((uint32_t)(meta->last_step >> 32) & 0xff) << 8 |
+                  ((uint32_t)(meta->frequency >> 32) & 0xff);
 }
 
 uint64_t fth_pack_rows(const struct fth_pack *pack) {
@@ -145,7 +172,7 @@ static fth_status grow_index(const struct fth_pack *pack, struct fth_shard *shar
     FTH_TRY(fth_index_create(&bigger, index->space, index->number, index->n_groups * 2, err));
     for (uint32_t i = 0; i < shard->n_rows; i++) {
         uint32_t row = fth_shard_row(shard, i);
-        fth_index_insert(&bigger, fth_pack_meta(pack, row)->hash, row);
+        fth_index_insert(&bigger, fth_shard_hash(pack, shard, row), row);
     }
     for (uint32_t i = 0; i < shard->n_candidates; i++) {
         uint32_t row = i | FTH_ROW_CANDIDATE;
@@ -231,17 +258,17 @@ fth_status fth_shard_add_row(struct fth_pack *pack, struct fth_shard *shard, uin
     if (shard->n_rows == shard->n_chunks * FTH_ROW_CHUNK)
         FTH_TRY(take_chunk(pack, shard, err));
     uint32_t number = fth_shard_row(shard, shard->n_rows++);
-    struct fth_row_meta *meta = fth_pack_meta(pack, number);
+    struct fth_row_meta meta = {.hash = hash, .table = table};
     const struct fth_table *of = &pack->tables[table];
-    *meta = (struct fth_row_meta){.hash = hash, .table = table};
     set_first_values(pack, of, fth_pack_key(of, hash), fth_pack_row(pack, number));
     if (entry) {
-        meta->frequency = shard->candidates[before & ~FTH_ROW_CANDIDATE].count;
+        meta.frequency = shard->candidates[before & ~FTH_ROW_CANDIDATE].count;
         *entry = number;
         remove_candidate(pack, shard, before & ~FTH_ROW_CANDIDATE);
     } else {
         fth_index_insert(&shard->index, hash, number);
     }
+    fth_pack_set_meta(pack, number, &meta);
     *row = number;
     return FTH_OK;
 }

@@ -1,8 +1,8 @@
 /* Packs, their shards, their rows: what lives from batch to batch.
  *
  *   pack   rows        | row 0: zeros | chunk 1 | chunk 2 | ...   rows of `stride` floats
- *          metas       | row 0        | chunk 1 | chunk 2 | ...   one struct fth_row_meta a row; within
- *                      the row's own cache line where its floats take no more than half of one
+ *          metas       | row 0        | chunk 1 | chunk 2 | ...   one struct fth_row_meta a row; rows of up
+ *                      to 3 floats have theirs within (struct fth_small_row)
  *          shards      64; a key belongs to the shard of its hash's high bits
  *   shard  index       hash -> row number, or candidate number with a mark; the row's meta, or the
  *                      candidate, says whose it is
@@ -53,6 +53,16 @@ struct fth_row_meta {
     uint32_t table, spare;
 };
 
+/* A small row, half a cache line: floats and meta. Frequency and last step have 40 bits each, the table 16:
+ *   bits of `high`   | table: 16 | last step's high 8 | frequency's high 8 | */
+#define FTH_SMALL_FLOATS 3
+struct fth_small_row {
+    float floats[FTH_SMALL_FLOATS];
+    uint32_t high;
+    uint64_t hash;
+    uint32_t frequency, last_step;
+};
+
 struct fth_candidate {
     uint64_t key, count;
     uint32_t table;
@@ -85,9 +95,10 @@ struct fth_pack {
     uint64_t seed;
     struct fth_budget *budget;
     float *rows;                /* region of max_rows * stride floats */
-    char *metas;                /* region of max_rows, or in the rows */
-    size_t meta_stride;         /* bytes */
-    int metas_apart;
+    int small;                  /* rows are struct fth_small_row */
+    struct fth_row_meta *metas; /* region of max_rows; NULL: small */
+    const char *hashes;         /* row r's hash is at r * hash_stride */
+    size_t hash_stride;
     uint64_t max_rows;
     _Atomic uint32_t next_chunk;
     struct fth_shard *shards; /* [FTH_SHARDS], owned */
@@ -119,9 +130,30 @@ static inline float *fth_pack_row(const struct fth_pack *pack, uint32_t row) {
     return pack->rows + (size_t)row * pack->stride;
 }
 
-static inline struct fth_row_meta *fth_pack_meta(const struct fth_pack *pack, uint32_t row) {
-    return (struct fth_row_meta *)(void *)(pack->metas + row * pack->meta_stride);
+static inline const uint64_t *fth_pack_hash_at(const struct fth_pack *pack, uint32_t row) {
+    return (const uint64_t *)(const void *)(pack->hashes + row * pack->hash_stride);
 }
+
+static inline struct fth_small_row *fth_pack_small(const struct fth_pack *pack, uint32_t row) {
+    return (struct fth_small_row *)(void *)pack->rows + row;
+}
+
+static inline void fth_pack_count(const struct fth_pack *pack, uint32_t row, uint32_t count,
+                                  uint64_t step) {
+    if (!pack->small) {
+        pack->metas[row].frequency += count;
+        pack->metas[row].last_step = step;
+        return;
+    }
+    struct fth_small_row *small = fth_pack_small(pack, row);
+    uint32_t carry = __builtin_add_overflow(small->frequency, count, &small->frequency);
+    small->last_step = (uint32_t)step;
+    small->high = ((small->high & 0xffff00ff) | ((uint32_t)(step >> 32) & 0xff) << 8) + carry;
+}
+
+/* The whole meta, in or out. */
+struct fth_row_meta fth_pack_get_meta(const struct fth_pack *pack, uint32_t row);
+void fth_pack_set_meta(const struct fth_pack *pack, uint32_t row, const struct fth_row_meta *meta);
 
 /* Number of the shard's i-th row. */
 static inline uint32_t fth_shard_row(const struct fth_shard *shard, uint32_t i) {
@@ -131,7 +163,7 @@ static inline uint32_t fth_shard_row(const struct fth_shard *shard, uint32_t i) 
 static inline uint64_t fth_shard_hash(const struct fth_pack *pack, const struct fth_shard *shard,
                                       uint32_t row) {
     if (!(row & FTH_ROW_CANDIDATE))
-        return fth_pack_meta(pack, row)->hash;
+        return *fth_pack_hash_at(pack, row);
     const struct fth_candidate *candidate = &shard->candidates[row & ~FTH_ROW_CANDIDATE];
     return fth_pack_hash(&pack->tables[candidate->table], candidate->key);
 }

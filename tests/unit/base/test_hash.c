@@ -19,6 +19,7 @@ static void mix_spreads_and_keeps_apart(void **state) {
     assert_true(fth_hash_mix(0) == 0);
     for (uint64_t i = 0; i < 4096; i++) {
         seen[i] = fth_hash_mix(i);
+        assert_true(fth_hash_unmix(seen[i]) == i);
         for (uint64_t j = 0; j < i; j++)
             assert_true(seen[i] != seen[j]);
     }

@@ -294,5 +294,7 @@ int main(void) {
         cmocka_unit_test(every_sparse_optimizer),
         cmocka_unit_test(unpacked),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    world_apart();
+    return failed + cmocka_run_group_tests_name("apart", tests, NULL, NULL);
 }

@@ -41,8 +41,8 @@ static void packed_or_not(void **state) {
     fth_embedding *packed = trained("adam", 1, 2), *apart = trained("adam", 0, 2);
     uint32_t n_packed = fth_embedding_packs(packed), n_apart = fth_embedding_packs(apart);
     assert_int_equal(n_packed, 3); /* dimensions 8, 4 and 1 */
-    assert_int_equal(n_apart, TABLES);
-    struct snapshot a[3], b[TABLES];
+    assert_int_equal(n_apart, world_tables);
+    struct snapshot a[3], b[LOOKUPS];
     uint64_t rows_packed = 0, rows_apart = 0;
     for (uint32_t p = 0; p < n_packed; p++)
         snapshot_take(packed, p, &a[p]), rows_packed += a[p].n;
@@ -144,6 +144,49 @@ static void import_overwrites_and_checks(void **state) {
     fth_embedding_destroy(embedding);
 }
 
+/* Frequencies and steps beyond 32 bits, in rows of every size. */
+static void large_counts(void **state) {
+    fth_embedding *embedding[2] = {trained("ftrl", 1, 1), trained("ftrl", 1, 1)};
+    fth_pool *pool = world_pool(1);
+    struct fth_batch *batch = world_batch(3, WORLD_BATCH);
+    uint64_t frequency[2] = {1, UINT32_MAX}, step = ((uint64_t)9 << 32) + 1;
+    for (uint32_t p = 0; p < fth_embedding_packs(embedding[0]); p++) {
+        struct snapshot now[2];
+        for (int e = 0; e < 2; e++) {
+            snapshot_take(embedding[e], p, &now[e]);
+            for (uint64_t i = 0; i < now[e].n; i++) {
+                now[e].rows.frequency[i] = frequency[e];
+                now[e].rows.last_step[i] = step - 1;
+            }
+            OK(fth_embedding_import(embedding[e], p, now[e].n, &now[e].rows, err));
+            snapshot_free(&now[e]);
+        }
+    }
+    for (int e = 0; e < 2; e++)
+        world_step(embedding[e], pool, "ftrl", batch, step);
+    for (uint32_t p = 0; p < fth_embedding_packs(embedding[0]); p++) {
+        struct snapshot now[2];
+        snapshot_take(embedding[0], p, &now[0]);
+        snapshot_take(embedding[1], p, &now[1]);
+        uint64_t counted = 0;
+        for (uint64_t i = 0; i < now[0].n; i++) {
+            int fresh = now[0].rows.frequency[i] == now[1].rows.frequency[i];
+            uint64_t more = now[0].rows.frequency[i] - frequency[0];
+            assert_true(fresh || now[1].rows.frequency[i] == frequency[1] + more);
+            assert_int_equal(now[1].rows.last_step[i], fresh || more ? step : step - 1);
+            assert_int_equal(now[1].rows.tables[i], now[0].rows.tables[i]);
+            counted += !fresh && more;
+        }
+        assert_true(counted > 0);
+        snapshot_free(&now[0]);
+        snapshot_free(&now[1]);
+    }
+    fth_batch_destroy(batch);
+    fth_pool_destroy(pool);
+    fth_embedding_destroy(embedding[0]);
+    fth_embedding_destroy(embedding[1]);
+}
+
 /* Sum over the tasks, in their order, as the runtime does. */
 static double squares_of(fth_embedding *embedding, const struct fth_row_gradient *list,
                          uint32_t n) {
@@ -171,7 +214,7 @@ static void squares_of_the_gradient(void **state) {
         float out[WORLD_BATCH * 8];
         rows->gather(rows->ctx, 5, 0, batch->n, out, 8); /* max pooling */
         squares[packing] = squares_of(embedding, gradients.list, LOOKUPS);
-        struct snapshot before[TABLES], after[TABLES];
+        struct snapshot before[LOOKUPS], after[LOOKUPS];
         for (uint32_t p = 0; p < fth_embedding_packs(embedding); p++)
             snapshot_take(embedding, p, &before[p]);
         struct fth_opt_args args = {.lr = 1, .grad_scale = 1};
@@ -201,6 +244,9 @@ int main(void) {
         cmocka_unit_test(any_number_of_threads),   cmocka_unit_test(packed_or_not),
         cmocka_unit_test(stopped_and_resumed),     cmocka_unit_test(import_overwrites_and_checks),
         cmocka_unit_test(squares_of_the_gradient),
+        cmocka_unit_test(large_counts),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    world_apart();
+    return failed + cmocka_run_group_tests_name("apart", tests, NULL, NULL);
 }

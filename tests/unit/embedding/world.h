@@ -46,7 +46,7 @@ static const struct fth_schema world_schema = {.n_fields = 6,
                                                .n_groups = 2,
                                                .group_max = group_max};
 #define LOOKUPS 15
-static const struct fth_lookup world_lookups[LOOKUPS] = {
+static struct fth_lookup world_lookups[LOOKUPS] = {
     {.field = 0, .table = "user", .dim = 8, .group = FTH_NO_GROUP},
     {.field = 1, .table = "item", .dim = 8, .group = FTH_NO_GROUP},
     {.field = 2, .table = "price", .dim = 8, .group = FTH_NO_GROUP, .weighted = 1},
@@ -79,7 +79,13 @@ static const struct fth_lookup world_lookups[LOOKUPS] = {
     /* The field has values; this lookup does without. */
     {.field = 2, .table = "price_plain", .dim = 8, .group = FTH_NO_GROUP},
 };
-#define TABLES 13 /* different ones */
+static uint32_t world_tables = 13; /* different ones */
+/* A table a lookup: batches of up to 256 occurrences a lookup are then found part by part. */
+static inline void world_apart(void) {
+    world_lookups[3].table = "item_history";
+    world_lookups[10].table = "item_only.linear";
+    world_tables = LOOKUPS;
+}
 #define WORLD_BATCH 64
 #define WORLD_SEED 77
 
