@@ -93,6 +93,9 @@ FTH_API fth_status fth_session_digest(fth_session *session, char out[17], fth_er
 
 /* The planned graph as text or Graphviz DOT. Owned: free(). */
 FTH_API fth_status fth_session_graph(fth_session *session, int dot, char **out, fth_error *err);
+/* Its features: each one's steps from text on, which of them are one pass over it, and why others are not. Owned:
+ * free(). */
+FTH_API fth_status fth_session_features(fth_session *session, char **out, fth_error *err);
 
 /* Where the time of training went so far: a table for people. Owned: free(). */
 FTH_API fth_status fth_session_report(const fth_session *session, char **out, fth_error *err);

@@ -5,16 +5,21 @@
 
 static const char doc[] =
     "Print the training graph of a configuration: its nodes, phases and where values live.\v"
-    "No data is read. With --dot the output is for Graphviz.\n\n"
+    "No data is read. With --dot the output is for Graphviz; with --features it is what each feature does with its "
+    "text, which steps are one pass, and why others are not.\n\n"
     "Examples:\n"
     "  fathom graph examples/deepfm.yaml\n"
-    "  fathom graph --dot examples/dlrm.yaml | dot -Tsvg > dlrm.svg";
+    "  fathom graph --dot examples/dlrm.yaml | dot -Tsvg > dlrm.svg\n"
+    "  fathom graph --features examples/din.yaml";
 
-static const struct argp_option options[] = {{"dot", 'd', NULL, 0, "Graphviz DOT", 0}, {0}};
+static const struct argp_option options[] = {
+    {"dot", 'd', NULL, 0, "Graphviz DOT", 0},
+    {"features", 'f', NULL, 0, "the feature program instead of the graph", 0},
+    {0}};
 
 struct arguments {
     const char *config;
-    int dot;
+    int dot, features;
     struct cli_overrides overrides;
 };
 
@@ -27,6 +32,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case 'd':
         a->dot = 1;
         break;
+    case 'f':
+        a->features = 1;
+        break;
     case ARGP_KEY_ARG:
         if (a->config)
             argp_error(state, "one configuration file, not two ('%s' and '%s')", a->config, arg);
@@ -35,6 +43,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_END:
         if (!a->config)
             argp_error(state, "a configuration file is needed");
+        if (a->dot && a->features)
+            argp_error(state, "--dot draws the graph; give it or --features");
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -56,7 +66,8 @@ int cli_graph(int argc, char **argv) {
     if (status == FTH_OK)
         status = fth_session_create(config, 1, &session, &err);
     if (status == FTH_OK)
-        status = fth_session_graph(session, a.dot, &text, &err);
+        status = a.features ? fth_session_features(session, &text, &err)
+                            : fth_session_graph(session, a.dot, &text, &err);
     if (status == FTH_OK)
         fputs(text, stdout);
     int code = status == FTH_OK ? CLI_OK : cli_fail(&err);

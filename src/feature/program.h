@@ -68,6 +68,9 @@ const char *fth_feature_vocabulary_file(const fth_feature_program *program, uint
 fth_status fth_feature_set_vocabulary(fth_feature_program *program, uint32_t v, const char *const *texts,
                                       const size_t *lengths, uint32_t n, uint32_t *twice, fth_error *err);
 
+/* The program for people: each feature's steps, which of them are one pass, and why others are not. Owned: free(). */
+fth_status fth_feature_describe(const fth_feature_program *program, char **out, fth_error *err);
+
 /* ---- learned boundaries and vocabularies ---- */
 
 /* Lines of the sample still wanted; 0 when nothing is to be learned or the sample is complete. */

@@ -123,6 +123,10 @@ uint64_t fth_session_model_bytes(const struct fth_session *session) {
     return bytes;
 }
 
+fth_status fth_session_features(fth_session *session, char **out, fth_error *err) {
+    return fth_feature_describe(session->program, out, err);
+}
+
 fth_status fth_session_graph(fth_session *session, int dot, char **out, fth_error *err) {
     struct fth_text text = {0};
     if (dot) {
