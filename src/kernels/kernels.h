@@ -64,12 +64,40 @@ struct fth_attention_grad {
     float *dw; /* [2 d][n], of these examples */
 };
 
-/* Floats of scratch that attention_layer and, for examples of at most `rows` positions, its gradient need. */
+/* What follows in a unit of two layers: h = act(y w + b), weight = h v + bias, out = sum weight k. */
+struct fth_attention_unit {
+    size_t n; /* columns of h */
+    const float *w, *b, *v;
+    size_t ldw;
+    float bias;
+    float *h, *weight, *out;
+    size_t ldh, ld_weight, ldo;
+};
+
+/* Its gradient besides the layer's (whose dy is worked out; weight and dout must be there). */
+struct fth_attention_unit_grad {
+    size_t n;
+    const float *wt, *h, *v; /* wt: w transposed, n rows */
+    size_t ldwt, ldh;
+    float *dw, *db, *dv, *dbias; /* of these examples; dw [columns of y][n] */
+};
+
+/* Floats of scratch that these kernels need; `rows`: an example's positions at most; n2: columns of h. */
+static inline size_t fth_attention_padded(size_t n) {
+    return (n + 15) / 16 * 16;
+}
 static inline size_t fth_attention_scratch(size_t d, size_t n) {
-    return d * ((n + 15) / 16 * 16);
+    return d * fth_attention_padded(n);
 }
 static inline size_t fth_attention_grad_scratch(size_t d, size_t n, size_t rows) {
-    return n * ((d + 15) / 16 * 16) + rows * ((n + 15) / 16 * 16);
+    return n * fth_attention_padded(d) + rows * fth_attention_padded(n);
+}
+static inline size_t fth_attention_unit_scratch(size_t d, size_t n, size_t n2) {
+    return fth_attention_scratch(d, n) + n * fth_attention_padded(n2);
+}
+static inline size_t fth_attention_unit_grad_scratch(size_t d, size_t n, size_t n2, size_t rows) {
+    return fth_attention_grad_scratch(d, n, rows) + n2 * fth_attention_padded(n) +
+           rows * fth_attention_padded(n2) + fth_attention_padded(rows);
 }
 
 struct fth_kernels {

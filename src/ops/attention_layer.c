@@ -5,20 +5,19 @@
  * attention_layer_grad(y, dy, k, q, W, W^T, weight, dout): dk, dq, dr and the tile's part of dW, all in one go while
  * an example is in the first cache. With the last two inputs (pass fuse_key_grads) dk has weight dout, the gradient
  * by the unit's weighted sum, added. Always fp32: reduced precision has no product of this size. */
-#include "ops/ops_private.h"
+#include "ops/attention.h"
 
-static fth_act act_of(const struct fth_node *node) {
+fth_act fth_ops_attention_act(const struct fth_node *node) {
     const struct fth_linear_attributes *a = node->attributes;
     return a ? a->act : FTH_ACT_NONE;
 }
 
-/* k, q and W as inputs `at`, `at` + 1 and `at` + 2. */
-static fth_status need_layer(fth_graph *graph, const struct fth_node *node, uint32_t at, uint32_t n,
-                             fth_error *err) {
+fth_status fth_ops_need_attention(fth_graph *graph, const struct fth_node *node, uint32_t at, uint32_t n,
+                                  fth_error *err) {
     FTH_TRY(fth_ops_need_positions(graph, node, at, err));
     uint32_t d = fth_ops_input(graph, node, at).columns;
     FTH_TRY(fth_ops_need_example_row(graph, node, at + 1, d, err));
-    if (act_of(node) == FTH_ACT_GELU)
+    if (fth_ops_attention_act(node) == FTH_ACT_GELU)
         return fth_fail(err, FTH_E_ARGUMENT, "GELU cannot be fused: its gradient needs its input");
     return fth_ops_need_whole(graph, node, at + 2, 2 * d, n, err);
 }
@@ -26,27 +25,27 @@ static fth_status need_layer(fth_graph *graph, const struct fth_node *node, uint
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     FTH_TRY(fth_ops_need(graph, node, 2, err));
     uint32_t n = fth_ops_input(graph, node, 2).columns;
-    FTH_TRY(need_layer(graph, node, 0, n, err));
+    FTH_TRY(fth_ops_need_attention(graph, node, 0, n, err));
     FTH_TRY(fth_ops_need_example_row(graph, node, 3, n, err));
     return fth_ops_output_like(graph, node, 0, 0, n, err);
 }
 
 static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
                            fth_id *d_inputs, fth_error *err) {
-    struct fth_linear_attributes act = {act_of(node)};
+    struct fth_linear_attributes act = {fth_ops_attention_act(node)};
     fth_id inputs[6] = {node->outputs[0], d_outputs[0],    node->inputs[0],
                         node->inputs[1],  node->inputs[2], fth_ops_transposed(graph, node->inputs[2])};
     return fth_graph_node(graph, &fth_op_attention_layer_grad, node->name, inputs, 6, &act, sizeof act,
                           d_inputs, err);
 }
 
-static struct fth_attention layer_of(const struct fth_run *run, uint32_t at, uint32_t n) {
+struct fth_attention fth_ops_attention(const struct fth_run *run, uint32_t at, uint32_t n) {
     const struct fth_view *k = &run->in[at], *q = &run->in[at + 1], *w = &run->in[at + 2];
     return (struct fth_attention){.m = q->rows,
                                   .d = k->columns,
                                   .n = n,
                                   .offsets = k->offsets,
-                                  .act = act_of(run->node),
+                                  .act = fth_ops_attention_act(run->node),
                                   .k = k->data,
                                   .q = q->data,
                                   .ldk = k->ld,
@@ -62,15 +61,14 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
 }
 
 static void run(const struct fth_run *run) {
-    struct fth_attention layer = layer_of(run, 0, run->out[0].columns);
+    struct fth_attention layer = fth_ops_attention(run, 0, run->out[0].columns);
     layer.r = run->in[3].data;
     layer.ldr = run->in[3].ld;
     fth_kernels_get()->attention_layer(&layer, run->out[0].data, run->out[0].ld, run->scratch);
 }
 
-/* W for every example, and the product: `products` of each. */
-static void cost_of(const fth_graph *graph, const struct fth_node *node, uint32_t weights,
-                    double products, double examples, double positions, struct fth_cost *out) {
+void fth_ops_attention_cost(const fth_graph *graph, const struct fth_node *node, uint32_t weights,
+                            double products, double examples, double positions, struct fth_cost *out) {
     struct fth_value w = fth_ops_input(graph, node, weights);
     fth_ops_cost(graph, node, examples, positions, out);
     out->flops = products * (examples + positions) * w.rows * w.columns;
@@ -78,11 +76,11 @@ static void cost_of(const fth_graph *graph, const struct fth_node *node, uint32_
 
 static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
                  double positions, struct fth_cost *out) {
-    cost_of(graph, node, 2, 1, examples, positions, out);
+    fth_ops_attention_cost(graph, node, 2, 1, examples, positions, out);
 }
 
-static void print(const struct fth_node *node, struct fth_text *out) {
-    fth_text_printf(out, "act=%s", fth_ops_act_name(act_of(node)));
+void fth_ops_attention_print(const struct fth_node *node, struct fth_text *out) {
+    fth_text_printf(out, "act=%s", fth_ops_act_name(fth_ops_attention_act(node)));
 }
 
 const struct fth_op fth_op_attention_layer = {.name = "attention_layer",
@@ -95,13 +93,13 @@ const struct fth_op fth_op_attention_layer = {.name = "attention_layer",
                                               .gradient = gradient,
                                               .prepare = prepare,
                                               .cost = cost,
-                                              .print = print,
+                                              .print = fth_ops_attention_print,
                                               .run = run};
 
 static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     FTH_TRY(fth_ops_need_same(graph, node, 0, 1, err));
     uint32_t n = fth_ops_input(graph, node, 1).columns, d = fth_ops_input(graph, node, 2).columns;
-    FTH_TRY(need_layer(graph, node, 2, n, err));
+    FTH_TRY(fth_ops_need_attention(graph, node, 2, n, err));
     FTH_TRY(fth_ops_need_same_rows(graph, node, 0, 2, err));
     FTH_TRY(fth_ops_need_whole(graph, node, 5, n, 2 * d, err));
     if (fth_ops_input(graph, node, 6).id != FTH_NONE) {
@@ -125,7 +123,7 @@ static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
 
 static void grad_run(const struct fth_run *run) {
     const struct fth_view *in = run->in, *out = run->out;
-    struct fth_attention layer = layer_of(run, 2, in[0].columns);
+    struct fth_attention layer = fth_ops_attention(run, 2, in[0].columns);
     struct fth_attention_grad grad = {.wt = in[5].data,
                                       .ldwt = in[5].ld,
                                       .y = in[0].data,
@@ -150,7 +148,7 @@ static void grad_run(const struct fth_run *run) {
 
 static void grad_cost(const fth_graph *graph, const struct fth_node *node, double examples,
                       double positions, struct fth_cost *out) {
-    cost_of(graph, node, 4, 2, examples, positions, out);
+    fth_ops_attention_cost(graph, node, 4, 2, examples, positions, out);
 }
 
 const struct fth_op fth_op_attention_layer_grad = {.name = "attention_layer_grad",
@@ -162,5 +160,5 @@ const struct fth_op fth_op_attention_layer_grad = {.name = "attention_layer_grad
                                                    .shape = grad_shape,
                                                    .prepare = grad_prepare,
                                                    .cost = grad_cost,
-                                                   .print = print,
+                                                   .print = fth_ops_attention_print,
                                                    .run = grad_run};

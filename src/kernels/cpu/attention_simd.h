@@ -9,23 +9,24 @@
 
 /* Registers: rows x vectors sums, the vectors of a row of the second operand, one number. */
 enum { MOST_ROWS = VW == 16 ? 5 : 4, MOST_VECTORS = VW == 16 ? 5 : 3 };
+/* A last vector of at most half its lanes is half a vector, where those are cheaper. */
+enum { HALVES = VW == 16 };
 
 enum kind {
-    LAYER,  /* c = a b */
-    KEYS,   /* c = a b, and weight[row] dout where that is not NULL */
-    WEIGHTS /* a turned over; c's gradients, see weights_finish */
+    STORE,  /* c = a b, see store_finish */
+    WEIGHTS /* c = a^T b is the gradient of an example's weights, see weights_finish */
 };
 
 struct product {
-    enum kind kind;
     size_t m, n, k;
-    const float *a, *b;
-    size_t lda, ldb;
+    const float *a, *b; /* a[i][s] is at i row + s step; b has whole vectors */
+    size_t row, step, ldb;
     float *c;
     size_t ldc;
     vt tail; /* of n */
-    /* KEYS */
-    const float *weight, *dout;
+    /* STORE */
+    int add;                    /* c is added to */
+    const float *weight, *dout; /* where not NULL weight[i] dout is added, too */
     size_t ld_weight;
     /* WEIGHTS: c is dW0 */
     const float *q, *w1;
@@ -33,10 +34,13 @@ struct product {
     float *dw1, *dq;
 };
 
-static FTH_INLINE void keys_finish(const struct product *p, size_t i, size_t j, int part, vf sum) {
+static FTH_INLINE void store_finish(const struct product *p, size_t i, size_t j, int part, vf sum) {
+    float *c = p->c + i * p->ldc + j;
     if (p->dout)
         sum = v_add(v_mul(v_set(p->weight[i * p->ld_weight]), v_get(p->dout + j, part, p->tail)), sum);
-    v_put(p->c + i * p->ldc + j, part, p->tail, sum);
+    if (p->add)
+        sum = v_add(v_get(c, part, p->tail), sum);
+    v_put(c, part, p->tail, sum);
 }
 
 /* dW0 += sum, dW1 += q[i] sum; returns sum W1, part of q's gradient. */
@@ -48,61 +52,76 @@ static FTH_INLINE vf weights_finish(const struct product *p, size_t i, size_t j,
     return v_fma(sum, v_get(p->w1 + i * p->ldw + j, part, p->tail), dq);
 }
 
-/* Rows [i, + rows) by vectors [j, + vectors VW) of c; `kind`, `rows` and `vectors` are constants where this is called. */
-static FTH_INLINE void block(enum kind kind, int rows, int vectors, const struct product *p, size_t i,
-                             size_t j) {
+static FTH_INLINE void finish_row(enum kind kind, int vectors, const struct product *p, size_t i,
+                                  size_t j, const vf *sum) {
+    int cut = j + (size_t)vectors * VW > p->n;
+    vf dq = v_zero();
+#pragma GCC unroll 5
+    for (int v = 0; v < vectors; v++) {
+        size_t to = j + (size_t)v * VW;
+        int part = v == vectors - 1 && cut;
+        if (kind == WEIGHTS)
+            dq = part ? weights_finish(p, i, to, 1, sum[v], dq) : weights_finish(p, i, to, 0, sum[v], dq);
+        else if (part)
+            store_finish(p, i, to, 1, sum[v]);
+        else
+            store_finish(p, i, to, 0, sum[v]);
+    }
+    if (kind == WEIGHTS)
+        p->dq[i] += v_sum(dq);
+}
+
+/* Rows [i, + rows) by vectors [j, + vectors VW) of c, the last one half where `half`; all but p, i and j are
+ * constants where this is called. */
+static FTH_INLINE void block(enum kind kind, int rows, int vectors, int half, const struct product *p,
+                             size_t i, size_t j) {
     vf sum[MOST_ROWS][MOST_VECTORS];
-    size_t row = kind == WEIGHTS ? 1 : p->lda, step = kind == WEIGHTS ? p->lda : 1;
+    vh sum_half[MOST_ROWS];
+    size_t row = kind == WEIGHTS ? 1 : p->row, step = p->step;
     const float *a = p->a + i * row, *b = p->b + j;
+    int whole = vectors - half;
 #pragma GCC unroll 5
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
+        sum_half[r] = vh_zero();
 #pragma GCC unroll 5
-        for (int v = 0; v < vectors; v++)
+        for (int v = 0; v < whole; v++)
             sum[r][v] = v_zero();
+    }
     for (size_t s = p->k; s > 0; s--, a += step, b += p->ldb) {
         vf second[MOST_VECTORS];
+        vh second_half = half ? vh_load(b + whole * VW) : vh_zero();
 #pragma GCC unroll 5
-        for (int v = 0; v < vectors; v++)
+        for (int v = 0; v < whole; v++)
             second[v] = v_load(b + v * VW);
 #pragma GCC unroll 5
         for (int r = 0; r < rows; r++) {
             vf first = v_set(a[(size_t)r * row]);
 #pragma GCC unroll 5
-            for (int v = 0; v < vectors; v++)
+            for (int v = 0; v < whole; v++)
                 sum[r][v] = v_fma(first, second[v], sum[r][v]);
+            if (half)
+                sum_half[r] = vh_fma(vh_set(a[(size_t)r * row]), second_half, sum_half[r]);
         }
     }
-    int cut = j + (size_t)vectors * VW > p->n;
 #pragma GCC unroll 5
     for (int r = 0; r < rows; r++) {
-        vf dq = v_zero();
-#pragma GCC unroll 5
-        for (int v = 0; v < vectors; v++) {
-            size_t to = j + (size_t)v * VW;
-            int part = v == vectors - 1 && cut;
-            if (kind == WEIGHTS)
-                dq = part ? weights_finish(p, i + (size_t)r, to, 1, sum[r][v], dq)
-                          : weights_finish(p, i + (size_t)r, to, 0, sum[r][v], dq);
-            else if (part)
-                keys_finish(p, i + (size_t)r, to, 1, sum[r][v]);
-            else
-                keys_finish(p, i + (size_t)r, to, 0, sum[r][v]);
-        }
-        if (kind == WEIGHTS)
-            p->dq[i + (size_t)r] += v_sum(dq);
+        if (half)
+            sum[r][vectors - 1] = vh_whole(sum_half[r]);
+        finish_row(kind, vectors, p, i + (size_t)r, j, sum[r]);
     }
 }
 
-#define BLOCK(r, v)                                                   \
-    case (r) * 8 + (v):                                               \
-        if ((r) <= MOST_ROWS && (v) <= MOST_VECTORS)                  \
-            block(kind, r <= MOST_ROWS ? r : 1, v <= MOST_VECTORS ? v : 1, p, i, j); \
+#define BLOCK(r, v, h)                                                        \
+    case ((r) * 8 + (v)) * 2 + (h):                                           \
+        if ((r) <= MOST_ROWS && (v) <= MOST_VECTORS && (h) <= HALVES)         \
+            block(kind, r <= MOST_ROWS ? r : 1, v <= MOST_VECTORS ? v : 1, h, p, i, j); \
         break;
-#define BLOCK_ROW(r) BLOCK(r, 1) BLOCK(r, 2) BLOCK(r, 3) BLOCK(r, 4) BLOCK(r, 5)
+#define BLOCKS(r, v) BLOCK(r, v, 0) BLOCK(r, v, 1)
+#define BLOCK_ROW(r) BLOCKS(r, 1) BLOCKS(r, 2) BLOCKS(r, 3) BLOCKS(r, 4) BLOCKS(r, 5)
 
-static FTH_INLINE void any_block(enum kind kind, size_t rows, size_t vectors, const struct product *p,
-                                 size_t i, size_t j) {
-    switch (rows * 8 + vectors) {
+static FTH_INLINE void any_block(enum kind kind, size_t rows, size_t vectors, size_t half,
+                                 const struct product *p, size_t i, size_t j) {
+    switch ((rows * 8 + vectors) * 2 + half) {
         BLOCK_ROW(1)
         BLOCK_ROW(2)
         BLOCK_ROW(3)
@@ -117,8 +136,9 @@ static FTH_INLINE void multiply(enum kind kind, const struct product *p) {
     size_t vectors = (p->n + VW - 1) / VW, strips = (vectors + MOST_VECTORS - 1) / MOST_VECTORS;
     for (size_t s = 0, v = 0; s < strips; s++) {
         size_t here = (vectors - v + strips - s - 1) / (strips - s);
+        size_t half = HALVES && s + 1 == strips && (p->n - 1) % VW < VW / 2;
         for (size_t i = 0; i < p->m; i += MOST_ROWS)
-            any_block(kind, p->m - i < MOST_ROWS ? p->m - i : MOST_ROWS, here, p, i, v * VW);
+            any_block(kind, p->m - i < MOST_ROWS ? p->m - i : MOST_ROWS, here, half, p, i, v * VW);
         v += here;
     }
 }
@@ -158,70 +178,208 @@ static void example_weights_t(const struct fth_attention *a, const struct fth_at
     }
 }
 
+/* out = w [rows][columns] in rows of whole vectors, zeros behind. */
+static void in_whole_vectors(size_t rows, size_t columns, const float *w, size_t ldw, float *out) {
+    size_t ldo = whole_vectors(columns);
+    vt t = v_tail(columns % VW);
+    for (size_t i = 0; i < rows; i++) {
+        size_t j = 0;
+        for (; j + VW <= columns; j += VW)
+            v_store(out + i * ldo + j, v_load(w + i * ldw + j));
+        if (j < columns)
+            v_store(out + i * ldo + j, v_load_part(w + i * ldw + j, t));
+    }
+}
+
+static void zero(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        x[i] = 0.0f;
+}
+
+static size_t begin_of(const struct fth_attention *a, size_t e) {
+    return a->offsets[e] - a->offsets[0];
+}
+static size_t rows_of(const struct fth_attention *a, size_t e) {
+    return a->offsets[e + 1] - a->offsets[e];
+}
+
+/* An example's rows of y. */
+static void example_layer(const struct fth_attention *a, size_t e, float *y, size_t ldy, float *scratch) {
+    struct product p = {.m = rows_of(a, e), .n = a->n, .k = a->d, .a = a->k + begin_of(a, e) * a->ldk,
+                        .row = a->ldk, .step = 1, .b = scratch, .ldb = whole_vectors(a->n), .c = y,
+                        .ldc = ldy, .tail = v_tail(a->n % VW)};
+    example_weights(a, a->q + e * a->ldq, scratch);
+    multiply(STORE, &p);
+    FTH_K(bias_act)(p.m, a->n, y, ldy, a->r + e * a->ldr, a->act, y, ldy);
+}
+
 void FTH_K(attention_layer)(const struct fth_attention *a, float *y, size_t ldy, float *scratch) {
-    struct product p = {.n = a->n, .k = a->d, .lda = a->ldk, .b = scratch,
-                        .ldb = whole_vectors(a->n), .ldc = ldy, .tail = v_tail(a->n % VW)};
+    for (size_t e = 0; e < a->m; e++)
+        if (rows_of(a, e))
+            example_layer(a, e, y + begin_of(a, e) * ldy, ldy, scratch);
+}
+
+void FTH_K(attention_unit)(const struct fth_attention *a, float *y, size_t ldy,
+                           const struct fth_attention_unit *u, float *scratch) {
+    float *w = scratch + a->d * whole_vectors(a->n);
+    in_whole_vectors(a->n, u->n, u->w, u->ldw, w);
     for (size_t e = 0; e < a->m; e++) {
-        size_t begin = a->offsets[e] - a->offsets[0];
-        p.m = a->offsets[e + 1] - a->offsets[e];
-        if (!p.m)
-            continue;
-        example_weights(a, a->q + e * a->ldq, scratch);
-        p.a = a->k + begin * a->ldk;
-        p.c = y + begin * ldy;
-        multiply(LAYER, &p);
-        FTH_K(bias_act)(p.m, a->n, p.c, ldy, a->r + e * a->ldr, a->act, p.c, ldy);
+        size_t begin = begin_of(a, e), rows = rows_of(a, e);
+        float *y_e = y + begin * ldy, *h = u->h + begin * u->ldh;
+        float *weight = u->weight + begin * u->ld_weight;
+        struct product second = {.m = rows, .n = u->n, .k = a->n, .a = y_e, .row = ldy, .step = 1,
+                                 .b = w, .ldb = whole_vectors(u->n), .c = h, .ldc = u->ldh,
+                                 .tail = v_tail(u->n % VW)};
+        if (rows) {
+            example_layer(a, e, y_e, ldy, scratch);
+            multiply(STORE, &second);
+            FTH_K(bias_act)(rows, u->n, h, u->ldh, u->b, a->act, h, u->ldh);
+            FTH_K(row_dot)(rows, u->n, h, u->ldh, u->v, u->bias, weight, u->ld_weight);
+        }
+        FTH_K(col_weighted_sum)
+        (rows, a->d, weight, u->ld_weight, a->k + begin * a->ldk, a->ldk, u->out + e * u->ldo);
     }
 }
 
 /* The gradient before the activation, in rows of whole vectors. */
 static const float *before_activation(const struct fth_attention *a, const struct fth_attention_grad *g,
-                                      size_t begin, size_t rows, float *scratch, size_t *ld) {
+                                      size_t e, float *scratch, size_t *ld) {
+    size_t begin = begin_of(a, e), rows = rows_of(a, e);
     const float *y = g->y + begin * g->ldy, *dy = g->dy + begin * g->lddy;
     *ld = g->lddy;
     if (a->act == FTH_ACT_NONE && a->n % VW == 0)
         return dy;
     *ld = whole_vectors(a->n);
     FTH_K(act_grad)(a->act, rows, a->n, y, g->ldy, dy, g->lddy, scratch, *ld);
-    for (size_t t = 0; t < rows && *ld > a->n; t++)
-        for (size_t j = a->n; j < *ld; j++)
-            scratch[t * *ld + j] = 0.0f;
+    for (size_t t = 0; t < rows; t++)
+        zero(scratch + t * *ld + a->n, *ld - a->n);
     return scratch;
 }
 
+/* The gradients of an example's keys, query, row and weights from dz, the one before the activation. */
 static void example_grad(const struct fth_attention *a, const struct fth_attention_grad *g, size_t e,
-                         float *scratch) {
-    size_t begin = a->offsets[e] - a->offsets[0], rows = a->offsets[e + 1] - a->offsets[e], ld;
-    const float *q = a->q + e * a->ldq;
-    float *dq = g->dq + e * g->lddq, *rest = scratch + a->n * whole_vectors(a->d);
-    const float *dz = before_activation(a, g, begin, rows, rest, &ld);
+                         const float *dz, size_t ld, float *scratch) {
+    size_t begin = begin_of(a, e), rows = rows_of(a, e);
+    const float *q = a->q + e * a->ldq, *k = a->k + begin * a->ldk;
+    float *dq = g->dq + e * g->lddq;
     FTH_K(col_sum)(rows, a->n, dz, ld, g->dr + e * g->lddr);
-    for (size_t i = 0; i < a->d; i++)
-        dq[i] = 0.0f;
+    zero(dq, a->d);
     if (!rows)
         return;
     example_weights_t(a, g, q, scratch);
-    struct product keys = {.m = rows, .n = a->d, .k = a->n, .a = dz, .lda = ld, .b = scratch,
+    struct product keys = {.m = rows, .n = a->d, .k = a->n, .a = dz, .row = ld, .step = 1, .b = scratch,
                            .ldb = whole_vectors(a->d), .c = g->dk + begin * g->lddk, .ldc = g->lddk,
                            .tail = v_tail(a->d % VW), .ld_weight = g->ld_weight};
     if (g->dout) {
         keys.weight = g->weight + begin * g->ld_weight;
         keys.dout = g->dout + e * g->lddo;
     }
-    multiply(KEYS, &keys);
-    struct product weights = {.m = a->d, .n = a->n, .k = rows, .a = a->k + begin * a->ldk,
-                              .lda = a->ldk, .b = dz, .ldb = ld, .c = g->dw, .ldc = a->n,
-                              .tail = v_tail(a->n % VW), .q = q, .w1 = a->w + a->d * a->ldw,
-                              .ldw = a->ldw, .dw1 = g->dw + a->d * a->n, .dq = dq};
+    multiply(STORE, &keys);
+    struct product weights = {.m = a->d, .n = a->n, .k = rows, .a = k, .step = a->ldk, .b = dz,
+                              .ldb = ld, .c = g->dw, .ldc = a->n, .tail = v_tail(a->n % VW), .q = q,
+                              .w1 = a->w + a->d * a->ldw, .ldw = a->ldw, .dw1 = g->dw + a->d * a->n,
+                              .dq = dq};
     multiply(WEIGHTS, &weights);
 }
 
 void FTH_K(attention_layer_grad)(const struct fth_attention *a, const struct fth_attention_grad *g,
                                  float *scratch) {
-    for (size_t i = 0; i < 2 * a->d * a->n; i++)
-        g->dw[i] = 0.0f;
+    zero(g->dw, 2 * a->d * a->n);
+    for (size_t e = 0; e < a->m; e++) {
+        size_t ld;
+        const float *dz = before_activation(a, g, e, scratch + a->n * whole_vectors(a->d), &ld);
+        example_grad(a, g, e, dz, ld, scratch);
+    }
+}
+
+/* One vector of columns of the second layer's gradient before its activation, dz = dweight v act'(h), down an
+ * example's rows; its sums and those of v's gradient stay in registers. `act` is a constant where this is called. */
+static FTH_INLINE void gate_columns(int part, vt t, fth_act act, size_t rows, const float *dweight,
+                                    const float *h, size_t ldh, const float *v, float *dz, size_t ldz,
+                                    float *db, float *dv) {
+    vf by = v_get(v, part, t), one = v_set(1.0f), zero_ = v_zero();
+    vf sum = v_get(db, part, t), dot = v_get(dv, part, t);
+    for (size_t i = 0; i < rows; i++) {
+        vf s = v_set(dweight[i]), x = v_get(h + i * ldh, part, t), d = v_mul(s, by);
+        if (act == FTH_ACT_RELU)
+            d = v_select(v_gt(x, zero_), d, zero_);
+        else if (act == FTH_ACT_SIGMOID)
+            d = v_mul(d, v_mul(x, v_sub(one, x)));
+        else if (act == FTH_ACT_TANH)
+            d = v_mul(d, v_sub(one, v_mul(x, x)));
+        v_store(dz + i * ldz, d);
+        sum = v_add(sum, d);
+        dot = v_fma(s, x, dot);
+    }
+    v_put(db, part, t, sum);
+    v_put(dv, part, t, dot);
+}
+
+static FTH_INLINE void gate_rows(fth_act act, const struct fth_attention_unit_grad *u, size_t rows,
+                                 const float *dweight, const float *h, float *dz) {
+    vt t = v_tail(u->n % VW);
+    size_t ldz = whole_vectors(u->n), j = 0;
+    for (; j + VW <= u->n; j += VW)
+        gate_columns(0, t, act, rows, dweight, h + j, u->ldh, u->v + j, dz + j, ldz, u->db + j,
+                     u->dv + j);
+    if (j < u->n)
+        gate_columns(1, t, act, rows, dweight, h + j, u->ldh, u->v + j, dz + j, ldz, u->db + j,
+                     u->dv + j);
+}
+
+static void gate_grad(fth_act act, const struct fth_attention_unit_grad *u, size_t rows,
+                      const float *dweight, const float *h, float *dz) {
+    switch (act) {
+    case FTH_ACT_RELU: gate_rows(FTH_ACT_RELU, u, rows, dweight, h, dz); break;
+    case FTH_ACT_SIGMOID: gate_rows(FTH_ACT_SIGMOID, u, rows, dweight, h, dz); break;
+    case FTH_ACT_TANH: gate_rows(FTH_ACT_TANH, u, rows, dweight, h, dz); break;
+    default: gate_rows(FTH_ACT_NONE, u, rows, dweight, h, dz); break;
+    }
+}
+
+/* Scratch of unit_example, behind example_grad's weights. */
+struct unit_scratch {
+    float *wt, *dz, *dz2, *dweight; /* wt: u->wt in whole vectors; dz of the layer, of the second */
+};
+
+static void unit_example(const struct fth_attention *a, const struct fth_attention_grad *g,
+                         const struct fth_attention_unit_grad *u, size_t e,
+                         const struct unit_scratch *at, float *scratch) {
+    size_t begin = begin_of(a, e), rows = rows_of(a, e), ld = whole_vectors(a->n);
+    const float *y = g->y + begin * g->ldy;
+    FTH_K(row_dot)
+    (rows, a->d, a->k + begin * a->ldk, a->ldk, g->dout + e * g->lddo, 0.0f, at->dweight, 1);
+    for (size_t t = 0; t < rows; t++)
+        *u->dbias += at->dweight[t];
+    gate_grad(a->act, u, rows, at->dweight, u->h + begin * u->ldh, at->dz2);
+    struct product weights = {.m = a->n, .n = u->n, .k = rows, .a = y, .row = 1, .step = g->ldy,
+                              .b = at->dz2, .ldb = whole_vectors(u->n), .c = u->dw, .ldc = u->n,
+                              .tail = v_tail(u->n % VW), .add = 1};
+    multiply(STORE, &weights);
+    struct product data = {.m = rows, .n = ld, .k = u->n, .a = at->dz2, .row = whole_vectors(u->n),
+                           .step = 1, .b = at->wt, .ldb = ld, .c = at->dz, .ldc = ld};
+    multiply(STORE, &data);
+    FTH_K(act_grad)(a->act, rows, a->n, y, g->ldy, at->dz, ld, at->dz, ld);
+    example_grad(a, g, e, at->dz, ld, scratch);
+}
+
+void FTH_K(attention_unit_grad)(const struct fth_attention *a, const struct fth_attention_grad *g,
+                                const struct fth_attention_unit_grad *u, float *scratch) {
+    size_t most = 0, ld = whole_vectors(a->n);
     for (size_t e = 0; e < a->m; e++)
-        example_grad(a, g, e, scratch);
+        most = most > rows_of(a, e) ? most : rows_of(a, e);
+    struct unit_scratch at = {.wt = scratch + a->n * whole_vectors(a->d)};
+    at.dz = at.wt + u->n * ld;
+    at.dz2 = at.dz + most * ld;
+    at.dweight = at.dz2 + most * whole_vectors(u->n);
+    in_whole_vectors(u->n, a->n, u->wt, u->ldwt, at.wt);
+    zero(g->dw, 2 * a->d * a->n);
+    zero(u->dw, a->n * u->n);
+    zero(u->db, u->n);
+    zero(u->dv, u->n);
+    *u->dbias = 0.0f;
+    for (size_t e = 0; e < a->m; e++)
+        unit_example(a, g, u, e, &at, scratch);
 }
 
 #endif

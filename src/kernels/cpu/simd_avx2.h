@@ -71,6 +71,13 @@ static FTH_INLINE float v_sum(vf v) {
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_shuffle_ps(half, half, 1)));
 }
 
+typedef __m128 vh;
+static FTH_INLINE vh vh_zero(void) { return _mm_setzero_ps(); }
+static FTH_INLINE vh vh_load(const float *p) { return _mm_loadu_ps(p); }
+static FTH_INLINE vh vh_set(float x) { return _mm_set1_ps(x); }
+static FTH_INLINE vh vh_fma(vh a, vh b, vh c) { return _mm_fmadd_ps(a, b, c); }
+static FTH_INLINE vf vh_whole(vh a) { return _mm256_zextps128_ps256(a); }
+
 typedef __m256d vd;
 static FTH_INLINE vd vd_zero(void) { return _mm256_setzero_pd(); }
 static FTH_INLINE vd vd_add(vd a, vd b) { return _mm256_add_pd(a, b); }

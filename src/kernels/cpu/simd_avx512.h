@@ -88,6 +88,14 @@ static FTH_INLINE float v_sum(vf v) {
     return _mm_cvtss_f32(_mm_add_ss(quarter, _mm_shuffle_ps(quarter, quarter, 1)));
 }
 
+/* Half a vector: half the work where 512 bits are two passes. */
+typedef __m256 vh;
+static FTH_INLINE vh vh_zero(void) { return _mm256_setzero_ps(); }
+static FTH_INLINE vh vh_load(const float *p) { return _mm256_loadu_ps(p); }
+static FTH_INLINE vh vh_set(float x) { return _mm256_set1_ps(x); }
+static FTH_INLINE vh vh_fma(vh a, vh b, vh c) { return _mm256_fmadd_ps(a, b, c); }
+static FTH_INLINE vf vh_whole(vh a) { return _mm512_zextps256_ps512(a); }
+
 /* Sums of squares in double: vd holds VW / 2 of them. */
 typedef __m512d vd;
 static FTH_INLINE vd vd_zero(void) { return _mm512_setzero_pd(); }
