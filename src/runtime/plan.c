@@ -6,14 +6,38 @@
 
 #include "runtime/plan_private.h"
 
+static const struct fth_node *producer_of(const fth_graph *graph, fth_id value) {
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i]->id == graph->values[value].producer)
+            return graph->nodes[i];
+    return NULL;
+}
+
+/* Whether a node other than the embedding hands a value over positions on to another of its stage. */
+static int hands_positions_on(const fth_graph *graph) {
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const struct fth_node *reader = graph->nodes[i];
+        for (uint32_t j = 0; j < reader->n_inputs; j++) {
+            if (reader->inputs[j] == FTH_NONE)
+                continue;
+            fth_id root = fth_graph_root(graph, reader->inputs[j]);
+            const struct fth_node *from = producer_of(graph, root);
+            if (from && graph->values[root].extent == FTH_POSITIONS && from->stage == reader->stage &&
+                !from->op->trains_rows)
+                return 1;
+        }
+    }
+    return 0;
+}
+
 uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max) {
-    uint32_t most = 1, tile = 64;
+    uint32_t most = 1, tile = 64, positions = hands_positions_on(graph) ? 1024 : 4096;
     for (uint32_t v = 0; v < graph->n_values; v++) {
         const struct fth_value *value = &graph->values[v];
         if (value->extent == FTH_POSITIONS && group_max[value->group] > most)
             most = group_max[value->group];
     }
-    while (tile > 8 && (uint64_t)tile * most > 1024)
+    while (tile > 8 && (uint64_t)tile * most > positions)
         tile /= 2;
     return tile;
 }

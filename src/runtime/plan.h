@@ -43,7 +43,8 @@ struct fth_plan_options {
 };
 
 /* 64 examples (measured best), fewer (down to 8) where the graph has values for the positions of examples that
- * carry many, so that a tile's values stay in the L2 cache. */
+ * carry many: about 1024 positions where nodes hand such values on to each other, so that they stay in the L2
+ * cache; 4096 where they are only kept (attention_unit), so that sums over tiles have few parts. */
 uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max);
 
 /* Graph and parameters are borrowed for the plan's life. Owned: fth_plan_destroy. */

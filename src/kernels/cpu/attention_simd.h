@@ -17,7 +17,29 @@ enum kind {
     WEIGHTS /* c = a^T b is the gradient of an example's weights, see weights_finish */
 };
 
+/* What is to come into the second cache meanwhile: the next example's rows, some lines a block. */
+struct ahead {
+    const char *at[3], *end[3];
+    int write;
+};
+
+static void ahead_add(struct ahead *ahead, int i, const float *from, size_t floats) {
+    ahead->at[i] = (const char *)from;
+    ahead->end[i] = (const char *)(from + floats);
+}
+
+static FTH_INLINE void fetch_ahead(struct ahead *ahead) {
+    enum { LINES = 16 };
+    int i = ahead->at[0] < ahead->end[0] ? 0 : ahead->at[1] < ahead->end[1] ? 1 : 2;
+    for (int l = 0; l < LINES && ahead->at[i] < ahead->end[i]; l++, ahead->at[i] += 64)
+        if (ahead->write)
+            __builtin_prefetch(ahead->at[i], 1, 2);
+        else
+            __builtin_prefetch(ahead->at[i], 0, 2);
+}
+
 struct product {
+    struct ahead *ahead; /* NULL: none */
     size_t m, n, k;
     const float *a, *b; /* a[i][s] is at i row + s step; b has whole vectors */
     size_t row, step, ldb;
@@ -100,7 +122,7 @@ static FTH_INLINE void block(enum kind kind, int rows, int vectors, int half, co
             for (int v = 0; v < whole; v++)
                 sum[r][v] = v_fma(first, second[v], sum[r][v]);
             if (half)
-                sum_half[r] = vh_fma(vh_set(a[(size_t)r * row]), second_half, sum_half[r]);
+                sum_half[r] = vh_fma(vh_of(first), second_half, sum_half[r]);
         }
     }
 #pragma GCC unroll 5
@@ -137,8 +159,11 @@ static FTH_INLINE void multiply(enum kind kind, const struct product *p) {
     for (size_t s = 0, v = 0; s < strips; s++) {
         size_t here = (vectors - v + strips - s - 1) / (strips - s);
         size_t half = HALVES && s + 1 == strips && (p->n - 1) % VW < VW / 2;
-        for (size_t i = 0; i < p->m; i += MOST_ROWS)
+        for (size_t i = 0; i < p->m; i += MOST_ROWS) {
+            if (p->ahead)
+                fetch_ahead(p->ahead);
             any_block(kind, p->m - i < MOST_ROWS ? p->m - i : MOST_ROWS, here, half, p, i, v * VW);
+        }
         v += here;
     }
 }
@@ -204,8 +229,8 @@ static size_t rows_of(const struct fth_attention *a, size_t e) {
 }
 
 /* An example's rows of y. */
-static void example_layer(const struct fth_attention *a, size_t e, float *y, size_t ldy, float *scratch) {
-    struct product p = {.m = rows_of(a, e), .n = a->n, .k = a->d, .a = a->k + begin_of(a, e) * a->ldk,
+static void example_layer(const struct fth_attention *a, size_t e, float *y, size_t ldy, struct ahead *ahead, float *scratch) {
+    struct product p = {.ahead = ahead, .m = rows_of(a, e), .n = a->n, .k = a->d, .a = a->k + begin_of(a, e) * a->ldk,
                         .row = a->ldk, .step = 1, .b = scratch, .ldb = whole_vectors(a->n), .c = y,
                         .ldc = ldy, .tail = v_tail(a->n % VW)};
     example_weights(a, a->q + e * a->ldq, scratch);
@@ -216,7 +241,7 @@ static void example_layer(const struct fth_attention *a, size_t e, float *y, siz
 void FTH_K(attention_layer)(const struct fth_attention *a, float *y, size_t ldy, float *scratch) {
     for (size_t e = 0; e < a->m; e++)
         if (rows_of(a, e))
-            example_layer(a, e, y + begin_of(a, e) * ldy, ldy, scratch);
+            example_layer(a, e, y + begin_of(a, e) * ldy, ldy, NULL, scratch);
 }
 
 void FTH_K(attention_unit)(const struct fth_attention *a, float *y, size_t ldy,
@@ -227,11 +252,17 @@ void FTH_K(attention_unit)(const struct fth_attention *a, float *y, size_t ldy,
         size_t begin = begin_of(a, e), rows = rows_of(a, e);
         float *y_e = y + begin * ldy, *h = u->h + begin * u->ldh;
         float *weight = u->weight + begin * u->ld_weight;
-        struct product second = {.m = rows, .n = u->n, .k = a->n, .a = y_e, .row = ldy, .step = 1,
+        struct ahead ahead = {.write = 1};
+        if (e + 1 < a->m) {
+            size_t next = begin_of(a, e + 1), n = rows_of(a, e + 1);
+            ahead_add(&ahead, 0, y + next * ldy, n * ldy);
+            ahead_add(&ahead, 1, u->h + next * u->ldh, n * u->ldh);
+        }
+        struct product second = {.ahead = &ahead, .m = rows, .n = u->n, .k = a->n, .a = y_e, .row = ldy, .step = 1,
                                  .b = w, .ldb = whole_vectors(u->n), .c = h, .ldc = u->ldh,
                                  .tail = v_tail(u->n % VW)};
         if (rows) {
-            example_layer(a, e, y_e, ldy, scratch);
+            example_layer(a, e, y_e, ldy, &ahead, scratch);
             multiply(STORE, &second);
             FTH_K(bias_act)(rows, u->n, h, u->ldh, u->b, a->act, h, u->ldh);
             FTH_K(row_dot)(rows, u->n, h, u->ldh, u->v, u->bias, weight, u->ld_weight);
@@ -258,7 +289,7 @@ static const float *before_activation(const struct fth_attention *a, const struc
 
 /* The gradients of an example's keys, query, row and weights from dz, the one before the activation. */
 static void example_grad(const struct fth_attention *a, const struct fth_attention_grad *g, size_t e,
-                         const float *dz, size_t ld, float *scratch) {
+                         const float *dz, size_t ld, struct ahead *ahead, float *scratch) {
     size_t begin = begin_of(a, e), rows = rows_of(a, e);
     const float *q = a->q + e * a->ldq, *k = a->k + begin * a->ldk;
     float *dq = g->dq + e * g->lddq;
@@ -267,7 +298,7 @@ static void example_grad(const struct fth_attention *a, const struct fth_attenti
     if (!rows)
         return;
     example_weights_t(a, g, q, scratch);
-    struct product keys = {.m = rows, .n = a->d, .k = a->n, .a = dz, .row = ld, .step = 1, .b = scratch,
+    struct product keys = {.ahead = ahead, .m = rows, .n = a->d, .k = a->n, .a = dz, .row = ld, .step = 1, .b = scratch,
                            .ldb = whole_vectors(a->d), .c = g->dk + begin * g->lddk, .ldc = g->lddk,
                            .tail = v_tail(a->d % VW), .ld_weight = g->ld_weight};
     if (g->dout) {
@@ -275,7 +306,7 @@ static void example_grad(const struct fth_attention *a, const struct fth_attenti
         keys.dout = g->dout + e * g->lddo;
     }
     multiply(STORE, &keys);
-    struct product weights = {.m = a->d, .n = a->n, .k = rows, .a = k, .step = a->ldk, .b = dz,
+    struct product weights = {.ahead = ahead, .m = a->d, .n = a->n, .k = rows, .a = k, .step = a->ldk, .b = dz,
                               .ldb = ld, .c = g->dw, .ldc = a->n, .tail = v_tail(a->n % VW), .q = q,
                               .w1 = a->w + a->d * a->ldw, .ldw = a->ldw, .dw1 = g->dw + a->d * a->n,
                               .dq = dq};
@@ -288,7 +319,7 @@ void FTH_K(attention_layer_grad)(const struct fth_attention *a, const struct fth
     for (size_t e = 0; e < a->m; e++) {
         size_t ld;
         const float *dz = before_activation(a, g, e, scratch + a->n * whole_vectors(a->d), &ld);
-        example_grad(a, g, e, dz, ld, scratch);
+        example_grad(a, g, e, dz, ld, NULL, scratch);
     }
 }
 
@@ -347,20 +378,27 @@ static void unit_example(const struct fth_attention *a, const struct fth_attenti
                          const struct unit_scratch *at, float *scratch) {
     size_t begin = begin_of(a, e), rows = rows_of(a, e), ld = whole_vectors(a->n);
     const float *y = g->y + begin * g->ldy;
+    struct ahead ahead = {.write = 0};
+    if (e + 1 < a->m) {
+        size_t next = begin_of(a, e + 1), n = rows_of(a, e + 1);
+        ahead_add(&ahead, 0, a->k + next * a->ldk, n * a->ldk);
+        ahead_add(&ahead, 1, u->h + next * u->ldh, n * u->ldh);
+        ahead_add(&ahead, 2, g->y + next * g->ldy, n * g->ldy);
+    }
     FTH_K(row_dot)
     (rows, a->d, a->k + begin * a->ldk, a->ldk, g->dout + e * g->lddo, 0.0f, at->dweight, 1);
     for (size_t t = 0; t < rows; t++)
         *u->dbias += at->dweight[t];
     gate_grad(a->act, u, rows, at->dweight, u->h + begin * u->ldh, at->dz2);
-    struct product weights = {.m = a->n, .n = u->n, .k = rows, .a = y, .row = 1, .step = g->ldy,
+    struct product weights = {.ahead = &ahead, .m = a->n, .n = u->n, .k = rows, .a = y, .row = 1, .step = g->ldy,
                               .b = at->dz2, .ldb = whole_vectors(u->n), .c = u->dw, .ldc = u->n,
                               .tail = v_tail(u->n % VW), .add = 1};
     multiply(STORE, &weights);
-    struct product data = {.m = rows, .n = ld, .k = u->n, .a = at->dz2, .row = whole_vectors(u->n),
+    struct product data = {.ahead = &ahead, .m = rows, .n = ld, .k = u->n, .a = at->dz2, .row = whole_vectors(u->n),
                            .step = 1, .b = at->wt, .ldb = ld, .c = at->dz, .ldc = ld};
     multiply(STORE, &data);
     FTH_K(act_grad)(a->act, rows, a->n, y, g->ldy, at->dz, ld, at->dz, ld);
-    example_grad(a, g, e, at->dz, ld, scratch);
+    example_grad(a, g, e, at->dz, ld, &ahead, scratch);
 }
 
 void FTH_K(attention_unit_grad)(const struct fth_attention *a, const struct fth_attention_grad *g,

@@ -74,7 +74,7 @@ static FTH_INLINE float v_sum(vf v) {
 typedef __m128 vh;
 static FTH_INLINE vh vh_zero(void) { return _mm_setzero_ps(); }
 static FTH_INLINE vh vh_load(const float *p) { return _mm_loadu_ps(p); }
-static FTH_INLINE vh vh_set(float x) { return _mm_set1_ps(x); }
+static FTH_INLINE vh vh_of(vf a) { return _mm256_castps256_ps128(a); }
 static FTH_INLINE vh vh_fma(vh a, vh b, vh c) { return _mm_fmadd_ps(a, b, c); }
 static FTH_INLINE vf vh_whole(vh a) { return _mm256_zextps128_ps256(a); }
 

@@ -19,7 +19,7 @@
 #include "kernels/kernels.h"
 
 #define SENTINEL 0x7fc0deadu
-#define MAX_MATRICES 16
+#define MAX_MATRICES 20
 
 struct matrix {
     float *block, *at;

@@ -57,6 +57,78 @@ static void run_grad(const struct fth_kernels *k, struct call *c, fth_act act, i
     free(scratch);
 }
 
+/* Columns of the second layer: other tails than the first's. */
+static size_t second_columns(const struct call *c) {
+    return 1 + (c->m * 11 + c->n * 3) % 50;
+}
+
+static void run_unit(const struct fth_kernels *k, struct call *c, fth_act act) {
+    struct buffers b;
+    inputs(c, &b, act);
+    size_t rows = b.offsets[c->m] - 100, n2 = second_columns(c), ldy;
+    struct fth_attention_unit u = {.n = n2, .bias = 0.25f};
+    u.w = call_in(c, c->n, n2, -1, 1, &u.ldw);
+    u.b = call_in(c, 1, n2, -1, 1, NULL);
+    u.v = call_in(c, 1, n2, -1, 1, NULL);
+    float *y = call_out(c, rows, c->n, &ldy);
+    u.h = call_out(c, rows, n2, &u.ldh);
+    u.weight = call_out(c, rows, 1, &u.ld_weight);
+    u.out = call_out(c, c->m, b.a.d, &u.ldo);
+    size_t floats = fth_attention_unit_scratch(b.a.d, c->n, n2);
+    float *scratch = malloc((floats + 1) * sizeof *scratch);
+    assert_non_null(scratch);
+    k->attention_unit(&b.a, y, ldy, &u, scratch);
+    free(scratch);
+}
+
+static void run_unit_grad(const struct fth_kernels *k, struct call *c, fth_act act) {
+    struct buffers b;
+    struct fth_attention_grad *g = &b.g;
+    *g = (struct fth_attention_grad){0};
+    inputs(c, &b, act);
+    size_t rows = b.offsets[c->m] - 100, d = b.a.d, n2 = second_columns(c);
+    struct fth_attention_unit_grad u = {.n = n2};
+    g->wt = call_in(c, c->n, 2 * d, -1, 1, &g->ldwt);
+    g->y = call_in(c, rows, c->n, -1, 1, &g->ldy);
+    g->weight = call_in(c, rows, 1, -1, 1, &g->ld_weight);
+    g->dout = call_in(c, c->m, d, -1, 1, &g->lddo);
+    u.wt = call_in(c, n2, c->n, -1, 1, &u.ldwt);
+    u.h = call_in(c, rows, n2, -1, 1, &u.ldh);
+    u.v = call_in(c, 1, n2, -1, 1, NULL);
+    g->dk = call_out(c, rows, d, &g->lddk);
+    g->dq = call_out(c, c->m, d, &g->lddq);
+    g->dr = call_out(c, c->m, c->n, &g->lddr);
+    g->dw = call_out(c, 1, 2 * d * c->n, NULL);
+    u.dw = call_out(c, 1, c->n * n2, NULL);
+    u.db = call_out(c, 1, n2, NULL);
+    u.dv = call_out(c, 1, n2, NULL);
+    u.dbias = call_out(c, 1, 1, NULL);
+    size_t floats = fth_attention_unit_grad_scratch(d, c->n, n2, 12);
+    float *scratch = malloc((floats + 1) * sizeof *scratch);
+    assert_non_null(scratch);
+    k->attention_unit_grad(&b.a, g, &u, scratch);
+    free(scratch);
+}
+
+static void unit_sigmoid(const struct fth_kernels *k, struct call *c) {
+    run_unit(k, c, FTH_ACT_SIGMOID);
+}
+static void unit_relu(const struct fth_kernels *k, struct call *c) {
+    run_unit(k, c, FTH_ACT_RELU);
+}
+static void unit_grad_sigmoid(const struct fth_kernels *k, struct call *c) {
+    run_unit_grad(k, c, FTH_ACT_SIGMOID);
+}
+static void unit_grad_relu(const struct fth_kernels *k, struct call *c) {
+    run_unit_grad(k, c, FTH_ACT_RELU);
+}
+static void unit_grad_tanh(const struct fth_kernels *k, struct call *c) {
+    run_unit_grad(k, c, FTH_ACT_TANH);
+}
+static void unit_grad_plain(const struct fth_kernels *k, struct call *c) {
+    run_unit_grad(k, c, FTH_ACT_NONE);
+}
+
 static void layer_sigmoid(const struct fth_kernels *k, struct call *c) {
     run_layer(k, c, FTH_ACT_SIGMOID);
 }
@@ -68,6 +140,15 @@ static void grad_sigmoid(const struct fth_kernels *k, struct call *c) {
 }
 static void grad_plain(const struct fth_kernels *k, struct call *c) {
     run_grad(k, c, FTH_ACT_NONE, 0);
+}
+
+static void units_agree(void **state) {
+    check_shapes(unit_sigmoid, 2e-6f, 30);
+    check_shapes(unit_relu, 2e-6f, 300);
+    check_shapes(unit_grad_sigmoid, 2e-6f, 300);
+    check_shapes(unit_grad_relu, 2e-6f, 1000);
+    check_shapes(unit_grad_tanh, 2e-6f, 1000);
+    check_shapes(unit_grad_plain, 2e-6f, 1000);
 }
 
 static void layers_agree(void **state) {
@@ -141,6 +222,7 @@ static void weighted_sums_are_added_to_the_bit(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_agree),
+        cmocka_unit_test(units_agree),
         cmocka_unit_test(scalar_layer_follows_its_formula),
         cmocka_unit_test(weighted_sums_are_added_to_the_bit),
     };

@@ -282,10 +282,10 @@ static fth_id attention(struct gradcheck *c) {
     return y;
 }
 
-/* What the pass split_attention makes: the query's product is the bias of its positions. */
-static fth_id attention_split(struct gradcheck *c) {
-    fth_id w, parts[4], x[4] = {FTH_NONE, FTH_NONE, FTH_NONE, FTH_NONE}, q[3] = {FTH_NONE, FTH_NONE, FTH_NONE};
-    struct fth_linear_attributes act = {FTH_ACT_TANH};
+/* What the passes make of an attention unit's weights and query: k, q, W and the query's row, as inputs of its first
+ * layer of 5 columns. */
+static void attention_inputs(struct gradcheck *c, fth_id x[4]) {
+    fth_id w, parts[4], q[3] = {FTH_NONE, FTH_NONE, FTH_NONE};
     x[0] = gradcheck_input(c, 0, c->columns);
     x[1] = q[0] = gradcheck_input(c, -1, c->columns);
     CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "w", 4 * c->columns, 5,
@@ -297,10 +297,32 @@ static fth_id attention_split(struct gradcheck *c) {
     x[2] = parts[0];
     q[1] = parts[1];
     CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear, "query", q, 3, NULL, 0, &x[3], &c->err));
-    fth_id y;
+}
+
+static fth_id attention_layer(struct gradcheck *c) {
+    fth_id x[4], y;
+    struct fth_linear_attributes act = {FTH_ACT_TANH};
+    attention_inputs(c, x);
     CHECK_OK(c, fth_graph_node(c->graph, &fth_op_attention_layer, "keys", x, 4, &act, sizeof act, &y,
                                &c->err));
     return y;
+}
+
+static fth_id attention_unit(struct gradcheck *c) {
+    static const struct {
+        const char *name;
+        uint32_t rows, columns;
+    } parameters[4] = {{"w2", 5, 3}, {"b2", 1, 3}, {"v", 1, 3}, {"c", 1, 1}};
+    fth_id x[8], y[4];
+    struct fth_linear_attributes act = {FTH_ACT_SIGMOID};
+    attention_inputs(c, x);
+    for (int i = 0; i < 4; i++)
+        CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, parameters[i].name,
+                                        parameters[i].rows, parameters[i].columns, FTH_PARAM_ZERO, 0,
+                                        &x[4 + i], &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_attention_unit, "unit", x, 8, &act, sizeof act, y,
+                               &c->err));
+    return y[0];
 }
 
 static fth_id mlp(struct gradcheck *c, struct fth_mlp_options options) {
@@ -370,7 +392,8 @@ static const struct {
     CASE(segment_sum, EXAMPLES),
     CASE(segment_sum_weighted, EXAMPLES),
     CASE(attention, EXAMPLES),
-    CASE(attention_split, EXAMPLES),
+    CASE(attention_layer, EXAMPLES),
+    CASE(attention_unit, EXAMPLES),
     CASE(mlp_batch_norm, MANY),
     CASE(mlp_layer_norm, ROWS),
 };

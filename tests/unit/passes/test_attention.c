@@ -1,4 +1,4 @@
-/* Passes that round otherwise (split_attention, tile_weight_grads): one step of SGD of a DIN graph with all
+/* Passes that round otherwise (split_attention, fuse_attention, tile_weight_grads): one step of SGD of a DIN graph with all
  * passes, without one of them and without any gives the same weights and rows within 1e-6 of the step, for
  * attention units with and without batch statistics. */
 #include <math.h>

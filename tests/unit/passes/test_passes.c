@@ -108,6 +108,15 @@ static void test_each_does_something(void **state) {
                 assert_int_equal(count_ops(full, "segment_dot"), 1);
                 assert_int_equal(count_ops(full, "segment_sum_grad"), 0);
                 assert_int_equal(count_ops(graph, "segment_sum_grad"), 1);
+            } else if (!strcmp((*pass)->name, "fuse_attention") && !strcmp(name, "din")) {
+                struct zoo_options sigmoid = {
+                    .model = name, .plain = 1, .attention_activation = "sigmoid"};
+                fth_graph *fused = zoo_graph(&sigmoid);
+                assert_int_equal(count_ops(fused, "attention_unit"), 1);
+                assert_int_equal(count_ops(fused, "attention_unit_grad"), 1);
+                assert_int_equal(count_ops(fused, "attention_layer"), 0);
+                fth_graph_destroy(fused);
+                assert_int_equal(count_ops(full, "attention_unit"), 0);
             } else if (!strcmp((*pass)->name, "recompute_dice") && !strcmp(name, "din")) {
                 assert_int_equal(count_ops(full, "row_dot_data_grad"),
                                  count_ops(graph, "row_dot_data_grad") + 2);

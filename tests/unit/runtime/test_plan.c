@@ -265,12 +265,17 @@ static void test_workers_change_nothing(void **state) {
 static void test_tile_rule(void **state) {
     static const uint32_t shorter[] = {5}, longer[] = {50}, longest[] = {2000};
     fth_graph *kept = zoo_graph(&(struct zoo_options){.model = "din"});
+    fth_graph *unit =
+        zoo_graph(&(struct zoo_options){.model = "din", .attention_activation = "sigmoid"});
     fth_graph *pooled = zoo_graph(&(struct zoo_options){.model = "deepfm"});
     assert_int_equal(fth_plan_tile(kept, shorter), 64);
     assert_int_equal(fth_plan_tile(kept, longer), 16);
     assert_int_equal(fth_plan_tile(kept, longest), 8);
+    assert_int_equal(fth_plan_tile(unit, longer), 64);
+    assert_int_equal(fth_plan_tile(unit, longest), 8);
     assert_int_equal(fth_plan_tile(pooled, longest), 64);
     fth_graph_destroy(kept);
+    fth_graph_destroy(unit);
     fth_graph_destroy(pooled);
 }
 
