@@ -1,7 +1,7 @@
-/* An attention unit's first layer for any vector width: attention_avx2.c and attention_avx512.c include it. See
+/* Attention units for any vector width: attention_avx2.c and attention_avx512.c include it. See
  * kernels.def for what is computed, attention_scalar.c for the plain form.
  *
- * All three products of an example are blocks of a few rows by a few vectors that stay in registers while the sum
+ * An example's products are blocks of a few rows by a few vectors that stay in registers while the sum
  * runs; the second operand is in scratch, in whole vectors, or has no tail. What is to be done with a block's sums
  * happens before they are stored. */
 #ifndef FTH_KERNELS_CPU_ATTENTION_SIMD_H
@@ -17,7 +17,8 @@ enum kind {
     WEIGHTS /* c = a^T b is the gradient of an example's weights, see weights_finish */
 };
 
-/* What is to come into the second cache meanwhile: the next example's rows, some lines a block. */
+/* What is to come into the second cache meanwhile: the next example's rows, some lines a block. The hardware does
+ * not see them coming: products walk down columns. */
 struct ahead {
     const char *at[3], *end[3];
     int write;
@@ -83,7 +84,8 @@ static FTH_INLINE void finish_row(enum kind kind, int vectors, const struct prod
         size_t to = j + (size_t)v * VW;
         int part = v == vectors - 1 && cut;
         if (kind == WEIGHTS)
-            dq = part ? weights_finish(p, i, to, 1, sum[v], dq) : weights_finish(p, i, to, 0, sum[v], dq);
+            dq = part ? weights_finish(p, i, to, 1, sum[v], dq)
+                      : weights_finish(p, i, to, 0, sum[v], dq);
         else if (part)
             store_finish(p, i, to, 1, sum[v]);
         else
@@ -229,8 +231,10 @@ static size_t rows_of(const struct fth_attention *a, size_t e) {
 }
 
 /* An example's rows of y. */
-static void example_layer(const struct fth_attention *a, size_t e, float *y, size_t ldy, struct ahead *ahead, float *scratch) {
-    struct product p = {.ahead = ahead, .m = rows_of(a, e), .n = a->n, .k = a->d, .a = a->k + begin_of(a, e) * a->ldk,
+static void example_layer(const struct fth_attention *a, size_t e, float *y, size_t ldy,
+                          struct ahead *ahead, float *scratch) {
+    struct product p = {.ahead = ahead, .m = rows_of(a, e), .n = a->n, .k = a->d,
+                        .a = a->k + begin_of(a, e) * a->ldk,
                         .row = a->ldk, .step = 1, .b = scratch, .ldb = whole_vectors(a->n), .c = y,
                         .ldc = ldy, .tail = v_tail(a->n % VW)};
     example_weights(a, a->q + e * a->ldq, scratch);
@@ -258,8 +262,8 @@ void FTH_K(attention_unit)(const struct fth_attention *a, float *y, size_t ldy,
             ahead_add(&ahead, 0, y + next * ldy, n * ldy);
             ahead_add(&ahead, 1, u->h + next * u->ldh, n * u->ldh);
         }
-        struct product second = {.ahead = &ahead, .m = rows, .n = u->n, .k = a->n, .a = y_e, .row = ldy, .step = 1,
-                                 .b = w, .ldb = whole_vectors(u->n), .c = h, .ldc = u->ldh,
+        struct product second = {.ahead = &ahead, .m = rows, .n = u->n, .k = a->n, .a = y_e,
+                                 .row = ldy, .step = 1, .b = w, .ldb = whole_vectors(u->n), .c = h, .ldc = u->ldh,
                                  .tail = v_tail(u->n % VW)};
         if (rows) {
             example_layer(a, e, y_e, ldy, &ahead, scratch);
@@ -298,7 +302,8 @@ static void example_grad(const struct fth_attention *a, const struct fth_attenti
     if (!rows)
         return;
     example_weights_t(a, g, q, scratch);
-    struct product keys = {.ahead = ahead, .m = rows, .n = a->d, .k = a->n, .a = dz, .row = ld, .step = 1, .b = scratch,
+    struct product keys = {.ahead = ahead, .m = rows, .n = a->d, .k = a->n, .a = dz, .row = ld,
+                           .step = 1, .b = scratch,
                            .ldb = whole_vectors(a->d), .c = g->dk + begin * g->lddk, .ldc = g->lddk,
                            .tail = v_tail(a->d % VW), .ld_weight = g->ld_weight};
     if (g->dout) {
@@ -306,8 +311,8 @@ static void example_grad(const struct fth_attention *a, const struct fth_attenti
         keys.dout = g->dout + e * g->lddo;
     }
     multiply(STORE, &keys);
-    struct product weights = {.ahead = ahead, .m = a->d, .n = a->n, .k = rows, .a = k, .step = a->ldk, .b = dz,
-                              .ldb = ld, .c = g->dw, .ldc = a->n, .tail = v_tail(a->n % VW), .q = q,
+    struct product weights = {.ahead = ahead, .m = a->d, .n = a->n, .k = rows, .a = k,
+                              .step = a->ldk, .b = dz, .ldb = ld, .c = g->dw, .ldc = a->n, .tail = v_tail(a->n % VW), .q = q,
                               .w1 = a->w + a->d * a->ldw, .ldw = a->ldw, .dw1 = g->dw + a->d * a->n,
                               .dq = dq};
     multiply(WEIGHTS, &weights);
@@ -390,12 +395,12 @@ static void unit_example(const struct fth_attention *a, const struct fth_attenti
     for (size_t t = 0; t < rows; t++)
         *u->dbias += at->dweight[t];
     gate_grad(a->act, u, rows, at->dweight, u->h + begin * u->ldh, at->dz2);
-    struct product weights = {.ahead = &ahead, .m = a->n, .n = u->n, .k = rows, .a = y, .row = 1, .step = g->ldy,
-                              .b = at->dz2, .ldb = whole_vectors(u->n), .c = u->dw, .ldc = u->n,
+    struct product weights = {.ahead = &ahead, .m = a->n, .n = u->n, .k = rows, .a = y,
+                              .row = 1, .step = g->ldy, .b = at->dz2, .ldb = whole_vectors(u->n), .c = u->dw, .ldc = u->n,
                               .tail = v_tail(u->n % VW), .add = 1};
     multiply(STORE, &weights);
-    struct product data = {.ahead = &ahead, .m = rows, .n = ld, .k = u->n, .a = at->dz2, .row = whole_vectors(u->n),
-                           .step = 1, .b = at->wt, .ldb = ld, .c = at->dz, .ldc = ld};
+    struct product data = {.ahead = &ahead, .m = rows, .n = ld, .k = u->n, .a = at->dz2,
+                           .row = whole_vectors(u->n), .step = 1, .b = at->wt, .ldb = ld, .c = at->dz, .ldc = ld};
     multiply(STORE, &data);
     FTH_K(act_grad)(a->act, rows, a->n, y, g->ldy, at->dz, ld, at->dz, ld);
     example_grad(a, g, e, at->dz, ld, &ahead, scratch);
