@@ -119,10 +119,26 @@ static fth_status check_categorical(struct fth_loader *l, uint32_t item) {
     const struct field at = {.section = "categorical", .item = item};
     int format = l->config->data.format;
     int entries = format == FTH_FORMAT_LIBSVM || format == FTH_FORMAT_LIBFFM;
-    FTH_TRY(check_name(l, &at, categorical->name, &categorical->columns));
+    if (!categorical->bins)
+        FTH_TRY(check_name(l, &at, categorical->name, &categorical->columns));
     if (entries && *categorical->separator)
         return fail_item(l, &at, "separator",
                          "libsvm and libffm lines have no cells to split; remove it");
+    if (categorical->bins) {
+        const char *key = entries                           ? "bins"
+                          : categorical->buckets            ? "buckets"
+                          : *categorical->vocabulary_file   ? "vocabulary_file"
+                          : categorical->vocabulary_size    ? "vocabulary_size"
+                          : categorical->sequence           ? "sequence"
+                          : *categorical->group             ? "group"
+                          : !*categorical->name             ? "name"
+                                                            : NULL;
+        if (key)
+            return fail_item(l, &at, key,
+                             strcmp(key, "name") == 0   ? "missing; name the feature that bins make of the columns"
+                             : strcmp(key, "bins") == 0 ? "libsvm and libffm lines have no columns; remove it"
+                                                        : "bins make one feature of all columns; remove one of the two");
+    }
     int vocabulary = *categorical->vocabulary_file || categorical->vocabulary_size;
     if (vocabulary && (entries || categorical->buckets))
         return fail_item(l, &at, *categorical->vocabulary_file ? "vocabulary_file" : "vocabulary_size",
@@ -195,6 +211,8 @@ static fth_status collect(struct fth_loader *l, struct fields *out) {
         for (uint32_t c = 0; c < from->columns.n; c++) {
             const char *column = from->columns.items[c];
             const char *name = feature_name(from->name, column);
+            if (from->bins && c > 0)
+                break; /* one feature, whatever it is made of */
             out->items[out->n++] = (struct field){.name = name,
                                                   .column = column,
                                                   .table = *from->table ? from->table : name,

@@ -120,6 +120,7 @@ struct fth_categorical_config {
     int64_t vocabulary_size;    /* > 0: the most frequent texts of the first learn_lines lines instead */
     int64_t vocabulary_min_count; /* ... that are there this often */
     int64_t oov_buckets;        /* rows for texts outside the vocabulary; 0: they count as missing */
+    int64_t bins;               /* > 0: all columns as one feature of 2 bins values, by OP+OSRP */
     int64_t min_count;          /* admission */
     int64_t dim;                /* 0: embedding.dim */
     /* ragged fields: */

@@ -265,6 +265,9 @@ static const struct fth_key categorical_keys[] = {
      .help = "of these, only what is there at least this often"},
     {INT("oov_buckets", fth_categorical_config, oov_buckets, "0", 0, 1e9),
      .help = "rows that the texts outside the vocabulary share, by their hash; 0: they count as missing"},
+    {INT("bins", fth_categorical_config, bins, "0", 0, 1e12),
+     .help = "all columns together become one feature: their texts are projected on so many bins and each "
+             "bin's sign gets a row (OP+OSRP: 2 bins rows at most); 0: each column is a feature"},
     {INT("min_count", fth_categorical_config, min_count, "0", 0, 4e9),
      .help = "a key gets a row when it has been seen this often; 0: at once"},
     {INT("dim", fth_categorical_config, dim, "0", 0, 4096),

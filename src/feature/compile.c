@@ -225,6 +225,10 @@ static fth_status compile(fth_feature_program *p, const char *const *columns, ft
     }
     for (uint32_t k = 0; k < features->n_categorical; k++) {
         snprintf(key, sizeof key, "features.categorical.%u", k);
+        if (features->categorical[k].bins > 0) {
+            FTH_TRY(fth_compile_osrp(p, key, &features->categorical[k], err));
+            continue;
+        }
         for (uint32_t c = 0; c < features->categorical[k].columns.n; c++)
             FTH_TRY(fth_compile_categorical(p, key, &features->categorical[k],
                                         features->categorical[k].columns.items[c], err));

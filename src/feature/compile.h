@@ -35,6 +35,9 @@ fth_status fth_compile_indicator(fth_feature_program *p, const char *key,
 fth_status fth_compile_categorical(fth_feature_program *p, const char *key,
                                    const struct fth_categorical_config *config, const char *column,
                                    fth_error *err);
+/* All columns of the item as one field. */
+fth_status fth_compile_osrp(fth_feature_program *p, const char *key,
+                            const struct fth_categorical_config *config, fth_error *err);
 /* Groups' members in order of fields, one instruction each; entries: the number of field map. */
 fth_status fth_compile_groups(fth_feature_program *p, fth_error *err);
 

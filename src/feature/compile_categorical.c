@@ -88,6 +88,40 @@ fth_status fth_compile_categorical(fth_feature_program *p, const char *key,
     return FTH_OK;
 }
 
+fth_status fth_compile_osrp(fth_feature_program *p, const char *key,
+                            const struct fth_categorical_config *config, fth_error *err) {
+    const char *name = config->name && *config->name ? config->name : config->columns.items[0];
+    const char *table = config->table && *config->table ? config->table : name;
+    char *where = fth_arena_printf(p->arena, "%s.columns", key);
+    struct fth_feature_osrp *osrp = fth_arena_alloc(p->arena, 1, sizeof *osrp);
+    struct fth_feature_field *field;
+    if (!where || !osrp)
+        return fth_compile_no_memory(err);
+    if (p->entries)
+        return fth_fail(err, FTH_E_CONFIG, "%s.bins: libsvm and libffm lines have no columns", key);
+    FTH_TRY(fth_compile_field(p, key, name, table, config->dim, config->min_count, &field, err));
+    osrp->n_columns = config->columns.n;
+    osrp->bins = (uint64_t)config->bins;
+    osrp->columns = fth_arena_alloc(p->arena, osrp->n_columns, sizeof *osrp->columns);
+    osrp->salts = fth_arena_alloc(p->arena, osrp->n_columns, sizeof *osrp->salts);
+    if (!osrp->columns || !osrp->salts)
+        return fth_compile_no_memory(err);
+    for (uint32_t c = 0; c < osrp->n_columns; c++) {
+        const char *column = config->columns.items[c];
+        FTH_TRY(fth_compile_find_column(p, where, column, &osrp->columns[c], err));
+        osrp->salts[c] = fth_hash_bytes(column, strlen(column), 0);
+    }
+    fth_feature_osrp_begin(osrp, field->salt);
+    field->osrp = osrp;
+    field->column = osrp->columns[0];
+    field->info.column = config->columns.items[0];
+    field->info.pooling = config->pooling;
+    fth_compile_separator(&field->separator, config->separator);
+    field->info.group = (int32_t)p->n_groups;
+    p->groups[p->n_groups++] = (struct fth_feature_group){.name = "", .max = INT32_MAX};
+    return FTH_OK;
+}
+
 /* Groups' members in order of fields, one instruction each; entries: the number of field map. */
 fth_status fth_compile_groups(fth_feature_program *p, fth_error *err) {
     uint32_t at = 0;
@@ -99,7 +133,10 @@ fth_status fth_compile_groups(fth_feature_program *p, fth_error *err) {
         p->groups[g].n = at - p->groups[g].first;
         if (*p->groups[g].name == 0)
             p->groups[g].name = p->fields[p->group_fields[p->groups[g].first]].info.name;
-        if (!p->entries)
+        uint32_t first = p->group_fields[p->groups[g].first];
+        if (p->fields[first].osrp)
+            fth_compile_emit(p, FTH_FEATURE_OSRP, first, 0);
+        else if (!p->entries)
             fth_compile_emit(p, FTH_FEATURE_LISTS, g, 0);
     }
     if (!p->entries)

@@ -109,6 +109,16 @@ static void put_field(struct fth_text *out, const fth_feature_program *p, uint32
         fth_text_printf(out, "  %s: entries of the line, keys by number\n", field->info.name);
         return;
     }
+    if (field->osrp) {
+        fth_text_printf(out, "  %s: ", field->info.name);
+        for (uint32_t c = 0; c < field->osrp->n_columns; c++)
+            fth_text_printf(out, "%s%s", c ? ", " : "", p->columns[field->osrp->columns[c]]);
+        if (list)
+            put_split(out, &field->separator, 0, 0);
+        fth_text_printf(out, " | OP+OSRP, %llu bins -> table %s\n      texts are hashed and projected one by one\n",
+                        (unsigned long long)field->osrp->bins, field->info.table);
+        return;
+    }
     const struct fth_feature_group *group = list ? &p->groups[field->info.group] : NULL;
     fth_text_printf(out, "  %s: %s", field->info.name, p->columns[field->column]);
     if (list)

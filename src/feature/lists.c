@@ -47,10 +47,8 @@ static uint32_t write_tokens(const fth_feature_program *program,
     return written;
 }
 
-/* Room for `more` positions behind `used` in every field of the group; it grows by half, so that after
- * the first batches nothing is allocated. */
-static fth_status reserve(struct fth_feature_chunk *chunk, uint32_t group, uint32_t used,
-                          uint32_t more) {
+fth_status fth_feature_reserve(struct fth_feature_chunk *chunk, uint32_t group, uint32_t used,
+                               uint64_t more) {
     const struct fth_feature_group *g = &chunk->program->groups[group];
     size_t capacity = chunk->out->fields[chunk->program->group_fields[g->first]].capacity;
     uint64_t need = (uint64_t)used + more;
@@ -116,7 +114,7 @@ fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
         uint32_t column = program->fields[members[0]].column;
         uint32_t most = group->n > 1 ? common_count(chunk, group, i)
                                      : fth_feature_cell(chunk, i, column).length + 1;
-        FTH_TRY(reserve(chunk, g, used, most < group->max ? most : group->max));
+        FTH_TRY(fth_feature_reserve(chunk, g, used, most < group->max ? most : group->max));
         for (uint32_t m = 0; m < group->n && most; m++)
             FTH_TRY(run_cell(chunk, group, members[m], i,
                              chunk->out->fields[members[m]].keys + used, &kept));
@@ -172,7 +170,7 @@ fth_status fth_feature_run_entries(struct fth_feature_chunk *chunk) {
             uint32_t *offsets = out->groups[g].offsets;
             uint32_t used = offsets[row], count = chunk->bad[i] ? 0 : offsets[row + 1];
             uint32_t kept = count < group->max ? count : group->max;
-            FTH_TRY(reserve(chunk, g, used, kept));
+            FTH_TRY(fth_feature_reserve(chunk, g, used, kept));
             out->groups[g].total = used + kept;
             offsets[row + 1] = group->keep_last ? used - (count - kept) : used;
         }

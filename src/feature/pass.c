@@ -164,6 +164,9 @@ static fth_status run_chunk(struct fth_feature_chunk *chunk, struct fth_feature_
         case FTH_FEATURE_LISTS:
             FTH_TRY(fth_feature_run_lists(chunk, &program->groups[instruction->index]));
             break;
+        case FTH_FEATURE_OSRP:
+            FTH_TRY(fth_feature_run_osrp(chunk, instruction->index));
+            break;
         case FTH_FEATURE_LABEL:
             run_label(chunk, instruction->column);
             break;

@@ -37,12 +37,22 @@ struct fth_feature_numeric {
     uint64_t n_sample;
 };
 
+/* A field made of several columns by OP+OSRP. */
+struct fth_feature_osrp {
+    uint32_t *columns;
+    uint64_t *salts; /* [n_columns] a text in two columns is two features */
+    uint32_t n_columns;
+    uint64_t bins;
+    uint64_t hash[4]; /* of its two hash functions: factor, summand, factor, summand */
+};
+
 struct fth_feature_field {
     struct fth_field_info info;
     uint32_t column;
     uint64_t salt, missing;
     uint64_t buckets; /* 0 none */
     const struct fth_feature_vocabulary *vocabulary; /* NULL none */
+    const struct fth_feature_osrp *osrp; /* NULL: made of its one column */
     struct fth_separator separator; /* length 0: one value */
 };
 
@@ -86,6 +96,7 @@ enum fth_feature_op {
     FTH_FEATURE_INDICATOR,
     FTH_FEATURE_SINGLE,
     FTH_FEATURE_LISTS,
+    FTH_FEATURE_OSRP,
     FTH_FEATURE_LABEL,
     FTH_FEATURE_WEIGHT,
     FTH_FEATURE_QUERY,
@@ -242,7 +253,16 @@ void fth_feature_number_lists(struct fth_feature_chunk *chunk,
                               const struct fth_feature_numeric *numeric, float *x,
                               uint32_t *present);
 
-/* lists.c */
+/* osrp.c. begin draws the hashes; bins is set. reduce: items are bin * 2 + (1: plus); in their place the keys of
+ * the bins' signs, ascending by bin; how many. */
+void fth_feature_osrp_begin(struct fth_feature_osrp *osrp, uint64_t salt);
+uint32_t fth_feature_osrp_reduce(uint64_t salt, uint64_t *items, uint32_t n);
+fth_status fth_feature_run_osrp(struct fth_feature_chunk *chunk, uint32_t field);
+
+/* lists.c. Room for `more` positions behind `used` in every field of the group; it grows by half, so that after
+ * the first batches nothing is allocated. */
+fth_status fth_feature_reserve(struct fth_feature_chunk *chunk, uint32_t group, uint32_t used,
+                               uint64_t more);
 fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
                                  const struct fth_feature_group *group);
 fth_status fth_feature_run_entries(struct fth_feature_chunk *chunk);

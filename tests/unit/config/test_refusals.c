@@ -123,7 +123,7 @@ static void keys(void **state) {
         {MODEL "features: {categorical: [{colums: C1}]}\n", NULL,
          "f.yaml:2:27: features.categorical.0.colums: unknown key; did you mean columns? "
          "(accepted here: columns, name, table, buckets, vocabulary_file, vocabulary_size, "
-         "vocabulary_min_count, oov_buckets, min_count, dim, sequence, separator, group, "
+         "vocabulary_min_count, oov_buckets, bins, min_count, dim, sequence, separator, group, "
          "max_length, keep, pooling, field)"},
         {MODEL "\"\": 1\n", NULL,
          "f.yaml:2:1: '': unknown key; (accepted here: seed, threads, precision, tuning, "
