@@ -38,7 +38,9 @@ struct product {
     float *to;
     size_t ld_from, ld_to;
     vt columns;
-    const float *next_b; /* of the next tile: brought into the second cache row by row */
+    /* What comes next, brought into the second cache: a line of `next` a step of k; and lines of C. */
+    const float *next, *next_c;
+    size_t ld_next;
 };
 
 /* A tile of W and of its copies. */
@@ -130,7 +132,7 @@ static FTH_INLINE void steps_of_k(const int m, const struct product *t, size_t f
         const float *a = t->a + p * t->lda, *b = t->b + p * t->ldb;
         vf y = v_load_part(b, t->columns);
         fetch(b + 8 * t->ldb);
-        _mm_prefetch((const char *)(t->next_b + p * t->ldb), _MM_HINT_T1);
+        _mm_prefetch((const char *)(t->next + p * t->ld_next), _MM_HINT_T1);
 #pragma GCC unroll 16
         for (int i = 0; i < m; i++)
             sums[i] = v_fma(v_set(a[i]), y, sums[i]);
@@ -144,11 +146,13 @@ static FTH_INLINE void tile(const int m, fth_weight_step kind, const struct prod
     for (int i = 0; i < m; i++)
         sums[i] = t->from ? v_load_part(t->from + i * t->ld_from, t->columns) : v_zero();
     size_t p = 0, steps = t->k / JOBS;
-    if (kind != FTH_STEP_NONE) {
-        for (uint32_t row = 0; row < TILE; row++, p += steps) {
+    for (uint32_t row = 0; row < TILE; row++, p += steps) {
+        if (kind != FTH_STEP_NONE)
             job_row(kind, jobs, row);
-            steps_of_k(m, t, p, p + steps, sums);
-        }
+        fetch(t->next_c + row * t->ld_from);
+        steps_of_k(m, t, p, p + steps, sums);
+    }
+    if (kind != FTH_STEP_NONE) {
         for (uint32_t quad = 0; quad < TILE / 4; quad++, p += steps) {
             job_quad(jobs, quad);
             steps_of_k(m, t, p, p + steps, sums);
@@ -236,6 +240,20 @@ static struct jobs jobs_of(const struct fth_gemm_step *s) {
     return jobs;
 }
 
+/* What the tile after `row`, `column` reads that this strip has not read yet: in the first strip B, whose tiles the
+ * others find in the second cache; at a strip's end A of the next one, or of the next chunk. */
+static void fetch_next(const struct fth_gemm_shape *s, struct product *t, const float *a, const float *b, uint32_t row,
+                       uint32_t column) {
+    int last = column + TILE >= s->n;
+    t->ld_next = last ? t->lda : t->ldb;
+    if (last)
+        t->next = row + TILE < s->m ? a + row + TILE : a + t->k * t->lda;
+    else if (row + TILE >= s->m && column + 2 * TILE >= s->n)
+        t->next = b + t->k * t->ldb;
+    else
+        t->next = row == 0 ? b + column + TILE : t->b;
+}
+
 /* A chunk of k; jobs: NULL before the last one, or without a step. */
 static void run_chunk(const struct fth_gemm_shape *s, struct product *t, const float *a, const float *b, float *c,
                       const struct fth_gemm_step *step, struct jobs *jobs) {
@@ -251,7 +269,8 @@ static void run_chunk(const struct fth_gemm_shape *s, struct product *t, const f
             float *at = c + row * (size_t)s->ldc + column;
             t->columns = v_tail(columns);
             t->b = b + column;
-            t->next_b = column + TILE < s->n ? t->b + TILE : b;
+            fetch_next(s, t, a, b, row, column);
+            t->next_c = column + TILE < s->n ? at + TILE : at + TILE * (size_t)s->ldc - column;
             t->from = add ? at : NULL;
             t->to = jobs ? gradients[turn] : at;
             t->ld_to = jobs ? TILE : s->ldc;
