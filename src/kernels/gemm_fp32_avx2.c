@@ -239,6 +239,8 @@ static void run_strip(const struct strip *s, struct fetch *next, struct fetch *a
             fetch_some(next, &p);
         else if (after->lines)
             fetch_some(after, &p);
+        for (uint32_t r = 0; r < n; r++)
+            __builtin_prefetch(p.c + r * p.ldc, 1, 3);
         (read || i > 0 ? packed : packing)[n](&p);
     }
 }
