@@ -105,7 +105,7 @@ static const struct fth_key data_keys[] = {
     {INT("shuffle", fth_data_config, shuffle, "0", 0, 1e9),
      .help = "examples in the shuffle buffer; 0: the order of the files"},
     {INT("queue_depth", fth_data_config, queue_depth, "4", 1, 1024), .help = "batches read ahead"},
-    {BYTES("block_bytes", fth_data_config, block_bytes, "256KiB", 1024), .help = "text read at once"},
+    {BYTES("block_bytes", fth_data_config, block_bytes, "128KiB", 1024), .help = "text read at once"},
     {INT("parse_threads", fth_data_config, parse_threads, "0", 0, 256),
      .help = "threads beside the training threads that turn text into examples; 0: the training "
              "threads do it between steps"},

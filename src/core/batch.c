@@ -205,13 +205,27 @@ static fth_status reserve_for_many(struct fth_batch *to, const struct fth_batch 
     return FTH_OK;
 }
 
-static void append_field(struct fth_keys *dst, const struct fth_keys *src, uint32_t at,
-                         const uint32_t *index, uint32_t n) {
-    uint64_t *keys = dst->keys + at;
+/* Whether the indices are consecutive, as they are where nothing is held out or shuffled. */
+static int is_run(const uint32_t *index, uint32_t n) {
+    uint32_t other = 0;
     for (uint32_t k = 0; k < n; k++)
-        keys[k] = src->keys[index[k]];
-    for (uint32_t k = 0; dst->values && k < n; k++)
-        dst->values[at + k] = src->values[index[k]];
+        other |= index[k] ^ (index[0] + k);
+    return n && !other;
+}
+
+/* Numbers of 4 or 8 bytes. */
+static void append_column(void *to, const void *from, size_t size, const uint32_t *index,
+                          uint32_t n, int run) {
+    char *bytes = to;
+    const char *source = from;
+    if (run) {
+        memcpy(bytes, source + index[0] * size, n * size);
+        return;
+    }
+    for (uint32_t k = 0; size == 8 && k < n; k++)
+        memcpy(bytes + k * (size_t)8, source + index[k] * (size_t)8, 8);
+    for (uint32_t k = 0; size == 4 && k < n; k++)
+        memcpy(bytes + k * (size_t)4, source + index[k] * (size_t)4, 4);
 }
 
 static void append_ragged_field(struct fth_keys *dst, const struct fth_keys *src, uint32_t at,
@@ -233,24 +247,29 @@ fth_status fth_batch_append_many(struct fth_batch *to, const struct fth_batch *f
     const struct fth_schema *schema = to->schema;
     FTH_TRY(reserve_for_many(to, from, index, n, err));
     uint32_t at = to->n;
-    for (uint32_t k = 0; k < n; k++) {
-        to->label[at + k] = from->label[index[k]];
-        to->example_number[at + k] = from->example_number[index[k]];
-    }
+    int run = is_run(index, n);
+    append_column(to->label + at, from->label, sizeof *to->label, index, n, run);
+    append_column(to->example_number + at, from->example_number, sizeof *to->example_number, index,
+                  n, run);
     for (uint32_t k = 0; schema->n_dense && k < n; k++)
         memcpy(to->dense + (size_t)(at + k) * to->dense_ld,
                from->dense + (size_t)index[k] * from->dense_ld, schema->n_dense * sizeof(float));
-    for (uint32_t k = 0; schema->has_weight && k < n; k++)
-        to->weight[at + k] = from->weight[index[k]];
-    for (uint32_t k = 0; schema->has_query && k < n; k++)
-        to->query[at + k] = from->query[index[k]];
+    if (schema->has_weight)
+        append_column(to->weight + at, from->weight, sizeof *to->weight, index, n, run);
+    if (schema->has_query)
+        append_column(to->query + at, from->query, sizeof *to->query, index, n, run);
     for (uint32_t f = 0; f < schema->n_fields; f++) {
-        int32_t group = to->fields[f].group;
-        if (group == FTH_NO_GROUP)
-            append_field(&to->fields[f], &from->fields[f], at, index, n);
-        else
-            append_ragged_field(&to->fields[f], &from->fields[f], to->groups[group].total,
-                                from->groups[group].offsets, index, n);
+        struct fth_keys *dst = &to->fields[f];
+        const struct fth_keys *src = &from->fields[f];
+        int32_t group = dst->group;
+        if (group == FTH_NO_GROUP) {
+            append_column(dst->keys + at, src->keys, sizeof *dst->keys, index, n, run);
+            if (dst->values)
+                append_column(dst->values + at, src->values, sizeof *dst->values, index, n, run);
+        } else {
+            append_ragged_field(dst, src, to->groups[group].total, from->groups[group].offsets,
+                                index, n);
+        }
     }
     for (uint32_t g = 0; g < schema->n_groups; g++) {
         const uint32_t *offsets = from->groups[g].offsets;

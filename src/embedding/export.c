@@ -80,9 +80,9 @@ static void copy_in(const struct fth_pack *pack, uint32_t row, const struct fth_
     fth_pack_set_meta(pack, row, &meta);
 }
 
-/* The key's shard, its hash and what its index entry says, FTH_ROW_NONE when it has none. */
+/* The key's shard, its hash and its index entry, NULL when it has none. */
 static fth_status find_key(const struct fth_pack *pack, uint64_t key, uint32_t table,
-                           struct fth_shard **shard, uint64_t *hash, uint32_t *row,
+                           struct fth_shard **shard, uint64_t *hash, uint32_t **entry,
                            fth_error *err) {
     if (table >= pack->n_tables)
         return fth_fail(err, FTH_E_CHECKPOINT,
@@ -90,8 +90,7 @@ static fth_status find_key(const struct fth_pack *pack, uint64_t key, uint32_t t
                         pack->n_tables);
     *hash = fth_pack_hash(&pack->tables[table], key);
     *shard = &pack->shards[fth_shard_of(*hash)];
-    const uint32_t *entry = fth_shard_find(pack, *shard, *hash);
-    *row = entry ? *entry : FTH_ROW_NONE;
+    *entry = fth_shard_find(pack, *shard, *hash);
     return FTH_OK;
 }
 
@@ -105,10 +104,11 @@ fth_status fth_embedding_import(fth_embedding *embedding, uint32_t number, uint6
     for (uint64_t i = 0; i < n; i++) {
         struct fth_shard *shard;
         uint64_t hash;
-        uint32_t row, table = arrays->tables[i];
-        FTH_TRY(find_key(pack, arrays->keys[i], table, &shard, &hash, &row, err));
+        uint32_t row, *entry, table = arrays->tables[i];
+        FTH_TRY(find_key(pack, arrays->keys[i], table, &shard, &hash, &entry, err));
+        row = entry ? *entry : FTH_ROW_NONE;
         if (row == FTH_ROW_NONE || row & FTH_ROW_CANDIDATE) {
-            fth_status status = fth_shard_add_row(pack, shard, hash, table, &row, err);
+            fth_status status = fth_shard_add_row(pack, shard, hash, table, entry, &row, err);
             if (status == FTH_E_LIMIT)
                 return fth_embedding_limit_error(embedding, pack, table, err);
             FTH_TRY(status);
@@ -125,8 +125,9 @@ fth_status fth_embedding_import_candidates(fth_embedding *embedding, uint32_t nu
     for (uint64_t i = 0; i < n; i++) {
         struct fth_shard *shard;
         uint64_t hash;
-        uint32_t row;
-        FTH_TRY(find_key(pack, keys[i], tables[i], &shard, &hash, &row, err));
+        uint32_t row, *entry;
+        FTH_TRY(find_key(pack, keys[i], tables[i], &shard, &hash, &entry, err));
+        row = entry ? *entry : FTH_ROW_NONE;
         if (row != FTH_ROW_NONE && !(row & FTH_ROW_CANDIDATE))
             continue; /* admitted: it is counted no more */
         if (row == FTH_ROW_NONE) {

@@ -163,12 +163,13 @@ fth_status fth_create_row(struct fth_embedding *embedding, struct fth_pack *pack
                           struct fth_shard *shard, uint32_t unique, uint64_t hash) {
     uint32_t table = fth_lookup_of(embedding, embedding->unique_first[unique])->table;
     uint64_t count = embedding->unique_count[unique];
-    const uint32_t *entry = fth_shard_find(pack, shard, hash);
+    uint32_t *entry = fth_shard_find(pack, shard, hash);
     shard->failed_table = table;
     if (entry)
         count += shard->candidates[*entry & ~FTH_ROW_CANDIDATE].count;
     if (count >= pack->tables[table].min_count)
-        return fth_shard_add_row(pack, shard, hash, table, &embedding->unique_row[unique], NULL);
+        return fth_shard_add_row(pack, shard, hash, table, entry,
+                                 &embedding->unique_row[unique], NULL);
     return entry ? FTH_OK : fth_shard_add_candidate(pack, shard, hash, table, NULL);
 }
 

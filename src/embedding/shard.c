@@ -251,8 +251,7 @@ static void remove_candidate(struct fth_pack *pack, struct fth_shard *shard, uin
 }
 
 fth_status fth_shard_add_row(struct fth_pack *pack, struct fth_shard *shard, uint64_t hash,
-                             uint32_t table, uint32_t *row, fth_error *err) {
-    uint32_t *entry = fth_shard_find(pack, shard, hash), before = entry ? *entry : FTH_ROW_NONE;
+                             uint32_t table, uint32_t *entry, uint32_t *row, fth_error *err) {
     if (!entry)
         FTH_TRY(reserve_entry(pack, shard, err));
     if (shard->n_rows == shard->n_chunks * FTH_ROW_CHUNK)
@@ -262,9 +261,10 @@ fth_status fth_shard_add_row(struct fth_pack *pack, struct fth_shard *shard, uin
     const struct fth_table *of = &pack->tables[table];
     set_first_values(pack, of, fth_pack_key(of, hash), fth_pack_row(pack, number));
     if (entry) {
-        meta.frequency = shard->candidates[before & ~FTH_ROW_CANDIDATE].count;
+        uint32_t candidate = *entry & ~FTH_ROW_CANDIDATE;
+        meta.frequency = shard->candidates[candidate].count;
         *entry = number;
-        remove_candidate(pack, shard, before & ~FTH_ROW_CANDIDATE);
+        remove_candidate(pack, shard, candidate);
     } else {
         fth_index_insert(&shard->index, hash, number);
     }

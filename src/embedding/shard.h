@@ -187,10 +187,10 @@ static inline uint32_t *fth_shard_find(const struct fth_pack *pack, const struct
     }
 }
 
-/* A new row at its first values for a key that has none, and its number; a candidate of that key goes, its
- * count becomes the row's frequency. */
+/* A new row at its first values for a key that has none, and its number. entry: the key's, as found, when it
+ * is a candidate: that goes, its count becomes the row's frequency. */
 fth_status fth_shard_add_row(struct fth_pack *pack, struct fth_shard *shard, uint64_t hash,
-                             uint32_t table, uint32_t *row, fth_error *err);
+                             uint32_t table, uint32_t *entry, uint32_t *row, fth_error *err);
 /* A new candidate with count 0 for a key that is unknown. */
 fth_status fth_shard_add_candidate(struct fth_pack *pack, struct fth_shard *shard, uint64_t hash,
                                    uint32_t table, fth_error *err);

@@ -59,7 +59,7 @@ static void defaults(void **state) {
     assert_int_equal(c->data.header, 1);
     assert_int_equal(c->data.skip_blank, 1);
     assert_int_equal(c->data.on_bad_line, FTH_BAD_STOP);
-    assert_int_equal(c->data.block_bytes, 262144);
+    assert_int_equal(c->data.block_bytes, 131072);
     assert_int_equal(c->data.queue_depth, 4);
     assert_string_equal(c->data.comment, "");
     assert_true(c->data.holdout_fraction == 0.1);

@@ -104,23 +104,26 @@ static void growing_keeps_what_is_there(void **state) {
 
 static void many_at_once(void **state) {
     struct fth_batch *from, *to;
-    uint32_t index[90];
+    uint32_t index[120];
     assert_int_equal(fth_batch_create(&schema, 1, &from, NULL), FTH_OK);
     assert_int_equal(fth_batch_create(&schema, 1, &to, NULL), FTH_OK);
     fill(from, 40);
     for (uint32_t k = 0; k < 90; k++)
         index[k] = k * 17 % 40;
+    for (uint32_t k = 90; k < 120; k++) /* a run */
+        index[k] = k - 83;
     assert_int_equal(fth_batch_append_many(to, from, index, 0, NULL), FTH_OK);
     assert_int_equal(to->n, 0);
     assert_int_equal(fth_batch_append_many(to, from, index, 33, NULL), FTH_OK);
     assert_int_equal(fth_batch_append_many(to, from, index + 33, 57, NULL), FTH_OK);
-    assert_int_equal(to->n, 90);
-    for (uint32_t k = 0; k < 90; k++)
+    assert_int_equal(fth_batch_append_many(to, from, index + 90, 30, NULL), FTH_OK);
+    assert_int_equal(to->n, 120);
+    for (uint32_t k = 0; k < 120; k++)
         check(to, k, index[k]);
-    assert_int_equal(to->groups[0].total, to->groups[0].offsets[90]);
+    assert_int_equal(to->groups[0].total, to->groups[0].offsets[120]);
     index[1] = 40;
     assert_int_equal(fth_batch_append_many(to, from, index, 2, NULL), FTH_E_ARGUMENT);
-    assert_int_equal(to->n, 90);
+    assert_int_equal(to->n, 120);
     fth_batch_destroy(from);
     fth_batch_destroy(to);
 }
