@@ -346,8 +346,8 @@ static void short_decimals_are_taken(void **state) {
 
 static void tails(void **state) {
     for (int i = 0; i < 2000; i++) {
-        char text[1200];
-        uint32_t n = draw(sizeof text), most = 2 + draw(30);
+        char text[1200 + FTH_TEXT_PADDING] = {0};
+        uint32_t n = draw(1200), most = 2 + draw(30);
         for (uint32_t k = 0; k < n; k++)
             text[k] = draw(most) ? 'x' : ';';
         const struct fth_separator separator = {";", 1};
