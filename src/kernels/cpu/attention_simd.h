@@ -8,7 +8,11 @@
 #define FTH_KERNELS_CPU_ATTENTION_SIMD_H
 
 /* Registers: rows x vectors sums, the vectors of a row of the second operand, one number. */
+#ifdef FTH_SIMDE /* emulated blocks of full size take a minute to compile */
+enum { MOST_ROWS = 2, MOST_VECTORS = 3 };
+#else
 enum { MOST_ROWS = VW == 16 ? 5 : 4, MOST_VECTORS = VW == 16 ? 5 : 3 };
+#endif
 /* A last vector of at most half its lanes is half a vector, where those are cheaper. */
 enum { HALVES = VW == 16 };
 
