@@ -7,11 +7,11 @@
 
 #include "config/config_private.h"
 
-/* One column of features.numeric or features.categorical, as an embedding field or a number. */
+/* One column of an item of features, as an embedding field or a number. */
 struct field {
     const char *name, *table, *group;
     const char *column;
-    const char *section; /* "numeric" or "categorical" */
+    const char *section; /* "derived", "numeric", "indicator" or "categorical" */
     uint32_t item;       /* its number there */
     int64_t dim, buckets, min_count, max_length;
     const struct fth_categorical_config *categorical; /* NULL: a number's buckets */

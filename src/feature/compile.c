@@ -118,6 +118,17 @@ static fth_status compile_label(fth_feature_program *p, fth_error *err) {
         if (p->numeric[k].column == column)
             return fth_fail(err, FTH_E_CONFIG, "features.numeric: the label '%s' cannot be a feature",
                             p->columns[column]);
+    for (uint32_t d = 0; d < p->n_derived; d++)
+        for (uint32_t i = 0; i < p->derived[d].config->from.n; i++)
+            if (p->derived[d].from[i] == column)
+                return fth_fail(err, FTH_E_CONFIG, "features.derived.%u.from: nothing can be made from the label '%s'",
+                                d, p->columns[column]);
+    for (uint32_t f = 0; f < p->n_fields; f++)
+        for (uint32_t c = 0; p->fields[f].osrp && c < p->fields[f].osrp->n_columns; c++)
+            if (p->fields[f].osrp->columns[c] == column)
+                return fth_fail(err, FTH_E_CONFIG,
+                                "features.categorical: the label '%s' cannot be a feature",
+                                p->columns[column]);
     for (uint32_t k = 0; k < p->n_indicators; k++)
         if (p->indicators[k].column == column)
             return fth_fail(err, FTH_E_CONFIG, "features.indicator: the label '%s' cannot be a feature",

@@ -145,8 +145,7 @@ static void numbers(struct fth_number_list *list, uint32_t start, uint32_t lengt
     reduce_window(list, &w);
 }
 
-/* How many values are neither missing nor cut off; nothing is parsed, without `missing` texts and empty
- * values nothing is looked at. */
+/* How many values are neither missing nor cut off; nothing is parsed. */
 static void count(struct fth_number_list *list, uint32_t start, uint32_t length, uint32_t keep) {
     const struct fth_separator *separator = &list->numeric->separator;
     const fth_feature_program *program = list->chunk->program;
