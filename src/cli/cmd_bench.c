@@ -119,8 +119,14 @@ int cli_bench(int argc, char **argv) {
     struct arguments a = {.bench = {.batches = 16, .seconds = 4, .begun = begun}};
     if (argp_parse(&argp, argc, argv, 0, NULL, &a))
         return CLI_USAGE;
-    if (strcmp(a.config, "features") == 0)
-        return bench_features(a.bench.seconds);
+    if (strcmp(a.config, "features") == 0) {
+        int more = a.json || a.bench.ablate || a.bench.generated || a.bench.perf || a.overrides.n;
+        cli_overrides_free(&a.overrides);
+        if (!more)
+            return bench_features(a.bench.seconds);
+        fprintf(stderr, "fathom bench: 'features' measures the operations alone; of the options it takes only --seconds\n");
+        return CLI_USAGE;
+    }
     fth_error err = {0};
     fth_config *config = NULL;
     fth_status status = fth_config_read(a.config, (const char *const *)a.overrides.items,
