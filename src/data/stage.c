@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sort.h"
 #include "base/clock.h"
 #include "data/inspect.h"
 #include "data/lines.h"
@@ -73,13 +74,8 @@ static fth_status time_block(struct stage *stage, uint32_t b, struct fth_stage_r
     return FTH_OK;
 }
 
-static int by_value(const void *x, const void *y) {
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
 static double median(double *values, uint32_t n) {
-    qsort(values, n, sizeof *values, by_value);
+    fth_sort_doubles(values, n);
     return n ? values[n / 2] : 0;
 }
 

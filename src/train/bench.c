@@ -10,6 +10,7 @@
 #include "kernels/peaks.h"
 #include "ops/ops.h"
 #include "passes/passes.h"
+#include "base/sort.h"
 #include "train/bench_private.h"
 
 struct bench {
@@ -25,11 +26,6 @@ struct bench {
 static void tell(const struct bench *bench, const char *what) {
     if (bench->options->begun)
         bench->options->begun(bench->options->ctx, what);
-}
-
-static int by_value(const void *x, const void *y) {
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
 }
 
 static double quantile(const double *sorted, uint32_t n, double share) {
@@ -73,7 +69,7 @@ static fth_status measure(struct bench *bench, fth_error *err) {
     r->steps = n;
     r->keys = (double)(bench->session->keys - keys) / n;
     r->unique = (double)(bench->session->unique_rows - unique) / n;
-    qsort(bench->samples, n, sizeof(double), by_value);
+    fth_sort_doubles(bench->samples, n);
     r->median = quantile(bench->samples, n, 0.5);
     r->p10 = quantile(bench->samples, n, 0.1);
     r->p90 = quantile(bench->samples, n, 0.9);
@@ -253,15 +249,15 @@ static fth_status in_turns(struct bench *bench, struct fth_session *other, fth_p
         uint32_t n;
         FTH_TRY(run_steps(bench, bench->session, bench->plan, bench->options->seconds / ROUNDS,
                           bench->samples, &n, err));
-        qsort(bench->samples, n, sizeof(double), by_value);
+        fth_sort_doubles(bench->samples, n);
         with[i] = quantile(bench->samples, n, 0.5);
         FTH_TRY(run_steps(bench, other, plan, bench->options->seconds / ROUNDS, bench->samples, &n, err));
-        qsort(bench->samples, n, sizeof(double), by_value);
+        fth_sort_doubles(bench->samples, n);
         without[i] = quantile(bench->samples, n, 0.5);
         ratios[i] = with[i] / without[i];
     }
-    qsort(without, ROUNDS, sizeof(double), by_value);
-    qsort(ratios, ROUNDS, sizeof(double), by_value);
+    fth_sort_doubles(without, ROUNDS);
+    fth_sort_doubles(ratios, ROUNDS);
     out->examples_per_second = without[ROUNDS / 2];
     out->ratio = ratios[ROUNDS / 2];
     return FTH_OK;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/sort.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "fathom/tools.h"
@@ -96,11 +97,6 @@ done:
     return status;
 }
 
-static int by_value(const void *x, const void *y) {
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
 /* Runs the program over the block for about `seconds`: the median round's nanoseconds a block. */
 static fth_status time_program(struct fth_transform transform, struct fth_block *block,
                                double seconds, double *ns, fth_error *err) {
@@ -120,7 +116,7 @@ static fth_status time_program(struct fth_transform transform, struct fth_block 
     if (status == FTH_OK && batch->n != block->n_lines)
         status = fth_fail(err, FTH_E_DATA, "generated lines were refused: %s", block->first_bad.message);
     fth_batch_destroy(batch);
-    qsort(rounds, ROUNDS, sizeof *rounds, by_value);
+    fth_sort_doubles(rounds, ROUNDS);
     *ns = rounds[ROUNDS / 2];
     return status;
 }
