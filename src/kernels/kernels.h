@@ -100,6 +100,46 @@ static inline size_t fth_attention_unit_grad_scratch(size_t d, size_t n, size_t 
            rows * fth_attention_padded(n2) + fth_attention_padded(rows);
 }
 
+/* One time step of m examples of a recurrent layer of n units. Row i of r, h and c is an example's; x, states, kept
+ * and score have a row a position, where the example's is rows[i].
+ *
+ * GRU (Zhou et al., AAAI 2019, eqs. 2 to 5; with scores AUGRU, eqs. 15 and 16; s is 1 without them):
+ *   x: candidate, update, reset (what the inputs give, biases in it)     r: update, reset, candidate (from h)
+ *   u = sigmoid(x_u + r_u)   v = sigmoid(x_v + r_v)   g = tanh(x_g + v r_g)   h += s u (g - h)
+ *   kept: g, u, v, r_g
+ * LSTM (Hochreiter and Schmidhuber 1997, with forget gates):
+ *   x, r: input, forget, candidate, output
+ *   i, f, o = sigmoid(x + r)   g = tanh(x_g + r_g)   c = f c + i g   h = o tanh(c)
+ *   kept: i, f, g, o, c */
+struct fth_recurrent {
+    size_t m, n;
+    const uint32_t *rows;
+    const float *x, *r, *score; /* score: NULL or one number a position */
+    int x_by_step;              /* row i of x is the example's, not rows[i] */
+    size_t ldx, ldr;
+    float *h, *c; /* in and out; c: LSTM */
+    size_t ldh, ldc;
+    float *states, *kept; /* states: h once more */
+    size_t lds, ldk;
+};
+
+/* Its gradient: dh (and dc) come from the steps behind and go to the steps before, all but what goes through the
+ * recurrent weights, which is the product of dr with them. By position: kept, states, dy, and what is written:
+ *   gates    GRU: gradients of x_g, x_u, x_v, r_g      LSTM: of i, f, g, o before their functions
+ *   before   the state before the step, zeros in the first one
+ *   dscore   where scores are
+ * dr holds the gradient of r once more, row i the example's. */
+struct fth_recurrent_grad {
+    size_t m, n;
+    const uint32_t *rows, *previous; /* previous: the position before; NULL: the first step */
+    const float *kept, *states, *dy, *score;
+    size_t ldk, lds, lddy;
+    float *dh, *dc;
+    size_t lddh, lddc;
+    float *gates, *before, *dr, *dscore;
+    size_t ldg, ldb, lddr;
+};
+
 struct fth_kernels {
 #define FTH_KERNEL(name, returns, args) returns(*name) args;
 #include "kernels/kernels.def"

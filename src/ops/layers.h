@@ -63,6 +63,15 @@ fth_status fth_layer_expand(fth_graph *graph, const char *name, fth_id x, int32_
 /* sum_t w[t] x[t]: [P, n] and optional weights [P, 1] -> [E, n]. */
 fth_status fth_layer_segment_sum(fth_graph *graph, const char *name, fth_id x, fth_id weights,
                                  fth_id *out, fth_error *err);
+/* Softmax over each example's positions, every column by itself: [P, n] -> [P, n]. */
+fth_status fth_layer_segment_softmax(fth_graph *graph, const char *name, fth_id x, fth_id *out,
+                                     fth_error *err);
+/* <x[t], v> with the position's example's row v: [P, n], [E, n] -> [P, 1]. */
+fth_status fth_layer_segment_dot(fth_graph *graph, const char *name, fth_id x, fth_id v, fth_id *out,
+                                 fth_error *err);
+/* The row of each example's last position (first != 0: of its first), zeros where it has none: [P, n] -> [E, n]. */
+fth_status fth_layer_segment_last(fth_graph *graph, const char *name, fth_id x, int first, fth_id *out,
+                                  fth_error *err);
 /* DIN's attention unit (Zhou et al. 2018, section 4.3) and its weighted sum: query [E, n], keys [P, n],
  * MLP over [q, k, q - k, q * k] with `hidden` layers, one weight a position, no softmax -> [E, n]. */
 fth_status fth_layer_attention(fth_graph *graph, const char *name, fth_id query, fth_id keys,

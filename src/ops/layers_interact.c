@@ -47,6 +47,24 @@ fth_status fth_layer_segment_sum(fth_graph *graph, const char *name, fth_id x, f
     return fth_graph_node(graph, &fth_op_segment_sum, name, inputs, 2, NULL, 0, out, err);
 }
 
+fth_status fth_layer_segment_softmax(fth_graph *graph, const char *name, fth_id x, fth_id *out,
+                                     fth_error *err) {
+    return fth_graph_node(graph, &fth_op_segment_softmax, name, &x, 1, NULL, 0, out, err);
+}
+
+fth_status fth_layer_segment_dot(fth_graph *graph, const char *name, fth_id x, fth_id v, fth_id *out,
+                                 fth_error *err) {
+    fth_id inputs[2] = {x, v};
+    return fth_graph_node(graph, &fth_op_segment_dot, name, inputs, 2, NULL, 0, out, err);
+}
+
+fth_status fth_layer_segment_last(fth_graph *graph, const char *name, fth_id x, int first, fth_id *out,
+                                  fth_error *err) {
+    struct fth_segment_last_attributes attributes = {first, -1};
+    return fth_graph_node(graph, &fth_op_segment_last, name, &x, 1, &attributes, sizeof attributes, out,
+                          err);
+}
+
 fth_status fth_layer_attention(fth_graph *graph, const char *name, fth_id query, fth_id keys,
                                const int64_t *hidden, uint32_t n_hidden, const char *activation,
                                fth_id *out, fth_error *err) {

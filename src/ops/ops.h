@@ -75,6 +75,12 @@ struct fth_dropout_attributes {
 struct fth_expand_attributes {
     int32_t group;
 };
+/* segment_last(x), segment_last_grad(dy): the last position of each example or the first; the gradient alone is told
+ * the group */
+struct fth_segment_last_attributes {
+    int first;
+    int32_t group;
+};
 /* clip_factor(squares...): min(1, norm / sqrt(sum)) */
 struct fth_clip_attributes {
     float norm;

@@ -35,9 +35,47 @@ static void run_sum(const struct fth_kernels *k, struct call *c) {
     k->segment_sum_grad(m, offsets, n, x, ldx, w, ldw, dout, lddo, NULL, 0, dw, lddw);
 }
 
+static void run_softmax(const struct fth_kernels *k, struct call *c) {
+    uint32_t offsets[16];
+    size_t m = c->m, n = c->n, ldx, ldy, lddy, lddx;
+    segments(c, offsets);
+    size_t rows = offsets[m] - offsets[0];
+    float *x = call_in(c, rows, n, -9, 9, &ldx), *y = call_out(c, rows, n, &ldy);
+    k->segment_softmax(m, offsets, n, x, ldx, y, ldy);
+    float *dy = call_in(c, rows, n, -1, 1, &lddy), *dx = call_out(c, rows, n, &lddx);
+    k->segment_softmax_grad(m, offsets, n, x, ldx, dy, lddy, dx, lddx);
+}
+
+/* Long and short ones, and numbers that a careless exponential would lose. */
+static void softmax_sums_to_one(void **state) {
+    const uint32_t offsets[6] = {3, 4, 4, 41, 57, 60};
+    float x[57], y[57], want[57];
+    for (int i = 0; i < 57; i++)
+        x[i] = (float)(i * 37 % 23) * (i < 40 ? 1.0f : 20.0f) - (i < 20 ? 200 : 0);
+    fth_kernels_for(FTH_ISA_SCALAR)->segment_softmax(5, offsets, 1, x, 1, want, 1);
+    for (int isa = 0; isa < FTH_ISA_COUNT; isa++) {
+        const struct fth_kernels *k = fth_kernels_for((fth_isa)isa);
+        if (!k)
+            continue;
+        k->segment_softmax(5, offsets, 1, x, 1, y, 1);
+        for (int i = 0; i < 5; i++) {
+            double sum = 0, exact = 0;
+            for (uint32_t t = offsets[i] - 3; t < offsets[i + 1] - 3; t++)
+                exact += exp(x[t] - x[offsets[i] - 3]);
+            for (uint32_t t = offsets[i] - 3; t < offsets[i + 1] - 3; t++) {
+                sum += y[t];
+                assert_near(y[t], exp(x[t] - x[offsets[i] - 3]) / exact, 1e-6);
+                assert_near(y[t], want[t], 1e-6);
+            }
+            assert_true(offsets[i] == offsets[i + 1] || fabs(sum - 1) < 1e-6);
+        }
+    }
+}
+
 static void segments_agree(void **state) {
     check_shapes(run_expand, 0, 0);
     check_shapes(run_sum, 2e-6f, 3);
+    check_shapes(run_softmax, 4e-6f, 30); /* x stands for y in the gradient */
 }
 
 static void scalar_segments_follow_their_formulas(void **state) {
@@ -70,6 +108,7 @@ static void scalar_segments_follow_their_formulas(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(segments_agree),
+        cmocka_unit_test(softmax_sums_to_one),
         cmocka_unit_test(scalar_segments_follow_their_formulas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -275,6 +275,26 @@ static fth_id segment_sum_weighted(struct gradcheck *c) {
     return y;
 }
 
+static fth_id segment_softmax(struct gradcheck *c) {
+    fth_id y, x = gradcheck_input(c, 0, c->columns);
+    CHECK_OK(c, fth_layer_segment_softmax(c->graph, "softmax", x, &y, &c->err));
+    return y;
+}
+
+static fth_id segment_dot(struct gradcheck *c) {
+    fth_id y, x = gradcheck_input(c, 0, c->columns), v = gradcheck_input(c, -1, c->columns);
+    CHECK_OK(c, fth_layer_segment_dot(c->graph, "dot", x, v, &y, &c->err));
+    return y;
+}
+
+static fth_id segment_last(struct gradcheck *c) {
+    fth_id y[2], x = gradcheck_input(c, 0, c->columns);
+    CHECK_OK(c, fth_layer_segment_last(c->graph, "last", x, 0, &y[0], &c->err));
+    CHECK_OK(c, fth_layer_segment_last(c->graph, "first", x, 1, &y[1], &c->err));
+    CHECK_OK(c, fth_layer_concat(c->graph, "cat", y, 2, &y[0], &c->err));
+    return y[0];
+}
+
 static fth_id attention(struct gradcheck *c) {
     static const int64_t hidden[] = {6, 3};
     fth_id y, q = gradcheck_input(c, -1, c->columns), k = gradcheck_input(c, 0, c->columns);
@@ -391,6 +411,9 @@ static const struct {
     CASE(expand, EXAMPLES),
     CASE(segment_sum, EXAMPLES),
     CASE(segment_sum_weighted, EXAMPLES),
+    CASE(segment_softmax, EXAMPLES),
+    CASE(segment_dot, EXAMPLES),
+    CASE(segment_last, EXAMPLES),
     CASE(attention, EXAMPLES),
     CASE(attention_layer, EXAMPLES),
     CASE(attention_unit, EXAMPLES),

@@ -1,0 +1,4 @@
+/* A time step of recurrent layers by AVX2: recurrent_simd.h at this width. */
+#include "kernels/cpu/simd_avx2.h"
+#include "kernels/cpu/simd_math.h"
+#include "kernels/cpu/recurrent_simd.h"

@@ -1,0 +1,161 @@
+/* A time step of recurrent layers for any vector width: recurrent_avx2.c and recurrent_avx512.c include it. See
+ * kernels.h for the arithmetic, recurrent_scalar.c for the plain form. */
+#ifndef FTH_KERNELS_CPU_RECURRENT_SIMD_H
+#define FTH_KERNELS_CPU_RECURRENT_SIMD_H
+
+/* x (1 - x) */
+static FTH_INLINE vf sigmoid_slope(vf x) {
+    return v_fnma(x, x, x);
+}
+/* d (1 - x^2) */
+static FTH_INLINE vf tanh_slope(vf x, vf d) {
+    return v_fnma(v_mul(d, x), x, d);
+}
+
+static FTH_INLINE void gru_lanes(int part, vt t, size_t n, const float *x, const float *r, vf score,
+                                 float *h, float *kept, float *state) {
+    vf u = v_sigmoid(v_add(v_get(x + n, part, t), v_get(r, part, t)));
+    vf v = v_sigmoid(v_add(v_get(x + 2 * n, part, t), v_get(r + n, part, t)));
+    vf q = v_get(r + 2 * n, part, t), g = v_tanh(v_fma(v, q, v_get(x, part, t)));
+    v_put(kept, part, t, g);
+    v_put(kept + n, part, t, u);
+    v_put(kept + 2 * n, part, t, v);
+    v_put(kept + 3 * n, part, t, q);
+    vf old = v_get(h, part, t), now = v_fma(v_mul(score, u), v_sub(g, old), old);
+    v_put(h, part, t, now);
+    v_put(state, part, t, now);
+}
+
+void FTH_K(gru)(const struct fth_recurrent *c) {
+    size_t n = c->n;
+    vt t = v_tail(n % VW);
+    for (size_t i = 0; i < c->m; i++) {
+        size_t at = c->rows[i], j = 0;
+        const float *x = c->x + (c->x_by_step ? i : at) * c->ldx, *r = c->r + i * c->ldr;
+        float *h = c->h + i * c->ldh, *kept = c->kept + at * c->ldk, *state = c->states + at * c->lds;
+        vf score = v_set(c->score ? c->score[at] : 1.0f);
+        for (; j + VW <= n; j += VW)
+            gru_lanes(0, t, n, x + j, r + j, score, h + j, kept + j, state + j);
+        if (j < n)
+            gru_lanes(1, t, n, x + j, r + j, score, h + j, kept + j, state + j);
+    }
+}
+
+/* Returns its part of the score's gradient. */
+static FTH_INLINE vf gru_grad_lanes(int part, vt t, size_t n, const float *kept, const float *previous,
+                                    const float *dy, vf score, float *dh, float *dr, float *gates,
+                                    float *before) {
+    vf g = v_get(kept, part, t), u = v_get(kept + n, part, t), v = v_get(kept + 2 * n, part, t);
+    vf h = previous ? v_get(previous, part, t) : v_zero();
+    vf d = v_add(v_get(dy, part, t), v_get(dh, part, t)), w = v_mul(score, u), through = v_mul(d, w);
+    vf dw = v_mul(d, v_sub(g, h)), dg = tanh_slope(g, through);
+    vf du = v_mul(v_mul(dw, score), sigmoid_slope(u));
+    vf dv = v_mul(v_mul(dg, v_get(kept + 3 * n, part, t)), sigmoid_slope(v)), dq = v_mul(dg, v);
+    v_put(dh, part, t, v_sub(d, through));
+    v_put(before, part, t, h);
+    v_put(gates, part, t, dg);
+    v_put(gates + n, part, t, du);
+    v_put(gates + 2 * n, part, t, dv);
+    v_put(gates + 3 * n, part, t, dq);
+    v_put(dr, part, t, du);
+    v_put(dr + n, part, t, dv);
+    v_put(dr + 2 * n, part, t, dq);
+    return v_mul(dw, u);
+}
+
+void FTH_K(gru_grad)(const struct fth_recurrent_grad *c) {
+    size_t n = c->n;
+    vt t = v_tail(n % VW);
+    for (size_t i = 0; i < c->m; i++) {
+        size_t at = c->rows[i], j = 0;
+        const float *kept = c->kept + at * c->ldk, *dy = c->dy + at * c->lddy;
+        const float *previous = c->previous ? c->states + c->previous[i] * c->lds : NULL;
+        float *dh = c->dh + i * c->lddh, *dr = c->dr + i * c->lddr, *gates = c->gates + at * c->ldg;
+        float *before = c->before + at * c->ldb;
+        vf score = v_set(c->score ? c->score[at] : 1.0f), dscore = v_zero();
+        for (; j + VW <= n; j += VW)
+            dscore = v_add(dscore, gru_grad_lanes(0, t, n, kept + j, previous ? previous + j : NULL, dy + j,
+                                                  score, dh + j, dr + j, gates + j, before + j));
+        if (j < n) /* lanes beyond the tail are 0 everywhere */
+            dscore = v_add(dscore, gru_grad_lanes(1, t, n, kept + j, previous ? previous + j : NULL, dy + j,
+                                                  score, dh + j, dr + j, gates + j, before + j));
+        if (c->score)
+            c->dscore[at] = v_sum(dscore);
+    }
+}
+
+static FTH_INLINE void lstm_lanes(int part, vt t, size_t n, const float *x, const float *r, float *h,
+                                  float *cell, float *kept, float *state) {
+    vf in = v_sigmoid(v_add(v_get(x, part, t), v_get(r, part, t)));
+    vf forget = v_sigmoid(v_add(v_get(x + n, part, t), v_get(r + n, part, t)));
+    vf g = v_tanh(v_add(v_get(x + 2 * n, part, t), v_get(r + 2 * n, part, t)));
+    vf out = v_sigmoid(v_add(v_get(x + 3 * n, part, t), v_get(r + 3 * n, part, t)));
+    vf now = v_fma(forget, v_get(cell, part, t), v_mul(in, g)), state_now = v_mul(out, v_tanh(now));
+    v_put(kept, part, t, in);
+    v_put(kept + n, part, t, forget);
+    v_put(kept + 2 * n, part, t, g);
+    v_put(kept + 3 * n, part, t, out);
+    v_put(kept + 4 * n, part, t, now);
+    v_put(cell, part, t, now);
+    v_put(h, part, t, state_now);
+    v_put(state, part, t, state_now);
+}
+
+void FTH_K(lstm)(const struct fth_recurrent *c) {
+    size_t n = c->n;
+    vt t = v_tail(n % VW);
+    for (size_t i = 0; i < c->m; i++) {
+        size_t at = c->rows[i], j = 0;
+        const float *x = c->x + (c->x_by_step ? i : at) * c->ldx, *r = c->r + i * c->ldr;
+        float *h = c->h + i * c->ldh, *cell = c->c + i * c->ldc;
+        float *kept = c->kept + at * c->ldk, *state = c->states + at * c->lds;
+        for (; j + VW <= n; j += VW)
+            lstm_lanes(0, t, n, x + j, r + j, h + j, cell + j, kept + j, state + j);
+        if (j < n)
+            lstm_lanes(1, t, n, x + j, r + j, h + j, cell + j, kept + j, state + j);
+    }
+}
+
+/* What is put twice: by position and by example. */
+static FTH_INLINE void put_both(float *a, float *b, int part, vt t, vf v) {
+    v_put(a, part, t, v);
+    v_put(b, part, t, v);
+}
+
+static FTH_INLINE void lstm_grad_lanes(int part, vt t, size_t n, const float *kept, const float *state,
+                                       const float *cell, const float *dy, float *dh, float *dc,
+                                       float *dr, float *gates, float *before) {
+    vf in = v_get(kept, part, t), forget = v_get(kept + n, part, t), g = v_get(kept + 2 * n, part, t);
+    vf out = v_get(kept + 3 * n, part, t), th = v_tanh(v_get(kept + 4 * n, part, t));
+    vf d = v_add(v_get(dy, part, t), v_get(dh, part, t));
+    vf inner = v_add(v_get(dc, part, t), tanh_slope(th, v_mul(d, out)));
+    v_put(before, part, t, state ? v_get(state, part, t) : v_zero());
+    put_both(gates, dr, part, t, v_mul(v_mul(inner, g), sigmoid_slope(in)));
+    put_both(gates + n, dr + n, part, t,
+             v_mul(v_mul(inner, cell ? v_get(cell, part, t) : v_zero()), sigmoid_slope(forget)));
+    put_both(gates + 2 * n, dr + 2 * n, part, t, tanh_slope(g, v_mul(inner, in)));
+    put_both(gates + 3 * n, dr + 3 * n, part, t, v_mul(v_mul(d, th), sigmoid_slope(out)));
+    v_put(dc, part, t, v_mul(inner, forget));
+    v_put(dh, part, t, v_zero());
+}
+
+void FTH_K(lstm_grad)(const struct fth_recurrent_grad *c) {
+    size_t n = c->n;
+    vt t = v_tail(n % VW);
+    for (size_t i = 0; i < c->m; i++) {
+        size_t at = c->rows[i], j = 0;
+        const float *kept = c->kept + at * c->ldk, *dy = c->dy + at * c->lddy;
+        const float *state = c->previous ? c->states + c->previous[i] * c->lds : NULL;
+        const float *cell = c->previous ? c->kept + c->previous[i] * c->ldk + 4 * n : NULL;
+        float *dh = c->dh + i * c->lddh, *dc = c->dc + i * c->lddc, *dr = c->dr + i * c->lddr;
+        float *gates = c->gates + at * c->ldg, *before = c->before + at * c->ldb;
+        for (; j + VW <= n; j += VW)
+            lstm_grad_lanes(0, t, n, kept + j, state ? state + j : NULL, cell ? cell + j : NULL, dy + j,
+                            dh + j, dc + j, dr + j, gates + j, before + j);
+        if (j < n)
+            lstm_grad_lanes(1, t, n, kept + j, state ? state + j : NULL, cell ? cell + j : NULL, dy + j,
+                            dh + j, dc + j, dr + j, gates + j, before + j);
+    }
+}
+
+#endif
