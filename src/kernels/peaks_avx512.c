@@ -1,6 +1,10 @@
 /* kernels/peaks' loops, AVX-512: 64-byte vectors; 16 independent sums hide the latency of two
  * units. */
+#ifdef FTH_SIMDE
+#include "simde_avx512.h" /* tests: the same code emulated, see tests/simde */
+#else
 #include <immintrin.h>
+#endif
 
 #include "kernels/peaks_private.h"
 

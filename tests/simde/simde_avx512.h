@@ -23,6 +23,8 @@
 #define _mm512_cvtepi32_ps emulated_cvtepi32_ps
 #define _mm512_srai_epi32 emulated_srai_epi32
 #define _mm512_cvtps_pd emulated_cvtps_pd
+#define _mm512_reduce_add_ps emulated_reduce_add_ps
+#define _mm512_stream_ps _mm512_storeu_ps
 
 /* Touches the chosen floats only, as the instructions do. */
 static inline __m512 emulated_maskz_loadu_ps(__mmask16 mask, const float *from) {
@@ -75,6 +77,16 @@ static inline __m512d emulated_cvtps_pd(__m256 v) {
     for (int i = 0; i < 8; i++)
         to[i] = from[i];
     return _mm512_loadu_pd(to);
+}
+
+/* Halves are added up until one is left. */
+static inline float emulated_reduce_add_ps(__m512 v) {
+    float lanes[16];
+    _mm512_storeu_ps(lanes, v);
+    for (int n = 8; n > 0; n /= 2)
+        for (int i = 0; i < n; i++)
+            lanes[i] += lanes[i + n];
+    return lanes[0];
 }
 
 #endif

@@ -1,6 +1,8 @@
-/* kernels/gemm, fth_gemm_run_step: the same bits as the product, then the optimizer's kernel row by row, then the
- * copies of the block; nothing outside the block is written. Where no provider makes steps (below AVX-512)
- * it says so and does nothing. */
+/* kernels/gemm, fth_gemm_run_step: the same bits as a scalar model, every element of the product summed in the order of
+ * examples by fused multiply-adds, then the scalar optimizer row by row, then the copies of the block; nothing
+ * outside the block is written. The product alone by the same model. Where no provider makes steps (below AVX-512)
+ * it says so and does nothing; with FTH_TEST_SIMDE the kernel is the emulated one (tests/simde). */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,9 +59,51 @@ struct problem {
     const struct fth_opt_args *args;
 };
 
-static void apart(const struct problem *p, struct weight *w, const fth_gemm *gemm, float *c, uint32_t ldc) {
-    const struct fth_kernels *kernels = fth_kernels_get();
-    fth_gemm_run(gemm, p->k, p->a, p->b, c, NULL);
+#ifdef FTH_TEST_SIMDE
+void fth_fp32_avx512_run_simde(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b,
+                               float *c, const struct fth_gemm_step *step);
+
+static int can_step(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); /* what it is built on */
+}
+
+static int run(const struct fth_gemm_shape *shape, const struct problem *p, float *c, const struct fth_gemm_step *step) {
+    if (can_step())
+        fth_fp32_avx512_run_simde(shape, p->k, p->a, p->b, c, step);
+    return can_step();
+}
+#else
+static int can_step(void) {
+    return fth_cpu_get()->isa == FTH_ISA_AVX512;
+}
+
+static int run(const struct fth_gemm_shape *shape, const struct problem *p, float *c, const struct fth_gemm_step *step) {
+    fth_gemm *gemm = NULL;
+    fth_error err = {0};
+    if (fth_gemm_create(shape, can_step() ? FTH_GEMM_FATHOM : FTH_GEMM_REFERENCE, NULL, &gemm, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    int made = 1;
+    if (step)
+        made = fth_gemm_run_step(gemm, p->k, p->a, p->b, c, step);
+    else if (can_step())
+        fth_gemm_run(gemm, p->k, p->a, p->b, c, NULL);
+    fth_gemm_destroy(gemm);
+    return made && can_step();
+}
+#endif
+
+static void product(const struct problem *p, float *c, uint32_t ldc) {
+    for (uint32_t e = 0; e < p->k; e++)
+        for (uint32_t i = 0; i < p->m; i++)
+            for (uint32_t j = 0; j < p->n; j++) {
+                float from = e ? c[i * ldc + j] : 0.0f;
+                c[i * ldc + j] = fmaf(p->a[e * p->lda + i], p->b[e * p->ldb + j], from);
+            }
+}
+
+/* The step and the copies, the gradient being c. */
+static void apart(const struct problem *p, struct weight *w, const float *c, uint32_t ldc) {
+    const struct fth_kernels *kernels = fth_kernels_for(FTH_ISA_SCALAR);
     size_t corner = (size_t)p->row * w->ld + p->column;
     for (uint32_t i = 0; i < p->m; i++) {
         size_t at = corner + (size_t)i * w->ld;
@@ -77,7 +121,7 @@ static void apart(const struct problem *p, struct weight *w, const fth_gemm *gem
         fth_panels_store_transposed(&turned, p->row, p->column, p->m, p->n, w->x[0] + corner, w->ld);
 }
 
-static int together(const struct problem *p, struct weight *w, const fth_gemm *gemm, float *c) {
+static int together(const struct problem *p, struct weight *w, const struct fth_gemm_shape *shape, float *c) {
     size_t corner = (size_t)p->row * w->ld + p->column;
     struct fth_gemm_step step = {.kind = p->kind, .args = p->args, .w = w->x[0] + corner, .ld = w->ld,
                                  .row = p->row, .column = p->column,
@@ -86,31 +130,47 @@ static int together(const struct problem *p, struct weight *w, const fth_gemm *g
     int slots = p->kind == FTH_STEP_SGD ? 0 : p->kind == FTH_STEP_ADAGRAD ? 1 : 2;
     for (int i = 0; i < slots; i++)
         step.slots[i] = w->x[1 + i] + corner;
-    return fth_gemm_run_step(gemm, p->k, p->a, p->b, c, &step);
+    return run(shape, p, c, &step);
 }
 
-static void check(const struct problem *p, uint32_t rows, uint32_t columns) {
-    uint32_t ldc = fth_padded_columns(p->n);
-    struct fth_gemm_shape shape = {.form = FTH_GEMM_TN, .m = p->m, .n = p->n, .k = p->k, .lda = (uint32_t)p->lda,
-                                   .ldb = (uint32_t)p->ldb, .ldc = ldc};
-    fth_gemm *gemm = NULL;
-    fth_error err = {0};
-    int can = fth_cpu_get()->isa == FTH_ISA_AVX512;
-    if (fth_gemm_create(&shape, can ? FTH_GEMM_FATHOM : FTH_GEMM_REFERENCE, NULL, &gemm, &err) != FTH_OK)
-        fail_msg("%s", err.message);
-    struct weight want = weight(rows, columns), got = weight(rows, columns);
-    float *c = draws((size_t)p->m * ldc, 9);
-    assert_int_equal(together(p, &got, gemm, c), can);
-    if (can)
-        apart(p, &want, gemm, c, ldc);
-    for (int i = 0; i < MATRICES; i++)
-        if (memcmp(want.x[i], got.x[i], want.floats[i] * sizeof(float)))
-            fail_msg("step %d, block %u x %u at %u, %u of %u x %u, %u examples: matrix %d is another", (int)p->kind,
-                     p->m, p->n, p->row, p->column, rows, columns, p->k, i);
+static struct fth_gemm_shape shape_of(const struct problem *p) {
+    return (struct fth_gemm_shape){.form = FTH_GEMM_TN, .m = p->m, .n = p->n, .k = p->k, .lda = (uint32_t)p->lda,
+                                   .ldb = (uint32_t)p->ldb, .ldc = fth_padded_columns(p->n)};
+}
+
+/* The product alone, to the bit; between the rows nothing is written. */
+static void check_product(const struct problem *p, const float *want) {
+    struct fth_gemm_shape shape = shape_of(p);
+    float *c = draws((size_t)p->m * shape.ldc, 9), *before = draws((size_t)p->m * shape.ldc, 9);
+    if (run(&shape, p, c, NULL))
+        for (size_t i = 0; i < (size_t)p->m * shape.ldc; i++) {
+            float x = i % shape.ldc < p->n ? want[i] : before[i];
+            if (memcmp(&x, &c[i], sizeof x))
+                fail_msg("%u x %u, %u examples: %zu is %.9g, not %.9g", p->m, p->n, p->k, i, (double)c[i], (double)x);
+        }
+    fth_free(before);
     fth_free(c);
-    weight_free(&want);
-    weight_free(&got);
-    fth_gemm_destroy(gemm);
+}
+
+static void check(struct problem *p, uint32_t rows, uint32_t columns) {
+    struct fth_gemm_shape shape = shape_of(p);
+    float *gradient = draws((size_t)p->m * shape.ldc, 9), *c = draws((size_t)p->m * shape.ldc, 9);
+    product(p, gradient, shape.ldc);
+    check_product(p, gradient);
+    for (p->kind = FTH_STEP_SGD; p->kind <= FTH_STEP_ADAM; p->kind++) {
+        struct weight want = weight(rows, columns), got = weight(rows, columns);
+        assert_int_equal(together(p, &got, &shape, c), can_step());
+        if (can_step())
+            apart(p, &want, gradient, shape.ldc);
+        for (int i = 0; i < MATRICES; i++)
+            if (memcmp(want.x[i], got.x[i], want.floats[i] * sizeof(float)))
+                fail_msg("step %d, block %u x %u at %u, %u of %u x %u, %u examples: matrix %d is another", (int)p->kind,
+                         p->m, p->n, p->row, p->column, rows, columns, p->k, i);
+        weight_free(&want);
+        weight_free(&got);
+    }
+    fth_free(c);
+    fth_free(gradient);
 }
 
 static void as_one_after_the_other(void **state) {
@@ -126,14 +186,12 @@ static void as_one_after_the_other(void **state) {
     size_t ld = 144;
     float *a = draws(600 * ld, 20), *b = draws(600 * ld, 21);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        for (size_t k = 0; k < sizeof ks / sizeof *ks; k++)
-            for (fth_weight_step kind = FTH_STEP_SGD; kind <= FTH_STEP_ADAM; kind++) {
-                const struct problem p = {.kind = kind, .row = blocks[i].row, .column = blocks[i].column,
-                                          .m = blocks[i].m, .n = blocks[i].n, .k = ks[k],
-                                          .transposed = (int)(i + k) % 4 != 0, .a = a, .b = b, .lda = ld,
-                                          .ldb = ld, .args = &args};
-                check(&p, blocks[i].rows, blocks[i].columns);
-            }
+        for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) {
+            struct problem p = {.row = blocks[i].row, .column = blocks[i].column, .m = blocks[i].m,
+                                .n = blocks[i].n, .k = ks[k], .transposed = (int)(i + k) % 4 != 0,
+                                .a = a, .b = b, .lda = ld, .ldb = ld, .args = &args};
+            check(&p, blocks[i].rows, blocks[i].columns);
+        }
     fth_free(a);
     fth_free(b);
 }
