@@ -9,7 +9,10 @@
  * Integer columns are round(exp(normal)) - shift, real ones normal; both draw from 4096 quantiles. Sequences:
  * an example has a user (the first column, if any) with three favoured categories, a target item, and a
  * history of items, oldest first; half of the targets and two thirds of the history are of favoured
- * categories. The category of an item is a fixed function of it.
+ * categories. The category of an item is a fixed function of it. With `interests` the categories lie on a
+ * ring, and an example has so many interests, each going round it by one category an entry, on or back. Four
+ * of five entries are of an interest, drawn anew for each entry; four of five targets are of the trail of one or
+ * at most 3 categories beyond either end; the rest are any items.
  *
  * How the label is planted. With u a number column's value after log1p (integers) and standardising, the
  * logit is bias + signal * the sum of these parts, each centred and scaled to its share of the variance:
@@ -19,6 +22,11 @@
  *                machine of dimension `rank`
  *   nonlinear    tanh(u_0 u_1) + sin(1.5 u_2) of the first number columns
  *   sequence     tanh(sum over the history, newest first, age t, of 0.8^t where the category is the target's)
+ *                with interests: tanh(sum) + 4 (fast - slow). An entry's category is like the target's by
+ *                exp(-(d / 1.5)^2 / 2) at distance d on the ring; sum is over all entries, times 0.95^t at
+ *                age t; fast and slow are running averages (by 0.7 and 0.95 an entry). So it counts whether the
+ *                history has anything like the target, more if it is recent, and whether the interests move
+ *                towards the target or away from it
  * Weights are draws by (seed, column, id), uniform with variance 1 and times 1 / (1 + id / head), for the
  * interaction head / 4: beyond the head ids matter less and less. Rare ids with strong weights of their
  * own could not be learned from few examples by any model, and the best possible AUC would be out of
@@ -44,10 +52,12 @@ extern "C" {
 #endif
 
 #define FTH_GEN_MAX_COLUMNS 256
+#define FTH_GEN_MAX_ATTRIBUTES 16
+#define FTH_GEN_MAX_WORDS 16
 
 typedef enum fth_gen_format {
     FTH_GEN_CRITEO, /* label, 13 integers, 26 hexadecimal texts; tabs */
-    FTH_GEN_CSV,    /* header; label, numbers, texts, then item,category,hist_item,hist_category */
+    FTH_GEN_CSV,    /* header; label, numbers, texts, the target's columns, the history's lists */
     FTH_GEN_LIBSVM, /* label index:value...: numbers 1.., then one index per id */
     FTH_GEN_LIBFFM, /* label field:index:value...: fields by column from 0 */
 } fth_gen_format;
@@ -71,12 +81,25 @@ typedef struct fth_gen_column {
     int interacts;           /* takes part in the interaction */
 } fth_gen_column;
 
+/* A further column of the target, of the history's entries, or of both. It says nothing about the label. */
+typedef struct fth_gen_attribute {
+    char name[32], list[32]; /* the target's column and the history's; "": none */
+    uint64_t values;         /* 1 .. 2^32 */
+    int of_position;         /* drawn anew for each entry; 0: follows from the item */
+    int decimals;            /* -1: 8 hexadecimal digits; else the number value / 10^decimals, 0..6 */
+    char words[64];          /* "", or the values' texts between spaces, of at most 15 bytes each */
+} fth_gen_attribute;
+
 /* items 0: no sequences. csv only. */
 typedef struct fth_gen_sequence {
     uint64_t items, categories;
     double zipf;        /* of items within a category and of categories not favoured */
     double mean_length; /* 0 .. max_length: truncated geometric */
     uint32_t max_length;
+    uint32_t interests; /* that move through the categories, 1..8; 0: favoured categories that stand */
+    char names[4][32];  /* of the item, its category, and the histories of both */
+    fth_gen_attribute attributes[FTH_GEN_MAX_ATTRIBUTES];
+    uint32_t n_attributes;
 } fth_gen_sequence;
 
 /* Shares of the logit's variance; parts that the columns do not allow are left out, the rest rescaled. */
@@ -119,8 +142,8 @@ typedef struct fth_gen_sink {
     void *ctx;
 } fth_gen_sink;
 
-/* Named settings: criteo-small, criteo-kaggle, csv, sequence, libsvm, libffm (gen_presets.def). Fills all
- * options; 0 when there is no such name. The first is the default. */
+/* Named settings: criteo-small, criteo-kaggle, csv, sequence, interest, amz, uba, elm, elm-long, libsvm, libffm
+ * (gen_presets.def). Fills all options; 0 when there is no such name. The first is the default. */
 FTH_API int fth_gen_preset(const char *name, fth_gen_options *out);
 /* Name and one-line description of preset `index`, NULL past the last. */
 FTH_API const char *fth_gen_preset_name(size_t index, const char **description);

@@ -39,7 +39,7 @@ static const struct argp_option options[] = {
     {"zipf", KEY_ZIPF, "A", 0, "exponent of every categorical column, 0 to 5", 1},
     {"cap", KEY_CAP, "N", 0, "at most N ids a column", 1},
     {"column", KEY_COLUMN, "NAME:KEY=VALUE,...", 0, "change one column (may be repeated)", 1},
-    {"history", KEY_HISTORY, "MEAN,MAX", 0, "lengths of the histories of preset sequence", 1},
+    {"history", KEY_HISTORY, "MEAN,MAX", 0, "lengths of the histories of presets with sequences", 1},
     {"drift-popularity", KEY_DRIFT_POPULARITY, "P", 0, "share of ids by which popularity moves", 1},
     {"drift-over", KEY_DRIFT_OVER, "N", 0, "the drift's length in examples (default: those of the file)", 1},
     {"drift-weights", KEY_DRIFT_WEIGHTS, "P", 0, "how far weights turn into others", 1},
@@ -93,7 +93,7 @@ static char *filter(int key, const char *text, void *input) {
     (void)input;
     if (key != ARGP_KEY_HELP_POST_DOC || !text)
         return (char *)text;
-    char names[512] = "", *out = NULL;
+    char names[1024] = "", *out = NULL;
     const char *description, *name;
     for (size_t i = 0; (name = fth_gen_preset_name(i, &description)); i++) {
         size_t at = strlen(names);

@@ -83,24 +83,49 @@ static fth_status check_column(const fth_gen_column *column, uint32_t f, fth_err
 }
 
 static fth_status check_names(const fth_gen_options *o, fth_error *err) {
-    const char *names[2 * FTH_GEN_MAX_COLUMNS + 5] = {"label"};
+    const char *names[2 * FTH_GEN_MAX_COLUMNS + 2 * FTH_GEN_MAX_ATTRIBUTES + 5] = {"label"};
+    const fth_gen_sequence *s = &o->sequence;
     uint32_t n = 1;
     for (uint32_t j = 0; j < o->n_numbers; j++)
         names[n++] = o->numbers[j].name;
     for (uint32_t f = 0; f < o->n_columns; f++)
         names[n++] = o->columns[f].name;
+    for (int i = 0; s->items > 0 && i < 4; i++)
+        names[n++] = s->names[i];
+    for (uint32_t a = 0; s->items > 0 && a < s->n_attributes; a++) {
+        if (s->attributes[a].name[0] != 0)
+            names[n++] = s->attributes[a].name;
+        if (s->attributes[a].list[0] != 0)
+            names[n++] = s->attributes[a].list;
+    }
     for (uint32_t i = 1; i < n; i++)
         if (!good_name(names[i]))
             return wrong(err, "a column's name", "1 to 31 letters, digits, '_', '.' or '-'");
-    if (o->sequence.items > 0) {
-        static const char *const added[] = {"item", "category", "hist_item", "hist_category"};
-        for (int i = 0; i < 4; i++)
-            names[n++] = added[i];
-    }
     for (uint32_t i = 1; i < n; i++)
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(names[i], names[k]) == 0)
                 return fth_fail(err, FTH_E_ARGUMENT, "generator: two columns are named '%s'", names[i]);
+    return FTH_OK;
+}
+
+static fth_status check_attribute(const fth_gen_attribute *attribute, uint32_t a, fth_error *err) {
+    char what[64];
+    snprintf(what, sizeof what, "sequence attribute %u", a + 1);
+    if (attribute->values < 1 || attribute->values > (uint64_t)1 << (attribute->decimals < 0 ? 32 : 31))
+        return wrong(err, what, "of 1 to 2^32 values, 2^31 where they are numbers");
+    if (attribute->decimals < -1 || attribute->decimals > 6)
+        return wrong(err, what, "written with -1 (as text) to 6 decimals");
+    if (attribute->words[0] == 0)
+        return FTH_OK;
+    if (strnlen(attribute->words, sizeof attribute->words) == sizeof attribute->words)
+        return wrong(err, what, "of words of 63 bytes in all");
+    uint64_t words = 0;
+    const char *p = attribute->words;
+    for (size_t n; *p; p += n + (p[n] == ' '), words++)
+        if ((n = strcspn(p, " ")) == 0 || n > 15)
+            return wrong(err, what, "of words of 1 to 15 bytes between single spaces");
+    if (words != attribute->values || words > FTH_GEN_MAX_WORDS)
+        return wrong(err, what, "of a word a value, 16 at most");
     return FTH_OK;
 }
 
@@ -118,6 +143,12 @@ static fth_status check_sequence(const fth_gen_options *o, fth_error *err) {
         return wrong(err, "sequence.max_length", "1 to 50000");
     if (!(s->mean_length > 0 && s->mean_length < s->max_length))
         return wrong(err, "sequence.mean_length", "above 0 and below max_length");
+    if (s->interests > 8)
+        return wrong(err, "sequence.interests", "0 to 8");
+    if (s->n_attributes > FTH_GEN_MAX_ATTRIBUTES)
+        return wrong(err, "sequence.attributes", "at most 16");
+    for (uint32_t a = 0; a < s->n_attributes; a++)
+        FTH_TRY(check_attribute(&s->attributes[a], a, err));
     return FTH_OK;
 }
 
@@ -141,9 +172,9 @@ static fth_status check_options(const fth_gen_options *o, fth_error *err) {
     }
     for (uint32_t f = 0; f < o->n_columns; f++)
         FTH_TRY(check_column(&o->columns[f], f, err));
+    FTH_TRY(check_sequence(o, err));
     if (o->format == FTH_GEN_CSV)
         FTH_TRY(check_names(o, err));
-    FTH_TRY(check_sequence(o, err));
     if (!(o->base_rate > 0 && o->base_rate < 1))
         return wrong(err, "base_rate", "above 0 and below 1");
     if (!(o->signal >= 0 && o->signal <= 20))
@@ -259,7 +290,8 @@ fth_status fth_gen_run(const fth_gen_options *options, const fth_gen_sink *data,
     FTH_TRY_GOTO(status, fth_pool_create(options->threads, &pool, err), done);
     FTH_TRY_GOTO(status, fth_gen_metric_create(model->logit_mean, model->logit_deviation, &metric, err),
                  done);
-    size_t size = 64 + 33 * ((size_t)options->n_numbers + options->n_columns);
+    size_t size = 256 + 33 * ((size_t)options->n_numbers + options->n_columns +
+                              2 * (size_t)options->sequence.n_attributes);
     header = fth_alloc(size, 1);
     if (header == NULL) {
         status = fth_fail(err, FTH_E_MEMORY, "no memory for the header");

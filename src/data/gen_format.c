@@ -4,6 +4,8 @@
 
 #include "data/gen_private.h"
 
+#define ATTRIBUTE_BYTES 16 /* at most, with a separator */
+
 static char *put_u64(char *p, uint64_t value) {
     char digits[20];
     int n = 0;
@@ -64,9 +66,25 @@ static char *put_cells(const struct fth_gen_model *model, const struct fth_gen_e
     return p;
 }
 
-/* Item texts, then category texts, lists with ';'. */
+static char *put_attribute(const struct fth_gen_model *model, uint32_t a, uint64_t value, char *p) {
+    const fth_gen_attribute *attribute = &model->options.sequence.attributes[a];
+    if (attribute->words[0] != 0)
+        return p + strlen(strcpy(p, model->words[a][value]));
+    if (attribute->decimals >= 0)
+        return put_number(p, (int32_t)value, attribute->decimals);
+    return put_id(p, &model->attributes[a], value);
+}
+
+/* The target's further columns; then the lists, with ';': items, categories, further ones. */
 static char *put_history(const struct fth_gen_model *model, const struct fth_gen_example *e, char *p) {
     const struct fth_gen_field *item = &model->fields[model->options.n_columns];
+    const fth_gen_sequence *sequence = &model->options.sequence;
+    for (uint32_t a = 0; a < sequence->n_attributes; a++) {
+        if (sequence->attributes[a].name[0] == 0)
+            continue;
+        *p++ = ',';
+        p = put_attribute(model, a, fth_gen_attribute_value(model, e, a, 0), p);
+    }
     for (int categories = 0; categories < 2; categories++) {
         *p++ = ',';
         for (uint32_t t = 0; t < e->length; t++) {
@@ -74,6 +92,16 @@ static char *put_history(const struct fth_gen_model *model, const struct fth_gen
                 *p++ = ';';
             p = put_id(p, item + categories,
                        categories ? fth_gen_item_category(model, e->history[t]) : e->history[t]);
+        }
+    }
+    for (uint32_t a = 0; a < sequence->n_attributes; a++) {
+        if (sequence->attributes[a].list[0] == 0)
+            continue;
+        *p++ = ',';
+        for (uint32_t t = 0; t < e->length; t++) {
+            if (t > 0)
+                *p++ = ';';
+            p = put_attribute(model, a, fth_gen_attribute_value(model, e, a, t + 1), p);
         }
     }
     return p;
@@ -112,8 +140,20 @@ static char *put_entries(const struct fth_gen_model *model, const struct fth_gen
 }
 
 size_t fth_gen_line_bound(const struct fth_gen_model *model) {
+    const fth_gen_sequence *sequence = &model->options.sequence;
     return 8 + 48 * ((size_t)model->options.n_numbers + model->n_fields) +
-           18 * ((size_t)model->options.sequence.max_length + 1);
+           (18 + ATTRIBUTE_BYTES * (size_t)sequence->n_attributes) * ((size_t)sequence->max_length + 2);
+}
+
+/* Of the target's columns, or of the lists. */
+static size_t put_names(const fth_gen_sequence *s, int lists, char *out, size_t size) {
+    size_t n = (size_t)snprintf(out, size, ",%s,%s", s->names[2 * lists], s->names[2 * lists + 1]);
+    for (uint32_t a = 0; a < s->n_attributes; a++) {
+        const char *name = lists ? s->attributes[a].list : s->attributes[a].name;
+        if (*name)
+            n += (size_t)snprintf(out + n, size - n, ",%s", name);
+    }
+    return n;
 }
 
 size_t fth_gen_header(const struct fth_gen_model *model, char *out, size_t size) {
@@ -127,7 +167,8 @@ size_t fth_gen_header(const struct fth_gen_model *model, char *out, size_t size)
     for (uint32_t f = 0; f < options->n_columns; f++)
         n += (size_t)snprintf(out + n, size - n, ",%s", options->columns[f].name);
     if (options->sequence.items > 0)
-        n += (size_t)snprintf(out + n, size - n, ",item,category,hist_item,hist_category");
+        for (int lists = 0; lists < 2; lists++)
+            n += put_names(&options->sequence, lists, out + n, size - n);
     n += (size_t)snprintf(out + n, size - n, "\n");
     return n;
 }

@@ -8,15 +8,9 @@
 #include "data/gen_private.h"
 
 #define PILOT 32768
-#define GOLDEN 0x9e3779b97f4a7c15ull
 #define ROOT3 1.7320508075688772
-#define USER_CATEGORIES 3
-#define RECENCY 0.8
 
-/* What a key is for; with the column's number. */
-enum key_kind { KEY_LINEAR = 1, KEY_LINEAR_DRIFT, KEY_VECTOR, KEY_TEXT, KEY_NUMBER, KEY_USER, KEY_CATEGORY };
-
-static uint64_t make_key(uint64_t seed, enum key_kind kind, uint64_t column) {
+uint64_t fth_gen_key(uint64_t seed, enum fth_gen_key_kind kind, uint64_t column) {
     uint32_t bits[4];
     fth_random_draw(seed, FTH_RANDOM_GENERATE, column, (uint64_t)kind << 32, bits);
     return (uint64_t)bits[0] << 32 | bits[1];
@@ -28,13 +22,9 @@ uint32_t fth_gen_threshold(double share) {
 
 double fth_gen_probability(double logit) { return 1 / (1 + exp(-logit)); }
 
-uint64_t fth_gen_item_category(const struct fth_gen_model *model, uint64_t item) {
-    return item % model->options.sequence.categories;
-}
-
 /* Uniform with variance 1, by id. */
 static double weight_of(uint64_t key, uint64_t id) {
-    return ((double)(fth_hash_mix(key + id * GOLDEN) >> 11) * 0x1p-52 - 1) * ROOT3;
+    return ((double)(fth_hash_mix(key + id * FTH_GEN_GOLDEN) >> 11) * 0x1p-52 - 1) * ROOT3;
 }
 
 /* How much an id matters: 1 for missing and for ids that are ever the most popular, less beyond. */
@@ -46,60 +36,12 @@ static double scale_of(const struct fth_gen_field *field, double head, uint64_t 
 
 /* ---- drawing ---- */
 
-static uint64_t rotate(const struct fth_gen_field *field, uint64_t id, double time) {
+uint64_t fth_gen_rotate(const struct fth_gen_field *field, uint64_t id, double time) {
     id += (uint64_t)((double)field->rotation * time);
     return id < field->cardinality ? id : id - field->cardinality;
 }
 
-static uint64_t draw_item(const struct fth_gen_model *model, const uint64_t *favoured, double share,
-                          double time, struct fth_gen_draws *draws) {
-    const struct fth_gen_field *items = &model->fields[model->options.n_columns];
-    uint64_t categories = model->options.sequence.categories;
-    uint64_t choice = fth_gen_draw(draws);
-    if ((uint32_t)choice >= fth_gen_threshold(share))
-        return rotate(items, fth_zipf_draw(&items->zipf, draws), time);
-    /* An item of category c is c + categories * place: the popularity order within the category. */
-    uint64_t places = items->cardinality / categories;
-    uint64_t place = fth_zipf_draw(&model->in_category, draws) +
-                     (uint64_t)((double)(items->rotation / categories) * time);
-    return favoured[(choice >> 32) % USER_CATEGORIES] + categories * (place % places);
-}
-
-static void draw_sequence(const struct fth_gen_model *model, struct fth_gen_example *e,
-                          struct fth_gen_draws *draws) {
-    const fth_gen_sequence *sequence = &model->options.sequence;
-    uint64_t favoured[USER_CATEGORIES];
-    uint64_t user = make_key(model->options.seed, KEY_USER, 0) +
-                    (model->options.n_columns > 0 ? e->ids[0] * GOLDEN : fth_gen_draw(draws));
-    for (uint64_t k = 0; k < USER_CATEGORIES; k++)
-        favoured[k] = fth_hash_mix(fth_hash_mix(user) + k * GOLDEN) % sequence->categories;
-    double u = fth_gen_unit(draws);
-    uint32_t low = 0, high = sequence->max_length;
-    while (low < high) { /* the first length whose cumulative probability is above u */
-        uint32_t middle = low + (high - low) / 2;
-        if (model->length_cumulative[middle] > u)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    e->length = low;
-    uint64_t item = draw_item(model, favoured, 0.5, e->time, draws);
-    e->ids[model->options.n_columns] = item;
-    e->ids[model->options.n_columns + 1] = fth_gen_item_category(model, item);
-    for (uint32_t t = 0; t < e->length; t++)
-        e->history[t] = draw_item(model, favoured, 2.0 / 3, e->time, draws);
-}
-
 /* ---- truth ---- */
-
-static double sequence_part(const struct fth_gen_model *model, const struct fth_gen_example *e) {
-    uint64_t target = e->ids[model->options.n_columns + 1];
-    double sum = 0, recency = 1;
-    for (uint32_t t = e->length; t > 0 && recency > 1e-9; t--, recency *= RECENCY)
-        if (fth_gen_item_category(model, e->history[t - 1]) == target)
-            sum += recency;
-    return tanh(sum);
-}
 
 static double number_value(const struct fth_gen_model *model, const struct fth_gen_example *e,
                            uint32_t j) {
@@ -118,10 +60,10 @@ static void interaction_part(const struct fth_gen_model *model, const struct fth
             continue;
         double scale = scale_of(field, model->options.head / 4, e->ids[f]);
         for (uint32_t d = 0; d < rank; d++) {
-            double v = turn[0] * weight_of(field->vector_key + 2 * d * GOLDEN * GOLDEN, e->ids[f]);
+            double v = turn[0] * weight_of(field->vector_key + 2 * d * FTH_GEN_GOLDEN * FTH_GEN_GOLDEN, e->ids[f]);
             if (turn[1] != 0)
                 v += turn[1] *
-                     weight_of(field->vector_key + (2 * d + 1) * GOLDEN * GOLDEN, e->ids[f]);
+                     weight_of(field->vector_key + (2 * d + 1) * FTH_GEN_GOLDEN * FTH_GEN_GOLDEN, e->ids[f]);
             v *= scale;
             sum[d] += v;
             squares += v * v;
@@ -156,7 +98,7 @@ static void compute_parts(const struct fth_gen_model *model, const struct fth_ge
             tanh(number_value(model, e, 0) * number_value(model, e, 1)) +
             sin(1.5 * number_value(model, e, 2));
     if (options->sequence.items > 0)
-        parts[FTH_GEN_SEQUENCE] = sequence_part(model, e);
+        parts[FTH_GEN_SEQUENCE] = fth_gen_sequence_part(model, e);
 }
 
 /* Draws example `index` of the file (pilot 0) or of the pilot (1), all but its label. */
@@ -166,6 +108,7 @@ static struct fth_gen_draws draw_inputs(const struct fth_gen_model *model, uint6
     uint32_t bits[4];
     fth_random_draw(options->seed, FTH_RANDOM_GENERATE, index, (uint64_t)pilot, bits);
     struct fth_gen_draws draws = {(uint64_t)bits[0] << 32 | bits[1]};
+    e->context = (uint64_t)bits[2] << 32 | bits[3];
     uint64_t over = options->drift_over ? options->drift_over : options->first + options->examples;
     e->time = pilot ? (double)index / PILOT : index < over ? (double)index / (double)over : 1;
     for (uint32_t j = 0; j < options->n_numbers; j++) {
@@ -178,11 +121,11 @@ static struct fth_gen_draws draw_inputs(const struct fth_gen_model *model, uint6
         const struct fth_gen_field *field = &model->fields[f];
         e->ids[f] = FTH_GEN_MISSING;
         if (field->missing == 0 || (uint32_t)(fth_gen_draw(&draws) >> 32) >= field->missing)
-            e->ids[f] = rotate(field, fth_zipf_draw(&field->zipf, &draws), e->time);
+            e->ids[f] = fth_gen_rotate(field, fth_zipf_draw(&field->zipf, &draws), e->time);
     }
     e->length = 0;
     if (options->sequence.items > 0)
-        draw_sequence(model, e, &draws);
+        fth_gen_sequence_draw(model, e, &draws);
     return draws;
 }
 
@@ -234,52 +177,26 @@ static void make_numeric(const struct fth_gen_model *model, uint32_t j, const do
     double deviation = variance > 1e-12 ? sqrt(variance) : 1;
     for (int k = 0; k < FTH_GEN_QUANTILES; k++)
         numeric->u[k] = (float)(((double)numeric->u[k] - mean) / deviation);
-    uint64_t key = make_key(model->options.seed, KEY_NUMBER, j);
+    uint64_t key = fth_gen_key(model->options.seed, FTH_GEN_KEY_NUMBER, j);
     numeric->missing = fth_gen_threshold(number->missing);
     numeric->decimals = number->decimals;
     numeric->weight = weight_of(key, 0);
     numeric->missing_weight = weight_of(key, 1);
 }
 
-static void make_field(struct fth_gen_model *model, uint32_t f, uint64_t cardinality, double zipf) {
-    struct fth_gen_field *field = &model->fields[f];
-    uint64_t seed = model->options.seed, text = make_key(seed, KEY_TEXT, f);
+void fth_gen_field_make(const struct fth_gen_model *model, uint32_t f, uint64_t cardinality, double zipf,
+                        struct fth_gen_field *field) {
+    uint64_t seed = model->options.seed, text = fth_gen_key(seed, FTH_GEN_KEY_TEXT, f);
     field->cardinality = cardinality;
     field->rotation = (uint64_t)(model->options.drift_popularity * (double)cardinality);
     if (field->rotation >= cardinality)
         field->rotation = cardinality - 1;
     fth_zipf_init(&field->zipf, cardinality, zipf);
-    field->linear.key = make_key(seed, KEY_LINEAR, f);
-    field->linear.drift_key = make_key(seed, KEY_LINEAR_DRIFT, f);
-    field->vector_key = make_key(seed, KEY_VECTOR, f);
+    field->linear.key = fth_gen_key(seed, FTH_GEN_KEY_LINEAR, f);
+    field->linear.drift_key = fth_gen_key(seed, FTH_GEN_KEY_LINEAR_DRIFT, f);
+    field->vector_key = fth_gen_key(seed, FTH_GEN_KEY_VECTOR, f);
     field->scramble[0] = (uint32_t)text;
     field->scramble[1] = (uint32_t)(text >> 32);
-}
-
-/* P(length = k) proportional to q^k for k in 0..max, q such that the mean is the one asked for. */
-static void make_lengths(const fth_gen_sequence *sequence, double *cumulative) {
-    double low = -50, high = 50; /* log q */
-    uint32_t max = sequence->max_length;
-    for (int i = 0; i < 80; i++) {
-        double middle = (low + high) / 2, sum = 0, mean = 0;
-        for (uint32_t k = 0; k <= max; k++) {
-            double p = exp(middle * (middle > 0 ? (double)k - max : (double)k));
-            sum += p;
-            mean += p * k;
-        }
-        if (mean / sum < sequence->mean_length)
-            low = middle;
-        else
-            high = middle;
-    }
-    double sum = 0;
-    for (uint32_t k = 0; k <= max; k++) {
-        sum += exp(low * (low > 0 ? (double)k - max : (double)k));
-        cumulative[k] = sum;
-    }
-    for (uint32_t k = 0; k <= max; k++)
-        cumulative[k] /= sum;
-    cumulative[max] = 2; /* above every draw */
 }
 
 static void mean_and_deviation(const double *values, size_t stride, double *mean, double *deviation) {
@@ -372,18 +289,13 @@ fth_status fth_gen_model_create(const fth_gen_options *options, struct fth_gen_m
             double zipf = column->top_ids > 0 ? fth_zipf_solve(column->cardinality, column->top_ids,
                                                                column->top_draws)
                                               : column->zipf;
-            make_field(model, f, column->cardinality, zipf);
+            fth_gen_field_make(model, f, column->cardinality, zipf, &model->fields[f]);
             model->fields[f].missing = fth_gen_threshold(column->missing);
             model->fields[f].interacts = column->interacts;
         }
         model->n_fields = options->n_columns;
-        if (options->sequence.items > 0) {
-            const fth_gen_sequence *sequence = &options->sequence;
-            make_field(model, model->n_fields++, sequence->items, sequence->zipf);
-            make_field(model, model->n_fields++, sequence->categories, 0);
-            fth_zipf_init(&model->in_category, sequence->items / sequence->categories, sequence->zipf);
-            make_lengths(sequence, model->length_cumulative);
-        }
+        if (options->sequence.items > 0)
+            fth_gen_sequence_make(model);
         status = run_pilot(model, err);
     }
     fth_free(normal);

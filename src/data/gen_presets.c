@@ -84,13 +84,106 @@ static void set_csv(fth_gen_options *o) {
     add_mixed_columns(o);
 }
 
+static void add_named_column(fth_gen_options *o, const char *name, uint64_t cardinality, double zipf) {
+    add_column(o, cardinality, zipf, 0, 0);
+    strcpy(o->columns[o->n_columns - 1].name, name);
+}
+
 static void set_sequence(fth_gen_options *o) {
     set_common(o, FTH_GEN_CSV);
-    add_column(o, 100000, 0.6, 0, 0);
-    strcpy(o->columns[0].name, "user");
+    add_named_column(o, "user", 100000, 0.6);
     o->sequence = (fth_gen_sequence){.items = 5000, .categories = 40, .zipf = 1.0, .mean_length = 20,
-                                     .max_length = 100};
+                                     .max_length = 100,
+                                     .names = {"item", "category", "hist_item", "hist_category"}};
     o->shares = (fth_gen_shares){.linear = 0.3, .sequence = 0.7};
+}
+
+/* Histories that move: what counts is what came last, and whether it goes towards the target. */
+static void set_interest(fth_gen_options *o) {
+    set_sequence(o);
+    o->columns[0].cardinality = 5000;
+    o->sequence.items = 2000;
+    o->sequence.categories = 100;
+    o->sequence.interests = 4;
+    o->sequence.mean_length = 24;
+    o->sequence.max_length = 48;
+    o->signal = 2;
+    o->base_rate = 0.5;
+    o->shares = (fth_gen_shares){.linear = 0.1, .sequence = 0.9};
+}
+
+/* The sizes of the sets below are told in docs/atrec.md: what is published, and what is assumed. */
+static void set_amz(fth_gen_options *o) {
+    set_sequence(o);
+    o->examples = 2 * 603668;
+    o->base_rate = 0.5;
+    o->columns[0].cardinality = 603668;
+    o->columns[0].zipf = 0;
+    o->sequence.items = 367982;
+    o->sequence.categories = 1600;
+    o->sequence.mean_length = 13.7;
+}
+
+static void set_uba(fth_gen_options *o) {
+    set_amz(o);
+    o->examples = 2 * (uint64_t)987994;
+    o->columns[0].cardinality = 987994;
+    o->sequence.items = 4162024;
+    o->sequence.categories = 9439;
+    o->sequence.mean_length = 50;
+}
+
+static void set_elm(fth_gen_options *o) {
+    static const struct {
+        const char *name;
+        double mean, deviation;
+        int decimals;
+    } numbers[] = {{"avg_price", 20, 7, 2}, {"ctr_30", 2.5, 1, 0},  {"ord_30", 1, 0.8, 0},
+                   {"total_amt_30", 4, 1.5, 0}, {"rank_7", 3, 1.5, 0}, {"rank_30", 3, 1.5, 0},
+                   {"rank_90", 3, 1.5, 0}};
+    static const struct {
+        const char *name;
+        uint64_t cardinality;
+        double zipf;
+    } columns[] = {{"user_id", 1000000, 0.5}, {"gender", 3, 0.5},  {"visit_city", 400, 1},
+                   {"is_supervip", 2, 1},     {"times", 1000, 0.5}, {"geohash12", 500000, 0.8}};
+    static const fth_gen_attribute attributes[] = {
+        {"shop_id", "shop_id_list", 100000, 0, -1, ""},
+        {"merge_standard_food_id", "merge_standard_food_id_list", 20000, 0, -1, ""},
+        {"brand_id", "brand_id_list", 30000, 0, -1, ""},
+        {"shop_aoi_id", "shop_aoi_id_list", 50000, 0, -1, ""},
+        {"shop_geohash_6", "shop_geohash6_list", 50000, 0, -1, ""},
+        {"shop_geohash_12", "", 100000, 0, -1, ""},
+        {"city_id", "", 400, 0, -1, ""},
+        {"district_id", "", 3000, 0, -1, ""},
+        {"", "price_list", 10000, 0, 2, ""},
+        {"", "timediff_list", 100000, 1, 0, ""},
+        {"hours", "hours_list", 24, 1, 0, ""},
+        {"time_type", "time_type_list", 5, 1, -1, "breakfast lunch tea dinner night"},
+        {"weekdays", "weekdays_list", 7, 1, 0, ""}};
+    set_sequence(o);
+    o->examples = 10000000;
+    o->base_rate = 0.05;
+    o->n_columns = 0;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        add_number(o, numbers[i].mean, numbers[i].deviation, numbers[i].decimals, 1, 0);
+        strcpy(o->numbers[i].name, numbers[i].name);
+    }
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        add_named_column(o, columns[i].name, columns[i].cardinality, columns[i].zipf);
+    o->sequence = (fth_gen_sequence){.items = 500000, .categories = 200, .zipf = 1, .mean_length = 25,
+                                     .max_length = 50,
+                                     .names = {"item_id", "category_1_id", "item_id_list",
+                                               "category_1_id_list"},
+                                     .n_attributes = sizeof attributes / sizeof *attributes};
+    memcpy(o->sequence.attributes, attributes, sizeof attributes);
+    o->shares = (fth_gen_shares){.linear = 0.4, .numeric = 0.2, .sequence = 0.4};
+}
+
+static void set_elm_long(fth_gen_options *o) {
+    set_elm(o);
+    o->sequence.mean_length *= 8;
+    o->sequence.max_length *= 8;
 }
 
 static void set_libsvm(fth_gen_options *o) {

@@ -10,6 +10,14 @@
 #define FTH_GEN_MISSING UINT64_MAX
 #define FTH_GEN_FIELDS (FTH_GEN_MAX_COLUMNS + 2) /* with the sequence's item and category */
 #define FTH_GEN_MAX_RANK 8
+#define FTH_GEN_GOLDEN 0x9e3779b97f4a7c15ull
+
+/* What a key is for; with the column's number. */
+enum fth_gen_key_kind {
+    FTH_GEN_KEY_LINEAR = 1, FTH_GEN_KEY_LINEAR_DRIFT, FTH_GEN_KEY_VECTOR, FTH_GEN_KEY_TEXT,
+    FTH_GEN_KEY_NUMBER, FTH_GEN_KEY_USER
+};
+uint64_t fth_gen_key(uint64_t seed, enum fth_gen_key_kind kind, uint64_t column);
 
 enum fth_gen_part { FTH_GEN_LINEAR, FTH_GEN_NUMERIC, FTH_GEN_INTERACTION, FTH_GEN_NONLINEAR,
                     FTH_GEN_SEQUENCE, FTH_GEN_PARTS };
@@ -67,6 +75,8 @@ struct fth_gen_model {
     uint32_t n_fields; /* columns, then item and category of sequences */
     struct fth_gen_numeric *numeric; /* [n_numbers] */
     struct fth_zipf in_category;
+    struct fth_gen_field attributes[FTH_GEN_MAX_ATTRIBUTES];
+    char words[FTH_GEN_MAX_ATTRIBUTES][FTH_GEN_MAX_WORDS][16];
     double *length_cumulative; /* [max_length + 1] */
     double bias, offset[FTH_GEN_PARTS], scale[FTH_GEN_PARTS];
     double logit_mean, logit_deviation; /* of the pilot */
@@ -79,6 +89,7 @@ struct fth_gen_example {
     uint32_t quantile[FTH_GEN_MAX_COLUMNS]; /* or UINT32_MAX where missing */
     uint32_t length;
     uint64_t *history; /* [max_length] items, oldest first; borrowed */
+    uint64_t context;  /* what attributes of positions are drawn from */
     double logit;
     int label;
 };
@@ -89,7 +100,19 @@ void fth_gen_model_destroy(struct fth_gen_model *model); /* NULL-safe */
 /* Example `index` of the file. example->history must have room. Any thread. */
 void fth_gen_example_draw(const struct fth_gen_model *model, uint64_t index,
                           struct fth_gen_example *example);
+
+/* Of fields and sequences, as gen_model.c and gen_sequence.c share them. */
+void fth_gen_field_make(const struct fth_gen_model *model, uint32_t column, uint64_t cardinality,
+                        double zipf, struct fth_gen_field *field);
+uint64_t fth_gen_rotate(const struct fth_gen_field *field, uint64_t id, double time);
+void fth_gen_sequence_make(struct fth_gen_model *model); /* fields, lengths; options.sequence.items > 0 */
+void fth_gen_sequence_draw(const struct fth_gen_model *model, struct fth_gen_example *example,
+                           struct fth_gen_draws *draws);
+double fth_gen_sequence_part(const struct fth_gen_model *model, const struct fth_gen_example *example);
 uint64_t fth_gen_item_category(const struct fth_gen_model *model, uint64_t item);
+/* Attribute a of the target (position 0) or of history entry position - 1: below its number of values. */
+uint64_t fth_gen_attribute_value(const struct fth_gen_model *model, const struct fth_gen_example *example,
+                                 uint32_t a, uint32_t position);
 double fth_gen_probability(double logit);
 /* Share `share` of 2^32, for comparing with 32 random bits. */
 uint32_t fth_gen_threshold(double share);
