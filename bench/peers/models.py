@@ -28,6 +28,7 @@ class Twin(nn.Module):
         self.flips, self.sides, self.signs, self.noise, self.noting = {}, None, {}, None, False
         self.layers = nn.ModuleDict()
         self.slopes = nn.ParameterDict()
+        self.weights = nn.ParameterDict()  # of no linear layer
         self.tables = nn.ParameterList([torch.tensor(pack.weights) for pack in start.packs])
         self.fields, self.table_of = [], {}
         for section in config["features"]["categorical"]:
@@ -72,7 +73,7 @@ class Twin(nn.Module):
         return list(self.tables)
 
     def dense_parameters(self):
-        return list(self.layers.parameters()) + list(self.slopes.parameters())
+        return list(self.layers.parameters()) + list(self.slopes.parameters()) + list(self.weights.parameters())
 
     # ---- forward ----
 
@@ -181,6 +182,29 @@ class WideDeep(Twin):
         return self.linear_terms("wide", self.model["wide"]) + deep
 
 
+class XDeepFM(Twin):
+    def build(self):
+        self.linear("linear")
+        for i in range(len(self.model["cin"])):
+            self.weights[key(f"cin.{i}")] = self.parameter(f"cin.{i}.weight", np.asarray)
+        self.weights[key("cin.out")] = self.parameter("cin.out.weight")
+        self.mlp("deep", self.model["hidden"])
+        self.linear("deep.out")
+
+    def logit(self):
+        """Products of vector i of the layer below and embedding j in row j h + i of the weights."""
+        vectors = self.embeddings(self.fields)
+        below, pooled = vectors, []
+        for i in range(len(self.model["cin"])):
+            products = (vectors[:, :, None] * below[:, None]).flatten(1, 2)
+            below = torch.einsum("epd,pn->end", products, self.weights[key(f"cin.{i}")])
+            pooled.append(below.sum(dim=2))
+        crossed = (torch.cat(pooled, dim=1) * self.weights[key("cin.out")]).sum(dim=1, keepdim=True)
+        x = torch.cat([vectors.flatten(1), self.floats], dim=1)
+        deep = self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
+        return self.linear_terms("linear", self.fields) + crossed + deep
+
+
 class DCNv2(Twin):
     def build(self):
         for i in range(self.model["cross_layers"]):
@@ -235,4 +259,4 @@ class DIN(Twin):
         return self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
 
 
-TWINS = {"deepfm": DeepFM, "wide_deep": WideDeep, "dcnv2": DCNv2, "dlrm": DLRM, "din": DIN}
+TWINS = {"deepfm": DeepFM, "wide_deep": WideDeep, "dcnv2": DCNv2, "dlrm": DLRM, "din": DIN, "xdeepfm": XDeepFM}

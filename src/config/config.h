@@ -190,6 +190,7 @@ struct fth_model_config {
     struct fth_ints hidden;   /* deep part's layers */
     struct fth_ints bottom;   /* dlrm */
     struct fth_ints top;      /* dlrm, without the last 1 */
+    struct fth_ints cin;      /* xdeepfm: maps of the interaction network's layers */
     int64_t cross_layers;     /* dcn, dcnv2 */
     struct fth_ints attention; /* din: attention unit's hidden layers */
     const char *activation;   /* relu prelu dice sigmoid tanh gelu */

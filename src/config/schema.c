@@ -333,11 +333,13 @@ enum {
     DCNV2 = 1 << 5,
     DLRM = 1 << 6,
     DIN = 1 << 7,
-    HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN,
+    XDEEPFM = 1 << 8,
+    HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN | XDEEPFM,
 };
 static const struct fth_choice models[] = {{"lr", 0},     {"fm", 0},  {"wide_deep", 0},
                                            {"deepfm", 0}, {"dcn", 0}, {"dcnv2", 0},
-                                           {"dlrm", 0},   {"din", 0}, {NULL, 0}};
+                                           {"dlrm", 0},   {"din", 0}, {"xdeepfm", 0},
+                                           {NULL, 0}};
 static const struct fth_choice activations[] = {
     {"relu", 0}, {"prelu", 0}, {"dice", 0}, {"sigmoid", 0}, {"tanh", 0}, {"gelu", 0}, {NULL, 0}};
 static const struct fth_choice attention_activations[] = {
@@ -353,6 +355,8 @@ static const struct fth_key model_keys[] = {
      .help = "widths of the layers over the numbers; the last must equal embedding.dim"},
     {WIDTHS("top", fth_model_config, top, "[256, 128]"), .used_by = DLRM,
      .help = "widths of the layers over the interactions, without the last one of width 1"},
+    {WIDTHS("cin", fth_model_config, cin, "[128, 128]"), .used_by = XDEEPFM,
+     .help = "maps of the interaction network's layers, at least 2 each"},
     {INT("cross_layers", fth_model_config, cross_layers, "3", 1, 64), .used_by = DCN | DCNV2,
      .help = "crossings"},
     {WIDTHS("attention", fth_model_config, attention, "[80, 40]"), .used_by = DIN,

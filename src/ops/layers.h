@@ -50,6 +50,10 @@ fth_status fth_layer_fm(fth_graph *graph, const char *name, fth_id x, uint32_t d
 /* DLRM's pairwise dots: [E, f dim] -> [E, f (f - 1) / 2]. */
 fth_status fth_layer_dot_interaction(fth_graph *graph, const char *name, fth_id x, uint32_t dim,
                                      fth_id *out, fth_error *err);
+/* A layer of xDeepFM's CIN (Lian et al. 2018, eq. 6 and 7): x [E, h dim] and the embeddings x0 [E, f dim] -> maps
+ * [E, maps dim] and the sum of each [E, maps]. Its weight is f h x maps, row j h + i for x's vector i and x0's j. */
+fth_status fth_layer_cin(fth_graph *graph, const char *name, fth_id x, fth_id x0, uint32_t dim, uint32_t maps,
+                         fth_id *out, fth_id *pooled, fth_error *err);
 /* DCN (Wang et al. 2017, eq. 3): x0 (xl . w) + b + xl. */
 fth_status fth_layer_cross(fth_graph *graph, const char *name, fth_id x0, fth_id xl, fth_id *out,
                            fth_error *err);

@@ -1,5 +1,7 @@
 /* Interaction layers: dots, crosses, and what works on ragged positions (layers.h). While the graph
  * is built, one thread. */
+#include <math.h>
+
 #include "ops/layers_private.h"
 
 fth_status fth_layer_fm(fth_graph *graph, const char *name, fth_id x, uint32_t dim, fth_id *out,
@@ -13,6 +15,24 @@ fth_status fth_layer_dot_interaction(fth_graph *graph, const char *name, fth_id 
     struct fth_vectors_attributes attributes = {dim};
     return fth_graph_node(graph, &fth_op_dot_interaction, name, &x, 1, &attributes,
                           sizeof attributes, out, err);
+}
+
+fth_status fth_layer_cin(fth_graph *graph, const char *name, fth_id x, fth_id x0, uint32_t dim, uint32_t maps,
+                         fth_id *out, fth_id *pooled, fth_error *err) {
+    struct fth_cin_attributes attributes = {dim, maps};
+    struct fth_value value = {0}, value0 = {0};
+    fth_id inputs[3] = {x, x0, FTH_NONE}, outputs[2];
+    FTH_TRY(fth_layers_value(graph, name, x, &value, err));
+    FTH_TRY(fth_layers_value(graph, name, x0, &value0, err));
+    uint64_t products = dim ? (uint64_t)(value.columns / dim) * (value0.columns / dim) : 0;
+    if (!products || products > UINT32_MAX / 64)
+        return fth_fail(err, FTH_E_ARGUMENT, "%s: vectors of %u columns cannot be crossed", name, dim);
+    FTH_TRY(fth_layers_parameter(graph, name, "weight", FTH_ROLE_PARAMETER, (uint32_t)products, maps,
+                                 FTH_PARAM_UNIFORM, 1.0f / sqrtf((float)products), 0, &inputs[2], err));
+    FTH_TRY(fth_graph_node(graph, &fth_op_cin, name, inputs, 3, &attributes, sizeof attributes, outputs, err));
+    *out = outputs[0];
+    *pooled = outputs[1];
+    return FTH_OK;
 }
 
 fth_status fth_layer_cross(fth_graph *graph, const char *name, fth_id x0, fth_id xl, fth_id *out,

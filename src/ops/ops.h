@@ -58,6 +58,10 @@ struct fth_scale_attributes {
 struct fth_vectors_attributes {
     uint32_t dim;
 };
+/* cin and its gradient: vectors of dim columns, `maps` of them come out */
+struct fth_cin_attributes {
+    uint32_t dim, maps;
+};
 struct fth_bce_attributes {
     float smoothing;
 };

@@ -146,6 +146,23 @@ static void test_resume_elsewhere(void **state) {
     }
 }
 
+/* Models with operations of their own: threads, and a stop in mid-epoch. */
+static void test_other_models(void **state) {
+    static const char *const others[] = {"xdeepfm"};
+    for (size_t m = 0; m < sizeof others / sizeof *others; m++) {
+        struct run expected, run;
+        reference(&expected, others[m]);
+        run = (struct run){.config = run_config(others[m], run_data(0)), .dir = run_new_dir(),
+                           .overrides = {"threads=1"}, .stop_after = 7};
+        run_train_ok(&run);
+        assert_true(run.training.interrupted);
+        run.stop_after = 0;
+        run.overrides[0] = "threads=8";
+        run_resume_ok(&run);
+        same(&expected, &run, others[m]);
+    }
+}
+
 /* Early stopping decides from evaluations before and after the stop. */
 static void test_early_stopping(void **state) {
     static const char *const settings[] = {"train.eval_every=4", "train.early_stopping.metric=log_loss",
@@ -217,6 +234,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_digest_tells_apart), cmocka_unit_test(test_machine_does_not_matter),
         cmocka_unit_test(test_stop_and_resume),    cmocka_unit_test(test_resume_elsewhere),
+        cmocka_unit_test(test_other_models),
         cmocka_unit_test(test_early_stopping),     cmocka_unit_test(test_more_steps),
         cmocka_unit_test(test_periodic_checkpoints), cmocka_unit_test(test_factorised),
     };

@@ -96,6 +96,7 @@ static const struct {
     {"dcn", "hidden: [16, 8], cross_layers: 2, batch_norm: true, dropout: 0.1"},
     {"dcnv2", "hidden: [16, 16], cross_layers: 2, layer_norm: true, residual: true"},
     {"dlrm", "bottom: [16, 8], top: [16], dropout: 0.1, activation: gelu"},
+    {"xdeepfm", "cin: [8, 6], hidden: [16, 8], dropout: 0.2, batch_norm: true"},
     {"din", "attention: [8], hidden: [16], activation: dice, dropout: 0.1"},
 };
 

@@ -29,7 +29,7 @@ static void must(fth_status status, const fth_error *err) {
 }
 
 fth_graph *zoo_graph(const struct zoo_options *options) {
-    static const int64_t widths[] = {20, 17}, bottom[] = {9, 4}, attention[] = {6, 3};
+    static const int64_t widths[] = {20, 17}, bottom[] = {9, 4}, attention[] = {6, 3}, maps[] = {5, 3};
     const struct fth_model *model = fth_model_find(options->model);
     int din = !strcmp(options->model, "din"), shallow = !strcmp(options->model, "lr") ||
                                                        !strcmp(options->model, "fm");
@@ -38,6 +38,7 @@ fth_graph *zoo_graph(const struct zoo_options *options) {
                                       .bottom = {bottom, 2},
                                       .top = {widths, 2},
                                       .attention = {attention, 2},
+                                      .cin = {maps, 2},
                                       .cross_layers = 2,
                                       .activation = din ? "dice" : "relu",
                                       .attention_activation = options->attention_activation,

@@ -84,6 +84,7 @@ static const char *const bases[] = {
 };
 static const char *const models[] = {
     "{name: lr}", "{name: wide_deep}", "{name: dcn}", "{name: dlrm, bottom: [16]}", "{name: din}",
+    "{name: xdeepfm}",
 };
 static const char *const optimizers[] = {
     "{dense: {name: sgd}, sparse: {name: sgd}}",
@@ -130,10 +131,10 @@ static void accepted_and_printed(const struct fth_section *section, const struct
         return;
     for (size_t number = 0; sample(key, number, value, sizeof value); number++) {
         snprintf(override, sizeof override, "%s=%s", path, value);
-        const size_t n_bases = sizeof bases / sizeof *bases;
-        for (size_t b = 0; b < n_bases * 5 * 4; b++) {
+        const size_t n_bases = sizeof bases / sizeof *bases, n_models = sizeof models / sizeof *models;
+        for (size_t b = 0; b < n_bases * n_models * 4; b++) {
             snprintf(text, sizeof text, "%smodel: %s\noptimizer: %s\n", bases[b % n_bases],
-                     models[b / n_bases % 5], optimizers[b / n_bases / 5]);
+                     models[b / n_bases % n_models], optimizers[b / n_bases / n_models]);
             if (takes_effect(text, override, key->name, &err)) {
                 ++*(int *)arg;
                 return;

@@ -22,13 +22,14 @@ static const struct fth_model_field all_fields[] = {
     {.name = "hist_item", .table = "item", .dim = 4, .group = 0, .sequence = 1},
     {.name = "hist_category", .table = "category", .dim = 4, .group = 0, .sequence = 1},
 };
-static const int64_t six_four[] = {6, 4}, five[] = {5}, three[] = {3};
+static const int64_t six_four[] = {6, 4}, five[] = {5}, three[] = {3}, maps[] = {4, 3};
 
 static struct fth_model_config config_for(const char *name) {
     return (struct fth_model_config){.name = name,
                                      .hidden = {six_four, 2},
                                      .bottom = {six_four, 2},
                                      .top = {five, 1},
+                                     .cin = {maps, 2},
                                      .cross_layers = 2,
                                      .attention = {three, 1},
                                      .activation = "tanh",
@@ -69,7 +70,7 @@ static void test_gradients(void **state) {
 }
 
 static void test_options(void **state) {
-    static const char *const names[] = {"wide_deep", "deepfm", "dcn", "dcnv2", "dlrm", "din"};
+    static const char *const names[] = {"wide_deep", "deepfm", "dcn", "dcnv2", "dlrm", "din", "xdeepfm"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         config = config_for(names[i]);
         config.batch_norm = 1;
@@ -146,6 +147,15 @@ static void test_refusals(void **state) {
     config = config_for("dcn");
     config.batch_norm = config.layer_norm = 1;
     refused("exclude each other");
+    config = config_for("xdeepfm");
+    inputs.n_fields = 1;
+    refused("needs two");
+    inputs.n_fields = 3;
+    config.cin.n = 0;
+    refused("model.cin");
+    static const int64_t one_map[] = {4, 1};
+    config.cin = (struct fth_ints){one_map, 2};
+    refused("layer 1 has 1 map");
     config = config_for("dcnv2");
     config.activation = "rleu";
     refused("relu");

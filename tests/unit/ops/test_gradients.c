@@ -175,6 +175,28 @@ static fth_id fm(struct gradcheck *c) {
     return y;
 }
 
+/* Two layers; the second one's maps are read by nobody, or beside their sums. */
+static fth_id cin(struct gradcheck *c, uint32_t fields, uint32_t dim, uint32_t maps, int read) {
+    fth_id x0 = gradcheck_input(c, c->group, fields * dim), y, z, all[3];
+    CHECK_OK(c, fth_layer_cin(c->graph, "cin.0", x0, x0, dim, maps, &y, &all[0], &c->err));
+    CHECK_OK(c, fth_layer_cin(c->graph, "cin.1", y, x0, dim, 3, &all[2], &all[1], &c->err));
+    CHECK_OK(c, fth_layer_concat(c->graph, "all", all, read ? 3 : 2, &z, &c->err));
+    return z;
+}
+static fth_id cin_small(struct gradcheck *c) {
+    return cin(c, 2, c->columns, 2, 1);
+}
+static fth_id cin_pooled(struct gradcheck *c) {
+    return cin(c, 5, c->columns, 4, 0);
+}
+/* More products than a block of fields, more rows than a block has. */
+static fth_id cin_blocks(struct gradcheck *c) {
+    return cin(c, 27, c->columns, 21, 0);
+}
+static fth_id cin_rows(struct gradcheck *c) {
+    return cin(c, 2, 100, 2, 1);
+}
+
 static fth_id loss(struct gradcheck *c) {
     fth_id x = gradcheck_input(c, -1, c->columns);
     CHECK_OK(c, fth_layer_linear(c->graph, "fc", x, 1, 1, &c->graph->logit, &c->err));
@@ -396,6 +418,10 @@ static const struct {
     CASE(shared, ROWS),
     CASE(row_sum, ROWS),
     CASE(fm, ROWS),
+    CASE(cin_small, ROWS),
+    CASE(cin_pooled, ROWS),
+    CASE(cin_blocks, ROWS),
+    CASE(cin_rows, ROWS),
     CASE(loss, EXAMPLES),
     CASE(mlp_loss, EXAMPLES),
     CASE(prelu, ROWS),

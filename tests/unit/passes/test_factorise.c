@@ -84,18 +84,19 @@ static int has(const struct setup *setup, const char *model) {
 }
 
 static void build_graph(const struct setup *setup, struct world *world) {
-    static const int64_t widths[] = {150, 37}, bottom[] = {20, 16}, attention[] = {6};
+    static const int64_t widths[] = {150, 37}, bottom[] = {20, 16}, attention[] = {6}, maps[] = {6, 4};
     struct fth_model_field used[DIN_FIELDS];
     fth_error err = {0};
     const struct fth_model *model = fth_model_find(setup->model);
     int din = has(setup, "din"), shallow = has(setup, "lr") || has(setup, "fm");
-    int one_dim = has(setup, "deepfm") || has(setup, "fm") || has(setup, "dlrm");
+    int one_dim = has(setup, "deepfm") || has(setup, "fm") || has(setup, "dlrm") || has(setup, "xdeepfm");
     int statistics = setup->examples > 10; /* those of two examples are all rounding */
     struct fth_model_config config = {.name = setup->model,
                                       .hidden = {widths, 2},
                                       .bottom = {bottom, 2},
                                       .top = {widths, 2},
                                       .attention = {attention, 1},
+                                      .cin = {maps, 2},
                                       .cross_layers = 2,
                                       .activation = din && statistics ? "dice" : shallow ? "none" : "relu",
                                       .attention_activation = "sigmoid",
@@ -319,7 +320,7 @@ static void same_bits(const char *what, const struct change *got, const struct c
 
 /* ---- tests ---- */
 
-static const char *const layered[] = {"wide_deep", "deepfm", "dcn", "dcnv2", "din"};
+static const char *const layered[] = {"wide_deep", "deepfm", "xdeepfm", "dcn", "dcnv2", "din"};
 
 static int has_layer(const char *model) {
     for (size_t i = 0; i < sizeof layered / sizeof *layered; i++)

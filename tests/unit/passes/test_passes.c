@@ -92,7 +92,7 @@ static void test_each_does_something(void **state) {
                 assert_int_equal(count_ops(graph, "linear_update"), 0);
                 assert_true(count_ops(full, "linear_update") == count_ops(graph, "linear_weight_grad"));
             } else if (!strcmp((*pass)->name, "train_sums")) {
-                int linear = strstr("lr fm deepfm wide_deep", name) != NULL;
+                int linear = strstr("lr fm deepfm xdeepfm wide_deep", name) != NULL;
                 assert_int_equal(count_ops(full, "row_sum_grad"), 0);
                 assert_int_equal(count_ops(graph, "row_sum_grad"), linear);
             } else if (!strcmp((*pass)->name, "split_attention") && !strcmp(name, "din")) {

@@ -40,11 +40,12 @@ static fth_error err;
     } while (0)
 
 static fth_graph *graph_make(const char *name, int passes, float clip_norm) {
-    static const int64_t hidden[] = {20, 4}, top[] = {5}, attention[] = {3};
+    static const int64_t hidden[] = {20, 4}, top[] = {5}, attention[] = {3}, maps[] = {4, 3};
     struct fth_model_config config = {.name = name,
                                       .hidden = {hidden, 2},
                                       .bottom = {hidden, 2},
                                       .top = {top, 1},
+                                      .cin = {maps, 2},
                                       .cross_layers = 2,
                                       .attention = {attention, 1},
                                       .activation = strcmp(name, "din") ? "relu" : "dice",
