@@ -93,6 +93,23 @@ struct fth_lookup {
                            no values, and no other lookup of the table */
 };
 
+/* Sessions: the positions of a ragged group cut into pieces, which are the rows of a ragged group of their own
+ * (number FTH_SESSIONS + index). A run of positions with equal keys of `field` (without one: an example's positions)
+ * that is longer than `length` is cut, so that its last pieces are whole. */
+struct fth_sessions {
+    int32_t group;   /* what is cut */
+    int32_t field;   /* of the batch, its keys in that group; -1 none */
+    uint32_t length; /* positions of a session at most; at least 1 */
+};
+#define FTH_SESSIONS (1 << 24)
+
+/* Sessions of a batch's examples: example i has sessions [offsets[i], offsets[i + 1]), session s the positions
+ * [starts[s], starts[s + 1]). */
+struct fth_session_rows {
+    uint32_t *offsets; /* [examples + 1] */
+    uint32_t *starts;  /* [sessions + 1], at most a session a position */
+};
+
 typedef struct fth_graph fth_graph;
 struct fth_graph {
     fth_arena *arena; /* owns everything below */
@@ -103,6 +120,8 @@ struct fth_graph {
     fth_id next_node; /* id of the next new node; ids stay when passes reorder or remove nodes */
     struct fth_lookup *lookups;
     uint32_t n_lookups, lookups_capacity;
+    struct fth_sessions *sessions;
+    uint32_t n_sessions, sessions_capacity;
     fth_id dense, label, weight; /* inputs, FTH_NONE until asked for */
     uint32_t n_dense;
     fth_id logit;                /* [examples, 1], set by the model */
@@ -125,6 +144,12 @@ fth_status fth_graph_view(fth_graph *graph, fth_id value, uint32_t column, uint3
                           fth_error *err);
 fth_status fth_graph_lookup(fth_graph *graph, const struct fth_lookup *lookup, uint32_t *out,
                             fth_error *err);
+/* The group of these sessions (the same for the same again). */
+fth_status fth_graph_sessions(fth_graph *graph, const struct fth_sessions *sessions, int32_t *group,
+                              fth_error *err);
+/* Cuts a batch's positions (n examples, their offsets in the group; the field's keys or NULL). */
+void fth_sessions_cut(const struct fth_sessions *sessions, const uint32_t *offsets, uint32_t n,
+                      const uint64_t *keys, const struct fth_session_rows *out);
 /* Appends a node; the op's shape rule makes the outputs (`outputs` receives op-many ids). Attributes are
  * copied (attribute_bytes). An input of FTH_NONE is an absent optional one. */
 fth_status fth_graph_node(fth_graph *graph, const struct fth_op *op, const char *name,
@@ -135,6 +160,11 @@ fth_status fth_graph_output(fth_graph *graph, struct fth_node *node, uint32_t in
                             int32_t group, uint32_t rows, uint32_t columns, fth_error *err);
 
 struct fth_value *fth_graph_value(fth_graph *graph, fth_id value);
+
+/* The sessions of a group; NULL for the batch's own groups. */
+static inline const struct fth_sessions *fth_graph_sessions_of(const fth_graph *graph, int32_t group) {
+    return group >= FTH_SESSIONS ? &graph->sessions[group - FTH_SESSIONS] : NULL;
+}
 
 /* Writes the backward nodes for graph->loss: each op's gradient rule is called in reverse order, several
  * gradients of one value are added (ops' "add"). Parameters and embeddings end with value.gradient set

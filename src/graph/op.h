@@ -42,6 +42,7 @@ struct fth_run {
     uint32_t tile, n_tiles;
     uint32_t task;                   /* whole batch: which task */
     const uint32_t *position0;       /* [groups] first position of the tile in each ragged group */
+    const struct fth_session_rows *sessions; /* [the graph's] of the whole batch */
     int training;
     uint64_t seed, step;             /* step: 1 in the first step */
     const struct fth_rows *rows;     /* embedding rows of this batch */

@@ -21,10 +21,12 @@ static void id_print(const fth_graph *graph, fth_id id, struct fth_text *out) {
     }
 }
 
-/* "[E, 16]", "[P0, 4]", "[T, 64]", "[13, 64]" */
+/* "[E, 16]", "[P0, 4]", "[S0, 4]" (sessions), "[T, 64]", "[13, 64]" */
 static void shape_print(const struct fth_value *v, struct fth_text *out) {
     if (v->extent == FTH_WHOLE)
         fth_text_printf(out, "[%u, %u]", v->rows, v->columns);
+    else if (v->extent == FTH_POSITIONS && v->group >= FTH_SESSIONS)
+        fth_text_printf(out, "[S%d, %u]", (int)v->group - FTH_SESSIONS, v->columns);
     else if (v->extent == FTH_POSITIONS)
         fth_text_printf(out, "[P%d, %u]", (int)v->group, v->columns);
     else

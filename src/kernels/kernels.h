@@ -139,6 +139,24 @@ struct fth_recurrent_grad {
     float *gates, *before, *dr, *dscore;
     size_t ldg, ldb, lddr;
 };
+/* Self-attention within segments of ragged rows (Vaswani et al. 2017, eq. 1), head by head: head h owns columns
+ * [h d, + d) of q, k, v and of what comes out, y = softmax(scale q k^T) v. */
+struct fth_self_attention {
+    size_t m, heads, d; /* segments */
+    const uint32_t *offsets;
+    float scale; /* above 0 */
+    const float *q, *k, *v;
+    size_t ldx; /* of q, k, v */
+};
+
+/* Queries whose weights are in scratch at a time, and floats of scratch; `rows`: positions of a segment at most. */
+#define FTH_SELF_ATTENTION_QUERIES 32
+static inline size_t fth_self_attention_scratch(size_t d, size_t rows) {
+    return (d + FTH_SELF_ATTENTION_QUERIES) * fth_attention_padded(rows);
+}
+static inline size_t fth_self_attention_grad_scratch(size_t d, size_t rows) {
+    return 2 * fth_self_attention_scratch(d, rows);
+}
 
 struct fth_kernels {
 #define FTH_KERNEL(name, returns, args) returns(*name) args;

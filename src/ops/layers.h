@@ -82,6 +82,31 @@ fth_status fth_layer_attention(fth_graph *graph, const char *name, fth_id query,
                                const int64_t *hidden, uint32_t n_hidden, const char *activation,
                                fth_id *out, fth_error *err);
 
+/* What a segment of positions is: an example's, or a session's of a group of graph.h. */
+#define FTH_NO_SESSIONS (-1)
+/* Where a position stands. */
+enum fth_position_index {
+    FTH_POSITION_FROM_START, /* the position's number within its segment */
+    FTH_POSITION_FROM_END,   /* the same from the last: 0 */
+    FTH_SESSION_FROM_END,    /* the number of its session from the example's last: 0 */
+};
+/* Self-attention of several heads (Vaswani et al. 2017, sec. 3.2.2) among an example's positions (`sessions`
+ * FTH_NO_SESSIONS) or a session's: [P, n] -> [P, n]; heads divide n. "<name>.qkv.weight" is [n, 3 n], queries, keys
+ * and values side by side, "<name>.out.weight" [n, n]. No biases, residual or norm. */
+fth_status fth_layer_self_attention(fth_graph *graph, const char *name, fth_id x, uint32_t heads,
+                                    int32_t sessions, fth_id *out, fth_error *err);
+/* x plus "<name>.weight"'s row for where the position stands (ops.h); the last for what is beyond its `rows`.
+ * `one`: a number for all columns, else a row of n. */
+fth_status fth_layer_position_bias(fth_graph *graph, const char *name, fth_id x, uint32_t rows, int one,
+                                   enum fth_position_index index, int32_t sessions, fth_id *out,
+                                   fth_error *err);
+/* x[t] W v[i]: [P, n] and [E, m] -> [P, 1]; "<name>.weight" is W transposed, [m, n]. */
+fth_status fth_layer_bilinear(fth_graph *graph, const char *name, fth_id x, fth_id v, fth_id *out,
+                              fth_error *err);
+/* Sum, mean or maximum of the positions of an example, [P, n] -> [E, n], or of a session, [S, n]. */
+fth_status fth_layer_segment_pool(fth_graph *graph, const char *name, fth_id x, fth_pooling pooling,
+                                  int32_t sessions, fth_id *out, fth_error *err);
+
 /* Hidden layers: linear, [batch norm | layer norm], activation, dropout; residual adds the layer's input where
  * shapes agree. "<name>.0.weight", "<name>.1.weight", ... */
 struct fth_mlp_options {

@@ -5,6 +5,7 @@
 #include "graph/graph.h"
 #include "graph/op.h"
 #include "kernels/kernels.h"
+#include "ops/layers.h"
 
 #define FTH_OP(name) extern const struct fth_op fth_op_##name;
 #include "ops/ops.def"
@@ -84,6 +85,24 @@ struct fth_expand_attributes {
 struct fth_segment_last_attributes {
     int first;
     int32_t group;
+};
+/* Segments of positions are an example's (sessions FTH_NO_SESSIONS, layers.h) or a session's of this group.
+ * segment_attention([q, k, v] side by side), its gradient */
+struct fth_segment_attention_attributes {
+    int32_t sessions;
+    uint32_t heads;
+};
+/* segment_pool(x): one row a segment; its gradient (dy, and for the maximum x and y), whose rows are of `group` */
+struct fth_segment_pool_attributes {
+    int32_t sessions, group;
+    fth_pooling pooling; /* not none */
+};
+/* position_bias(x, w): adds row min(index, rows - 1) of w to a position's row; a w of one column to all columns.
+ * Its gradient (dx): w's. */
+struct fth_position_bias_attributes {
+    int32_t sessions;
+    enum fth_position_index index;
+    uint32_t rows, columns; /* of w */
 };
 /* clip_factor(squares...): min(1, norm / sqrt(sum)) */
 struct fth_clip_attributes {

@@ -38,6 +38,18 @@ fth_status fth_ops_need_example_row(const fth_graph *graph, const struct fth_nod
 fth_status fth_ops_need_positions(const fth_graph *graph, const struct fth_node *node, uint32_t i,
                                   fth_error *err);
 
+/* Segments of the positions of input i (ops.h): refused where the sessions are not of its group; as a running node
+ * sees them, [n + 1] offsets of which the first is the tile's first position. */
+struct fth_segments {
+    const uint32_t *offsets;
+    uint32_t n;
+};
+fth_status fth_ops_need_segments(const fth_graph *graph, const struct fth_node *node, uint32_t i,
+                                 int32_t sessions, fth_error *err);
+struct fth_segments fth_ops_segments(const struct fth_run *run, const struct fth_view *positions,
+                                     int32_t sessions);
+void fth_ops_print_sessions(int32_t sessions, struct fth_text *out);
+
 /* For printing. */
 const char *fth_ops_act_name(fth_act act);
 

@@ -5,11 +5,20 @@
 
 #include "runtime/plan_private.h"
 
+uint32_t fth_plan_group_max(const fth_graph *graph, const uint32_t *group_max, int32_t group) {
+    const struct fth_sessions *sessions = fth_graph_sessions_of(graph, group);
+    if (!sessions)
+        return group_max[group];
+    uint32_t positions = group_max[sessions->group], pieces = positions / sessions->length;
+    return sessions->field >= 0 ? positions : pieces + (pieces * sessions->length < positions);
+}
+
 size_t fth_plan_rows(const struct fth_plan *plan, const struct fth_value *value, int tile) {
     size_t examples = tile ? plan->options.tile : plan->options.max_batch;
     switch (value->extent) {
     case FTH_EXAMPLES: return examples;
-    case FTH_POSITIONS: return examples * plan->group_max[value->group];
+    case FTH_POSITIONS:
+        return examples * fth_plan_group_max(plan->graph, plan->group_max, value->group);
     case FTH_TILES: return tile ? 1 : plan->max_tiles;
     case FTH_WHOLE: return value->rows;
     }

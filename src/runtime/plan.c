@@ -34,8 +34,10 @@ uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max) {
     uint32_t most = 1, tile = 64, positions = hands_positions_on(graph) ? 1024 : 4096;
     for (uint32_t v = 0; v < graph->n_values; v++) {
         const struct fth_value *value = &graph->values[v];
-        if (value->extent == FTH_POSITIONS && group_max[value->group] > most)
-            most = group_max[value->group];
+        if (value->extent != FTH_POSITIONS)
+            continue;
+        uint32_t rows = fth_plan_group_max(graph, group_max, value->group);
+        most = rows > most ? rows : most;
     }
     while (tile > 8 && (uint64_t)tile * most > positions)
         tile /= 2;
@@ -228,6 +230,20 @@ static fth_status make_workers(struct fth_plan *plan, fth_error *err) {
                                   plan->buffer_bytes + plan->scratch_bytes);
 }
 
+static fth_status make_sessions(struct fth_plan *plan, fth_error *err) {
+    const fth_graph *graph = plan->graph;
+    plan->sessions = fth_alloc(graph->n_sessions + 1, sizeof *plan->sessions);
+    int ok = plan->sessions != NULL;
+    for (uint32_t s = 0; ok && s < graph->n_sessions; s++) {
+        size_t most = plan->group_max[graph->sessions[s].group], sessions = 0;
+        struct fth_session_rows *rows = &plan->sessions[s];
+        rows->offsets = fth_alloc((size_t)plan->options.max_batch + 1, sizeof *rows->offsets);
+        ok = rows->offsets && fth_mul_size(plan->options.max_batch, most, &sessions) &&
+             sessions < UINT32_MAX && (rows->starts = fth_alloc(sessions + 1, sizeof *rows->starts));
+    }
+    return ok ? FTH_OK : fth_fail(err, FTH_E_MEMORY, "no memory for the offsets of sessions");
+}
+
 fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
                            const struct fth_plan_options *options, fth_plan **out, fth_error *err) {
     fth_plan *plan = fth_alloc(1, sizeof *plan);
@@ -251,6 +267,7 @@ fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
     if (options->n_groups)
         memcpy(plan->group_max, options->group_max, options->n_groups * sizeof *plan->group_max);
     plan->options.group_max = plan->group_max;
+    FTH_TRY_GOTO(status, make_sessions(plan, err), fail);
     FTH_TRY_GOTO(status, choose_nodes(plan, err), fail);
     FTH_TRY_GOTO(status, make_phases(plan, err), fail);
     FTH_TRY_GOTO(status, fth_plan_place(plan, err), fail);
@@ -287,6 +304,11 @@ void fth_plan_destroy(fth_plan *plan) {
     fth_free(plan->nodes);
     fth_free(plan->phases);
     fth_free(plan->places);
+    for (uint32_t s = 0; plan->sessions && s < plan->graph->n_sessions; s++) {
+        fth_free(plan->sessions[s].offsets);
+        fth_free(plan->sessions[s].starts);
+    }
+    fth_free(plan->sessions);
     fth_free(plan->group_max);
     fth_free(plan);
 }

@@ -48,6 +48,7 @@ struct fth_plan {
     fth_parameters *parameters;
     struct fth_plan_options options;
     uint32_t *group_max;           /* [n_groups] own copy */
+    struct fth_session_rows *sessions; /* [the graph's] filled at the start of a run */
     uint32_t max_tiles;
     struct fth_planned_node *nodes; /* sorted by phase, then graph order */
     uint32_t n_nodes;
@@ -70,6 +71,9 @@ struct fth_plan {
 
 /* Rows that a value has at most in a tile (tile != 0) or a whole batch. */
 size_t fth_plan_rows(const struct fth_plan *plan, const struct fth_value *value, int tile);
+
+/* Most rows that an example can have in a ragged group; sessions: one a position. */
+uint32_t fth_plan_group_max(const fth_graph *graph, const uint32_t *group_max, int32_t group);
 
 /* Decides every value's place; needs nodes and phases. */
 fth_status fth_plan_place(struct fth_plan *plan, fth_error *err);

@@ -20,7 +20,9 @@ static uint32_t rows_of(const struct fth_plan *plan, const struct fth_value *val
         *first = extent->example0;
         return extent->examples;
     case FTH_POSITIONS:
-        *offsets = plan->step->batch->groups[value->group].offsets + extent->example0;
+        *offsets = extent->example0 + (value->group < FTH_SESSIONS
+                                           ? plan->step->batch->groups[value->group].offsets
+                                           : plan->sessions[value->group - FTH_SESSIONS].offsets);
         *first = (*offsets)[0];
         return (*offsets)[extent->examples] - (*offsets)[0];
     case FTH_TILES:
@@ -112,6 +114,7 @@ static void run_node(struct fth_plan *plan, uint32_t index, const struct extent 
                           .n_tiles = plan->n_tiles,
                           .task = task,
                           .position0 = worker->position0,
+                          .sessions = plan->sessions,
                           .training = plan->options.training,
                           .seed = step->seed,
                           .step = step->step,
@@ -165,12 +168,22 @@ static void add_costs(struct fth_plan *plan) {
     }
 }
 
+static void cut_sessions(struct fth_plan *plan, const struct fth_batch *batch) {
+    for (uint32_t s = 0; s < plan->graph->n_sessions; s++) {
+        const struct fth_sessions *sessions = &plan->graph->sessions[s];
+        fth_sessions_cut(sessions, batch->groups[sessions->group].offsets, batch->n,
+                         sessions->field < 0 ? NULL : batch->fields[sessions->field].keys,
+                         &plan->sessions[s]);
+    }
+}
+
 void fth_plan_run(fth_plan *plan, fth_pool *pool, const struct fth_step *step) {
     plan->step = step;
     plan->n_tiles = (step->batch->n + plan->options.tile - 1) / plan->options.tile;
     for (uint32_t g = 0; g < plan->options.n_groups; g++)
         for (uint32_t w = 0; w < plan->options.workers; w++)
             plan->workers[w].position0[g] = 0;
+    cut_sessions(plan, step->batch);
     for (uint32_t p = 0; p < plan->n_phases; p++) {
         uint64_t start = fth_now_ns();
         plan->phase_now = p;

@@ -65,6 +65,7 @@ struct run {
     fth_id y, u, losses;
     uint32_t random;
     uint32_t *offsets;
+    uint64_t *keys; /* pairs of positions, beyond examples' ends, too */
 };
 
 /* +-[0.25, 1.25): away from the kink of ReLU by more than the steps go. */
@@ -80,6 +81,10 @@ static void offsets_make(struct run *run) {
     run->offsets = fth_alloc(run->shape.examples + 1, sizeof *run->offsets);
     for (uint32_t i = 0; i < run->shape.examples; i++)
         run->offsets[i + 1] = run->offsets[i] + (run->shape.examples == 1 ? 2 : lengths[i % 7]);
+    uint32_t positions = run->offsets[run->shape.examples];
+    run->keys = fth_alloc(positions + 1, sizeof *run->keys);
+    for (uint32_t t = 0; t < positions; t++)
+        run->keys[t] = (uint64_t)t / 2;
 }
 
 static void graph_make(struct run *run, fth_id (*build)(struct gradcheck *check)) {
@@ -132,6 +137,7 @@ static struct interpret *interpret_make(struct run *run, uint32_t tile) {
     struct interpret_options options = {.examples = run->shape.examples,
                                         .tile = tile,
                                         .offsets = {run->offsets, NULL},
+                                        .keys = run->keys,
                                         .opt = {.lr = RATE, .grad_scale = 1},
                                         .opt_no_decay = {.lr = RATE, .grad_scale = 1},
                                         .seed = 7,
@@ -308,4 +314,5 @@ void gradcheck_run(const char *name, fth_id (*build)(struct gradcheck *check),
     interpret_destroy(tiled);
     fth_graph_destroy(run.check.graph);
     fth_free(run.offsets);
+    fth_free(run.keys);
 }

@@ -32,6 +32,7 @@ struct interpret {
     struct matrix *rows;   /* of lookups */
     struct planned *nodes;
     struct fth_rows table;
+    struct fth_session_rows *sessions;
 };
 
 static const char *seen[MAX_OPS_SEEN];
@@ -70,13 +71,18 @@ static uint32_t tiles_of(const struct interpret *it) {
     return (it->options.examples + it->options.tile - 1) / it->options.tile;
 }
 
+static const uint32_t *offsets_of(const struct interpret *it, int32_t group) {
+    return group < FTH_SESSIONS ? it->options.offsets[group]
+                                : it->sessions[group - FTH_SESSIONS].offsets;
+}
+
 uint32_t interpret_rows(const struct interpret *it, fth_id value) {
     const struct fth_value *v = &it->graph->values[value];
     switch (v->extent) {
     case FTH_EXAMPLES:
         return it->options.examples;
     case FTH_POSITIONS:
-        return it->options.offsets[v->group][it->options.examples];
+        return offsets_of(it, v->group)[it->options.examples];
     case FTH_TILES:
         return tiles_of(it);
     default:
@@ -280,7 +286,7 @@ static struct fth_view view_of(struct interpret *it, fth_id id, uint32_t tile) {
     uint32_t column, row0 = 0;
     struct matrix *m = root_of(it, id, &column);
     const struct fth_value *v = &it->graph->values[id];
-    const uint32_t *offsets = v->extent == FTH_POSITIONS ? it->options.offsets[v->group] : NULL;
+    const uint32_t *offsets = v->extent == FTH_POSITIONS ? offsets_of(it, v->group) : NULL;
     struct fth_view view = {.rows = m->rows,
                             .columns = v->columns,
                             .ld = m->ld,
@@ -338,6 +344,14 @@ struct interpret *interpret_create(fth_graph *graph, const struct interpret_opti
                                   .update = rows_update,
                                   .gradient_squares = rows_squares,
                                   .update_scratch = rows_update_scratch};
+    it->sessions = fth_alloc(graph->n_sessions + 1, sizeof *it->sessions);
+    for (uint32_t i = 0; i < graph->n_sessions; i++) {
+        const uint32_t *offsets = options->offsets[graph->sessions[i].group];
+        it->sessions[i].offsets = fth_alloc(options->examples + 1, sizeof(uint32_t));
+        it->sessions[i].starts = fth_alloc(offsets[options->examples] + 1, sizeof(uint32_t));
+        fth_sessions_cut(&graph->sessions[i], offsets, options->examples,
+                         graph->sessions[i].field < 0 ? NULL : options->keys, &it->sessions[i]);
+    }
     fth_gemm_thread_init();
     it->values = fth_alloc(graph->n_values + 1, sizeof *it->values);
     it->rows = fth_alloc(graph->n_lookups + 1, sizeof *it->rows);
@@ -363,6 +377,11 @@ void interpret_destroy(struct interpret *it) {
         fth_free(planned->views);
         fth_free(planned->scratch);
     }
+    for (uint32_t i = 0; i < it->graph->n_sessions; i++) {
+        fth_free(it->sessions[i].offsets);
+        fth_free(it->sessions[i].starts);
+    }
+    fth_free(it->sessions);
     fth_free(it->values);
     fth_free(it->rows);
     fth_free(it->nodes);
@@ -394,6 +413,7 @@ static void node_run_one(struct interpret *it, uint32_t index, uint32_t tile, ui
                                     .n_tiles = tiles_of(it),
                                     .task = task,
                                     .position0 = position0,
+                                    .sessions = it->sessions,
                                     .training = !it->options.evaluate,
                                     .seed = it->options.seed,
                                     .step = it->options.step,

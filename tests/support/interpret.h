@@ -19,6 +19,7 @@
 struct interpret_options {
     uint32_t examples, tile;
     const uint32_t *offsets[INTERPRET_GROUPS]; /* [examples + 1], from 0; NULL: no such group */
+    const uint64_t *keys;                      /* of any sessions' field, one a position */
     const struct fth_optimizer *optimizer;     /* NULL: sgd */
     struct fth_opt_args opt, opt_no_decay;
     uint64_t seed, step;
