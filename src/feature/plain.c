@@ -2,6 +2,8 @@
  * Slow; the reference that tests compare with, and `without: [feature_fusion]`. Any thread. */
 #include "feature/plain.h"
 
+#include <string.h>
+
 #include "feature/number_list.h"
 
 /* The next separator in text[from..length), or length. */
@@ -101,24 +103,39 @@ fth_status fth_feature_plain_keys(struct fth_feature_chunk *chunk,
     return FTH_OK;
 }
 
+/* The text's input among the indicator's; its width: none. */
+static uint32_t input_of(const fth_feature_program *program,
+                         const struct fth_feature_indicator *indicator, struct fth_feature_text text) {
+    const struct fth_strings *values = &indicator->config->values;
+    if (fth_feature_is_missing(program, text.bytes, text.length))
+        return indicator->width;
+    for (uint32_t i = 0; i < values->n; i++)
+        if (strlen(values->items[i]) == text.length &&
+            memcmp(values->items[i], text.bytes, text.length) == 0)
+            return i;
+    return values->n; /* of others, if there is one */
+}
+
 fth_status fth_feature_plain_indicator(struct fth_feature_chunk *chunk,
                                        const struct fth_feature_indicator *indicator,
                                        struct fth_feature_text text, float *out) {
     const fth_feature_program *program = chunk->program;
-    uint32_t n = 0, width = indicator->width;
-    if (fth_feature_no_list(program, text))
-        return FTH_OK;
-    struct fth_feature_text *items = split(text, &indicator->separator, &n);
+    uint32_t n = 1, width = indicator->width;
+    struct fth_feature_text *items = NULL, one = text;
+    if (indicator->separator.length) {
+        if (fth_feature_no_list(program, text))
+            return FTH_OK;
+        items = split(text, &indicator->separator, &n);
+        if (!items)
+            return no_memory(chunk->err, n);
+    }
     float *rows = fth_alloc((size_t)n * width, sizeof *rows);
-    if (!items || !rows) {
+    if (!rows) {
         fth_free(items);
-        fth_free(rows);
         return no_memory(chunk->err, n);
     }
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t at = fth_feature_is_missing(program, items[i].bytes, items[i].length)
-                          ? width
-                          : fth_feature_indicator_of(indicator, items[i].bytes, items[i].length);
+        uint32_t at = input_of(program, indicator, items ? items[i] : one);
         if (at < width)
             rows[(size_t)i * width + at] = 1;
     }

@@ -12,7 +12,7 @@ fth_status fth_feature_plain_keys(struct fth_feature_chunk *chunk,
                                   const struct fth_feature_group *group,
                                   const struct fth_feature_field *field,
                                   struct fth_feature_text text, uint64_t *keys, uint32_t *n);
-/* Sets the list's inputs out[0..width), which are 0. */
+/* Sets the inputs out[0..width), which are 0, of a list or of one value. */
 fth_status fth_feature_plain_indicator(struct fth_feature_chunk *chunk,
                                        const struct fth_feature_indicator *indicator,
                                        struct fth_feature_text text, float *out);

@@ -10,6 +10,7 @@
 #include "feature/program.h"
 #include "feature/side_table.h"
 #include "feature/split.h"
+#include "feature/words.h"
 
 /* Lines that instructions work on together: their cells and outputs stay in the first cache. */
 #define FTH_FEATURE_CHUNK 64
@@ -56,13 +57,18 @@ struct fth_feature_field {
     struct fth_separator separator; /* length 0: one value */
 };
 
+#define FTH_INDICATOR_NONE UINT32_MAX /* a text that counts nowhere */
+
 /* Inputs for texts. */
 struct fth_feature_indicator {
     const struct fth_indicator_config *config;
     uint32_t column;
     uint32_t dense, width; /* of the floats; the last one is for others, if asked */
+    uint32_t other;        /* its place in the width, or FTH_INDICATOR_NONE */
     struct fth_separator separator;
-    struct fth_codes codes; /* of the values */
+    struct fth_words words; /* the short values, the empty text and the short missing ones */
+    struct fth_codes codes; /* of the values, for long ones */
+    int long_texts;         /* a value or a missing text has more than eight bytes */
 };
 
 /* The texts of one table that have rows of their own; those outside share `oov` rows. */
@@ -244,9 +250,6 @@ uint64_t fth_feature_text_key(const fth_feature_program *program,
 /* indicator.c; fails for want of memory only, in plain form */
 fth_status fth_feature_run_indicator(struct fth_feature_chunk *chunk,
                                      const struct fth_feature_indicator *indicator);
-/* The input of a text among the indicator's; width or above: it has none. */
-uint32_t fth_feature_indicator_of(const struct fth_feature_indicator *indicator, const char *bytes,
-                                  uint32_t length);
 
 /* number_list.c */
 void fth_feature_number_lists(struct fth_feature_chunk *chunk,
