@@ -4,21 +4,15 @@
  * chunk, on any thread. */
 #include "feature/number_list.h"
 
+#include <endian.h>
 #include <float.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "feature/number.h"
 
 /* One window's elements, and the one behind it; kernels write in eights. */
 #define MOST (FTH_SPLIT_WINDOW + 8)
-
-struct window {
-    uint64_t words[MOST];
-    uint32_t starts[MOST], lengths[MOST];
-    uint32_t n;
-    float values[MOST];
-    uint8_t other[MOST];
-};
 
 void fth_number_list_bad(struct fth_number_list *list, const char *bytes, uint32_t length,
                          const char *problem) {
@@ -96,53 +90,53 @@ int fth_number_list_result(struct fth_number_list *list, float *out) {
     return list->count > 0 && !list->dropped;
 }
 
-static inline void add(struct window *w, const char *text, uint32_t start, uint32_t end) {
-    memcpy(&w->words[w->n], text + start, sizeof *w->words);
-    w->starts[w->n] = start;
-    w->lengths[w->n++] = end - start;
+/* Whether one of n bytes is not 0; those behind them, to a multiple of 8, may be anything. */
+static int any(const uint8_t *bytes, uint32_t n) {
+    uint64_t all = 0, word;
+    for (uint32_t i = 0; i < n; i += 8) {
+        memcpy(&word, bytes + i, sizeof word);
+        all |= n - i < 8 ? le64toh(word) << 8 * (8 - (n - i)) : word;
+    }
+    return all != 0;
 }
 
-/* The window's values reduced. Short decimals have been parsed several at a time; the rest, rare, and all when
- * some numbers stand for missing, go the general way. */
-static void reduce_window(struct fth_number_list *list, struct window *w) {
+/* The next n elements reduced. Short decimals are parsed several at a time; the rest, rare, and all when some numbers
+ * stand for missing, go the general way. */
+static void reduce_window(struct fth_number_list *list, const struct fth_split *split, uint32_t n) {
     int check = list->chunk->program->config->features.missing.n > 0;
-    uint32_t n = 0;
-    uint64_t other = 0;
-    fth_kernels_get()->decimals(w->n, w->words, w->lengths, w->values, w->other);
-    for (uint32_t i = 0; i < w->n; i++)
-        other |= w->other[i];
-    if (other || check) {
-        for (uint32_t i = 0; i < w->n; i++) {
-            float x = w->values[i];
-            if ((!w->other[i] && !check) ||
-                fth_number_list_value(list, list->text + w->starts[i], w->lengths[i], &x))
-                w->values[n++] = x;
-        }
-        w->n = n;
+    uint32_t gap = list->numeric->separator.length, start = split->start, used = 0;
+    float values[MOST];
+    uint8_t other[MOST];
+    fth_kernels_get()->decimal_list(n, list->text, start, gap, split->ends, values, other);
+    if (!check && !any(other, n)) {
+        fth_number_list_reduce(list, values, n);
+        return;
     }
-    fth_number_list_reduce(list, w->values, w->n);
-    w->n = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        float x = values[i];
+        if ((!other[i] && !check) ||
+            fth_number_list_value(list, list->text + start, split->ends[i] - start, &x))
+            values[used++] = x;
+        start = split->ends[i] + gap;
+    }
+    fth_number_list_reduce(list, values, used);
 }
 
 static void numbers(struct fth_number_list *list, uint32_t start, uint32_t length, uint32_t keep) {
     const struct fth_separator *separator = &list->numeric->separator;
     struct fth_split split;
-    struct window w;
-    w.n = 0;
     fth_split_begin(&split, list->text, start, length);
-    while (keep && fth_split_window(&split, separator)) {
-        uint32_t n = split.n < keep ? split.n : keep;
-        if (w.n)
-            reduce_window(list, &w);
-        for (uint32_t i = 0; i < n; i++) {
-            add(&w, split.text, split.start, split.ends[i]);
-            split.start = split.ends[i] + separator->length;
+    for (int last = 0; !last && keep;) {
+        fth_split_window(&split, separator);
+        if (split.window == length) { /* the last element has no separator behind it */
+            split.ends[split.n++] = length;
+            last = 1;
         }
+        uint32_t n = split.n < keep ? split.n : keep;
+        reduce_window(list, &split, n);
+        split.start = split.ends[n - 1] + separator->length;
         keep -= n;
     }
-    if (keep)
-        add(&w, split.text, split.start, length);
-    reduce_window(list, &w);
 }
 
 /* How many values are neither missing nor cut off; nothing is parsed. */

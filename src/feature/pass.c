@@ -91,10 +91,15 @@ int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_f
 static void run_label(struct fth_feature_chunk *chunk, uint32_t column) {
     const fth_feature_program *program = chunk->program;
     const struct fth_strings *positive = &program->config->data.positive;
+    int usual = positive->n == 0 && program->config->features.missing.n == 0;
     for (uint32_t i = 0; i < chunk->n; i++) {
         struct fth_feature_text text = program->entries ? fth_feature_entry_label(chunk, i)
                                                         : fth_feature_cell(chunk, i, column);
         const char *bytes = text.bytes;
+        if (usual && text.length == 1 && (bytes[0] == '0' || bytes[0] == '1')) {
+            chunk->out->label[chunk->base + i] = (float)(bytes[0] - '0');
+            continue;
+        }
         const char *name = program->entries ? "label" : program->columns[column];
         float x = 0;
         if (fth_feature_is_missing(program, bytes, text.length)) {

@@ -4,16 +4,30 @@
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/decimal.h"
 
+static inline uint8_t decimal(uint64_t word, uint32_t length, float *out) {
+    static const double powers_of_ten[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7};
+    struct fth_decimal decimal;
+    uint8_t other = fth_decimal_parse(word, length, &decimal) != 0;
+    float value = (float)((double)(int32_t)decimal.digits / powers_of_ten[decimal.places]);
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits |= decimal.sign;
+    memcpy(out, &bits, sizeof bits);
+    return other;
+}
+
 void fth_k_decimals_scalar(size_t n, const uint64_t *words, const uint32_t *lengths, float *out,
                            uint8_t *other) {
-    static const double powers_of_ten[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7};
+    for (size_t i = 0; i < n; i++)
+        other[i] = decimal(words[i], lengths[i], &out[i]);
+}
+
+void fth_k_decimal_list_scalar(size_t n, const char *text, uint32_t start, uint32_t gap,
+                               const uint32_t *ends, float *out, uint8_t *other) {
     for (size_t i = 0; i < n; i++) {
-        struct fth_decimal decimal;
-        other[i] = fth_decimal_parse(words[i], lengths[i], &decimal) != 0;
-        float value = (float)((double)(int32_t)decimal.digits / powers_of_ten[decimal.places]);
-        uint32_t bits;
-        memcpy(&bits, &value, sizeof bits);
-        bits |= decimal.sign;
-        memcpy(&out[i], &bits, sizeof bits);
+        uint64_t word;
+        memcpy(&word, text + start, sizeof word);
+        other[i] = decimal(word, ends[i] - start, &out[i]);
+        start = ends[i] + gap;
     }
 }
