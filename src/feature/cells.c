@@ -175,6 +175,10 @@ void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t index) {
     uint64_t salt = field->salt, missing = field->missing;
     uint32_t n = chunk->n, rest = 0;
     take_column(chunk, field->column, cells);
+    if (field->joined) {
+        fth_feature_join_cells(program, field, cells, n, keys);
+        return;
+    }
     int plain = field->buckets == 0 && !field->vocabulary && program->config->features.missing.n == 0;
     for (uint32_t i = 0; plain && i < n; i++) {
         uint64_t key = XXH3_64bits_withSeed(cells[i].bytes, 8, salt);

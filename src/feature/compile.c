@@ -247,6 +247,7 @@ static fth_status compile(fth_feature_program *p, const char *const *columns, ft
     FTH_TRY(fth_compile_groups(p, err));
     if (!p->unlabelled)
         FTH_TRY(compile_label(p, err));
+    fth_compile_joins(p);
     return fill_schema(p, dense_names, err);
 }
 
@@ -295,6 +296,8 @@ void fth_feature_destroy(fth_feature_program *program) {
         return;
     for (uint32_t k = 0; k < program->n_numeric; k++)
         fth_free(program->numeric[k].boundaries.values);
+    for (uint32_t f = 0; f < program->n_fields; f++)
+        fth_free(program->fields[f].joined_keys);
     for (uint32_t k = 0; k < program->n_indicators; k++)
         fth_codes_free(&program->indicators[k].codes);
     for (uint32_t v = 0; v < program->n_vocabularies; v++)

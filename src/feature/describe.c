@@ -44,14 +44,21 @@ static void put_derived(struct fth_text *out, const struct fth_feature_derived *
         fth_text_printf(out, " | %s of the date (%s)", parts[config->part], config->format);
     else
         fth_text_printf(out, " | cross");
+    if (config->as == FTH_DERIVE_JOIN && !derived->not_fused) {
+        fth_text_printf(out, "\n      fused: join+hash, a value's key is looked up; no text is written\n");
+        return;
+    }
     const char *how = "a text of its own is written: a cross is hashed as one text";
     if (derived->separator.length)
-        how = "the list is written as a text, which its features split again: not fused, as several may read it";
+        how = "the list is written as a text, which its features split again";
     else if (config->as == FTH_DERIVE_JOIN)
         how = "the side file's text is used where it lies";
     else if (config->as == FTH_DERIVE_DATE)
         how = "a number is written as a text, so that it can be a number or a key";
-    fth_text_printf(out, "\n      %s\n", how);
+    fth_text_printf(out, "\n      %s", how);
+    if (*derived->not_fused)
+        fth_text_printf(out, "; not fused with hashing: %s", derived->not_fused);
+    fth_text_printf(out, "\n");
 }
 
 static void put_numeric(struct fth_text *out, const fth_feature_program *p,
@@ -120,7 +127,7 @@ static void put_field(struct fth_text *out, const fth_feature_program *p, uint32
         return;
     }
     const struct fth_feature_group *group = list ? &p->groups[field->info.group] : NULL;
-    fth_text_printf(out, "  %s: %s", field->info.name, p->columns[field->column]);
+    fth_text_printf(out, "  %s: %s", field->info.name, field->info.column);
     if (list)
         put_split(out, &field->separator, group->max, group->keep_last);
     fth_text_printf(out, " | hash");
@@ -130,7 +137,9 @@ static void put_field(struct fth_text *out, const fth_feature_program *p, uint32
         fth_text_printf(out, " | vocabulary %s, %u rows for others",
                         *vocabulary->file ? vocabulary->file : "(learned)", vocabulary->oov);
     fth_text_printf(out, " -> table %s", field->info.table);
-    if (!list)
+    if (field->joined)
+        fth_text_printf(out, "\n      fused with its join%s\n", list ? ": what is cut off is not looked up" : "");
+    else if (!list)
         fth_text_printf(out, field->buckets || vocabulary || p->config->features.missing.n
                                  ? "\n      one value a line: nothing to fuse\n"
                                  : "\n      64 lines at a time, texts of 8 bytes without branches\n");

@@ -73,7 +73,7 @@ static uint32_t common_count(struct fth_feature_chunk *chunk, const struct fth_f
         uint32_t n = count_tokens(program, field, text);
         if (m > 0 && n != count) {
             const struct fth_feature_field *first = &program->fields[members[0]];
-            fth_feature_refuse(chunk, i, text.bytes,
+            fth_feature_refuse(chunk, i, field->joined ? NULL : text.bytes,
                                "column '%s' has %u elements where '%s' has %u; lists of one group "
                                "('%s') must be equally long",
                                field->info.column, n, first->info.column, count, group->name);
@@ -98,7 +98,9 @@ static fth_status run_cell(struct fth_feature_chunk *chunk, const struct fth_fea
     uint32_t start = group->keep_last
                          ? fth_split_tail(text.bytes, text.length, &field->separator, group->max)
                          : 0;
-    *n = write_tokens(program, field, text.bytes, start, text.length, group->max, keys);
+    *n = field->joined
+             ? fth_feature_join_list(program, field, text.bytes, start, text.length, group->max, keys)
+             : write_tokens(program, field, text.bytes, start, text.length, group->max, keys);
     return FTH_OK;
 }
 

@@ -54,8 +54,10 @@ fth_status fth_feature_create_unlabelled(const struct fth_config *config,
                                          fth_feature_program **out, fth_error *err);
 void fth_feature_destroy(fth_feature_program *program);
 
-/* What features.derived[k], a join, looks up: set before passes and learning, borrowed for the program's life. */
-void fth_feature_set_side_table(fth_feature_program *program, uint32_t k, const fth_side_table *table);
+/* What features.derived[k], a join, looks up: set before passes and learning, complete, borrowed for the program's
+ * life. In a list's join no value has the list's separator in it. Errors: FTH_E_MEMORY. */
+fth_status fth_feature_set_side_table(fth_feature_program *program, uint32_t k,
+                                      const fth_side_table *table, fth_error *err);
 
 /* Borrowed for the program's life. */
 const struct fth_schema *fth_feature_schema(const fth_feature_program *program);

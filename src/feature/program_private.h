@@ -55,6 +55,9 @@ struct fth_feature_field {
     const struct fth_feature_vocabulary *vocabulary; /* NULL none */
     const struct fth_feature_osrp *osrp; /* NULL: made of its one column */
     struct fth_separator separator; /* length 0: one value */
+    /* A join that is made here, value by value, instead of before (join.c): `column` is then the join's source. */
+    const struct fth_feature_derived *joined; /* NULL none */
+    uint64_t *joined_keys; /* owned: [pairs of the side table] the key of each pair's value */
 };
 
 #define FTH_INDICATOR_NONE UINT32_MAX /* a text that counts nowhere */
@@ -87,6 +90,7 @@ struct fth_feature_derived {
     uint32_t *from; /* [config->from.n] columns */
     struct fth_separator separator; /* length 0: a cell is one value */
     const fth_side_table *table;    /* join; NULL until fth_feature_set_side_table */
+    const char *not_fused;          /* why its column is made; NULL: it is not, its fields look values up themselves */
 };
 
 /* One ragged group: fields[first .. first + n) of `group_fields`. */
@@ -269,6 +273,14 @@ fth_status fth_feature_reserve(struct fth_feature_chunk *chunk, uint32_t group, 
 fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
                                  const struct fth_feature_group *group);
 fth_status fth_feature_run_entries(struct fth_feature_chunk *chunk);
+
+/* join.c: the keys of values joined to a list's first `keep` elements from `start` on; how many. Those of one cell
+ * each: a chunk's. */
+uint32_t fth_feature_join_list(const fth_feature_program *program, const struct fth_feature_field *field,
+                               const char *text, uint32_t start, uint32_t length, uint32_t keep,
+                               uint64_t *keys);
+void fth_feature_join_cells(const fth_feature_program *program, const struct fth_feature_field *field,
+                            const struct fth_feature_text *cells, uint32_t n, uint64_t *keys);
 
 /* compile_derived.c */
 fth_status fth_feature_check_side_tables(const fth_feature_program *program, fth_error *err);

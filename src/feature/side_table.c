@@ -6,12 +6,13 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "core/batch.h"
+#include "feature/words.h"
 
 struct slot {
     uint64_t hash;
     uint32_t key, value; /* where they begin in the text */
     uint32_t key_length, value_length;
-    int used;
+    uint32_t number; /* of the pair, from 1 on; 0: an empty slot */
 };
 
 struct fth_side_table {
@@ -44,13 +45,24 @@ void fth_side_table_destroy(fth_side_table *table) {
     fth_free(table);
 }
 
-/* The key's slot, or the empty one where it would be. */
-static struct slot *find(const fth_side_table *table, uint64_t hash, const char *key,
-                         uint32_t length) {
+/* Keys are short: no call for those that two loads of eight bytes hold. FTH_TEXT_PADDING bytes may be read behind each. */
+static inline int same_text(const char *a, const char *b, uint32_t length) {
+    if (length > 2 * FTH_WORD_BYTES)
+        return memcmp(a, b, length) == 0;
+    uint32_t first = length < FTH_WORD_BYTES ? length : FTH_WORD_BYTES;
+    uint64_t differ = fth_word_bytes(a, first) ^ fth_word_bytes(b, first);
+    differ |= fth_word_bytes(a + first, length - first) ^ fth_word_bytes(b + first, length - first);
+    return differ == 0;
+}
+
+/* The key's slot, or the empty one where it would be. padded: FTH_TEXT_PADDING bytes may be read behind the key. */
+static inline struct slot *find(const fth_side_table *table, uint64_t hash, const char *key,
+                                uint32_t length, int padded) {
     for (size_t at = hash & table->mask;; at = (at + 1) & table->mask) {
         struct slot *slot = &table->slots[at];
-        if (!slot->used || (slot->hash == hash && slot->key_length == length &&
-                            memcmp(table->text + slot->key, key, length) == 0))
+        if (slot->number == 0 || (slot->hash == hash && slot->key_length == length &&
+                            (padded ? same_text(table->text + slot->key, key, length)
+                                    : memcmp(table->text + slot->key, key, length) == 0)))
             return slot;
     }
 }
@@ -62,9 +74,9 @@ static fth_status grow_slots(fth_side_table *table, fth_error *err) {
         return fth_fail(err, FTH_E_MEMORY, "no memory for a side table of %zu keys", table->n);
     for (size_t i = 0; i <= table->mask; i++) {
         size_t at = old[i].hash & (larger - 1);
-        while (old[i].used && slots[at].used)
+        while (old[i].number && slots[at].number)
             at = (at + 1) & (larger - 1);
-        if (old[i].used)
+        if (old[i].number)
             slots[at] = old[i];
     }
     table->slots = slots;
@@ -98,18 +110,21 @@ fth_status fth_side_table_add(fth_side_table *table, const char *key, uint32_t k
                               const char *value, uint32_t value_length, int *differs,
                               fth_error *err) {
     uint64_t hash = fth_hash_bytes(key, key_length, 0);
-    struct slot *slot = find(table, hash, key, key_length);
+    struct slot *slot = find(table, hash, key, key_length, 0);
     *differs = 0;
-    if (slot->used) {
+    if (slot->number) {
         *differs = slot->value_length != value_length ||
                    memcmp(table->text + slot->value, value, value_length) != 0;
         return FTH_OK;
     }
     if (table->n >= table->mask / 2) {
         FTH_TRY(grow_slots(table, err));
-        slot = find(table, hash, key, key_length);
+        slot = find(table, hash, key, key_length, 0);
     }
-    struct slot made = {.hash = hash, .key_length = key_length, .value_length = value_length, .used = 1};
+    if (table->n >= UINT32_MAX - 1)
+        return fth_fail(err, FTH_E_LIMIT, "a side table holds at most 2^32 - 2 keys");
+    struct slot made = {.hash = hash, .key_length = key_length, .value_length = value_length,
+                        .number = (uint32_t)table->n + 1};
     FTH_TRY(put_text(table, key, key_length, &made.key, err));
     FTH_TRY(put_text(table, value, value_length, &made.value, err));
     *slot = made;
@@ -119,10 +134,29 @@ fth_status fth_side_table_add(fth_side_table *table, const char *key, uint32_t k
 
 int fth_side_table_find(const fth_side_table *table, const char *key, uint32_t length,
                         const char **value, uint32_t *value_length) {
-    const struct slot *slot = find(table, fth_hash_bytes(key, length, 0), key, length);
-    if (!slot->used)
+    const struct slot *slot = find(table, fth_hash_bytes(key, length, 0), key, length, 0);
+    if (slot->number == 0)
         return 0;
     *value = table->text + slot->value;
     *value_length = slot->value_length;
     return 1;
+}
+
+void fth_side_table_prefetch(const fth_side_table *table, uint64_t hash) {
+    __builtin_prefetch(&table->slots[hash & table->mask]);
+}
+
+uint32_t fth_side_table_number(const fth_side_table *table, uint64_t hash, const char *key,
+                               uint32_t length) {
+    return find(table, hash, key, length, 1)->number;
+}
+
+uint32_t fth_side_table_size(const fth_side_table *table) { return (uint32_t)table->n; }
+
+void fth_side_table_each(const fth_side_table *table, fth_side_table_visit visit, void *ctx) {
+    for (size_t i = 0; i <= table->mask; i++) {
+        const struct slot *slot = &table->slots[i];
+        if (slot->number)
+            visit(ctx, slot->number, table->text + slot->value, slot->value_length);
+    }
 }

@@ -23,4 +23,15 @@ fth_status fth_side_table_add(fth_side_table *table, const char *key, uint32_t k
 int fth_side_table_find(const fth_side_table *table, const char *key, uint32_t length,
                         const char **value, uint32_t *value_length);
 
+/* Pairs are numbered from 1 on, as they came. hash: fth_hash_bytes(key, length, 0); FTH_TEXT_PADDING bytes may be
+ * read behind the key. Its number, or 0. */
+uint32_t fth_side_table_number(const fth_side_table *table, uint64_t hash, const char *key,
+                               uint32_t length);
+/* Told before the number is asked for: the key's place comes into the cache. */
+void fth_side_table_prefetch(const fth_side_table *table, uint64_t hash);
+/* How many pairs there are, and each of them, in no order. */
+uint32_t fth_side_table_size(const fth_side_table *table);
+typedef void (*fth_side_table_visit)(void *ctx, uint32_t number, const char *value, uint32_t value_length);
+void fth_side_table_each(const fth_side_table *table, fth_side_table_visit visit, void *ctx);
+
 #endif

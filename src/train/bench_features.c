@@ -16,7 +16,9 @@
 #define ROUNDS 5
 
 /* What a cell holds. */
-enum content { DECIMAL, HEX, DECIMALS, IDS, LONG_IDS };
+enum content { DECIMAL, HEX, DECIMALS, IDS, LONG_IDS, ITEMS };
+
+#define ITEMS_IN_TABLE 4096 /* of the side table that is joined */
 
 struct operation {
     const char *name;
@@ -37,6 +39,9 @@ static const struct operation operations[] = {
     {"split+first 20 of 100+hash", LONG_IDS,
      "categorical: [{columns: x, separator: ';', max_length: 20, keep: first}]"},
     {"split+last 20 of 100+hash", LONG_IDS, "categorical: [{columns: x, separator: ';', max_length: 20}]"},
+    {"split+join+hash", ITEMS,
+     "derived: [{as: join, name: y, from: x, separator: ';', file: f, key: k, value: v}],\n"
+     " categorical: [{columns: y, separator: ';'}]"},
 };
 
 static uint32_t draw(uint32_t element, uint32_t below) {
@@ -53,6 +58,8 @@ static void put_cell(struct fth_text *text, enum content content, uint32_t line)
             fth_text_append(text, ";", 1);
         if (content == HEX)
             fth_text_printf(text, "%08x", x);
+        else if (content == ITEMS)
+            fth_text_printf(text, "i%u", x % ITEMS_IN_TABLE);
         else if (content == IDS || content == LONG_IDS)
             fth_text_printf(text, "i%u", x % (size < 1 ? 1000 : size < 3 ? 100000 : 10000000));
         else if (size < 2)
@@ -97,6 +104,24 @@ done:
     return status;
 }
 
+/* Every item with one of a hundred categories. */
+static fth_status make_side_table(fth_side_table **out, fth_error *err) {
+    fth_side_table *table = NULL;
+    fth_status status = fth_side_table_create(&table, err);
+    for (uint32_t i = 0; status == FTH_OK && i < ITEMS_IN_TABLE; i++) {
+        char key[16], value[24];
+        int differs, key_length = snprintf(key, sizeof key, "i%u", i),
+                     value_length = snprintf(value, sizeof value, "category%u", draw(i, 100));
+        status = fth_side_table_add(table, key, (uint32_t)key_length, value, (uint32_t)value_length,
+                                    &differs, err);
+    }
+    if (status == FTH_OK)
+        *out = table;
+    else
+        fth_side_table_destroy(table);
+    return status;
+}
+
 /* Runs the program over the block for about `seconds`: the median round's nanoseconds a block. */
 static fth_status time_program(struct fth_transform transform, struct fth_block *block,
                                double seconds, double *ns, fth_error *err) {
@@ -129,15 +154,21 @@ static fth_status time_operation(const struct operation *operation, int fused,
     fth_config *config = NULL;
     fth_feature_program *program = NULL;
     fth_feature_pass *pass = NULL;
+    fth_side_table *table = NULL;
     fth_text_printf(&text, "data: {format: csv, label: label}\nmodel: {name: lr}\nfeatures: {%s}\n%s",
                     operation->features, fused ? "" : "without: [feature_fusion]\n");
     fth_status status = fth_config_parse("bench", fth_text_get(&text), text.length, NULL, 0, &config, err);
     FTH_TRY_GOTO(status, fth_feature_create(config, columns, 2, &program, err), done);
+    if (operation->content == ITEMS) {
+        FTH_TRY_GOTO(status, make_side_table(&table, err), done);
+        FTH_TRY_GOTO(status, fth_feature_set_side_table(program, 0, table, err), done);
+    }
     FTH_TRY_GOTO(status, fth_feature_pass_create(program, NULL, 0, &pass, err), done);
     status = time_program(fth_feature_pass_transform(pass), block, seconds, ns, err);
 done:
     fth_feature_pass_destroy(pass);
     fth_feature_destroy(program);
+    fth_side_table_destroy(table);
     fth_config_free(config);
     fth_text_free(&text);
     return status;

@@ -95,7 +95,7 @@ fth_status fth_session_join(struct fth_session *session, fth_feature_program *pr
         snprintf(path, sizeof path, "features.derived.%u", k);
         if (!session->side_tables[k])
             FTH_TRY(load(&features->derived[k], path, &session->side_tables[k], err));
-        fth_feature_set_side_table(program, k, session->side_tables[k]);
+        FTH_TRY(fth_feature_set_side_table(program, k, session->side_tables[k], err));
     }
     return FTH_OK;
 }

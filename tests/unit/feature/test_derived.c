@@ -14,6 +14,7 @@
 #include "blocks.h"
 #include "feature/date.h"
 #include "feature/program.h"
+#include "programs.h"
 
 static fth_side_table *make_table(const char *const (*pairs)[2], size_t n) {
     fth_side_table *table = NULL;
@@ -172,8 +173,8 @@ static void derived_columns(void **state) {
     fth_error err = {0};
     assert_int_equal(fth_feature_create(&config, columns, 4, &program, &err), FTH_OK);
     assert_int_equal(fth_feature_pass_create(program, NULL, 0, &pass, &err), FTH_E_ARGUMENT);
-    fth_feature_set_side_table(program, 0, table);
-    fth_feature_set_side_table(program, 1, table);
+    assert_int_equal(fth_feature_set_side_table(program, 0, table, &err), FTH_OK);
+    assert_int_equal(fth_feature_set_side_table(program, 1, table, &err), FTH_OK);
     assert_int_equal(fth_feature_pass_create(program, NULL, 0, &pass, &err), FTH_OK);
     struct fth_transform transform = fth_feature_pass_transform(pass);
     assert_int_equal(fth_batch_create(transform.schema, 1, &batch, &err), FTH_OK);
@@ -213,12 +214,93 @@ static void derived_columns(void **state) {
     fth_side_table_destroy(table);
 }
 
+/* ---- joins made by the fields that hash them ---- */
+
+static uint32_t draw(uint64_t *draws, uint32_t below) {
+    uint32_t out[4];
+    fth_random_draw(11, 0, (*draws)++, 0, out);
+    return (uint32_t)((uint64_t)out[0] * below >> 32);
+}
+
+enum { JOINED_LINES = 200 };
+
+/* Lines of a label, an item and a history: known, unknown, empty and missing ones. */
+static struct fth_block *random_histories(uint64_t *draws, const char *separator) {
+    static const char *const texts[] = {"a", "b", "", "?", "q", "key7", "key77", "key777", ";", "|", "\xff"};
+    static char text[JOINED_LINES * 2000];
+    struct fth_cell cells[3 * JOINED_LINES];
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < JOINED_LINES; i++)
+        for (uint32_t c = 0; c < 3; c++) {
+            uint32_t start = at, n = c < 2 ? 1 : draw(draws, 3) ? draw(draws, 9) : draw(draws, 150);
+            for (uint32_t k = 0; k < n; k++)
+                at += (uint32_t)sprintf(text + at, "%s%s", k ? separator : "",
+                                        c ? texts[draw(draws, sizeof texts / sizeof *texts)] : "1");
+            cells[3 * i + c] = (struct fth_cell){start, at - start};
+            text[at++] = '\n';
+        }
+    return test_block_raw(text, at, cells, JOINED_LINES, 3);
+}
+
+static void joined_keys_are_those_of_texts(void **state) {
+    static const char *const pairs[][2] = {{"a", "x"},    {"b", "a long category"}, {"q", ""}, {"?", "never"},
+                                           {"key7", "?"}, {"key777", "x"}};
+    static const char *const columns[] = {"label", "item", "history"}, *const missing[] = {"?", ";"};
+    static const char *const item[] = {"item"}, *const history[] = {"history"}, *const kind[] = {"kind"};
+    static const char *const kinds[] = {"kinds"}, *const separators[] = {";", "||", "|"};
+    fth_side_table *table = make_table(pairs, sizeof pairs / sizeof *pairs);
+    uint64_t draws = 0;
+    int fused_joins = 0;
+    for (int round = 0; round < 60; round++) {
+        const char *separator = separators[draw(&draws, 3)];
+        struct fth_derived_config derived[] = {
+            {.as = FTH_DERIVE_JOIN, .name = "kind", .from = {item, 1}},
+            {.as = FTH_DERIVE_JOIN, .name = "kinds", .from = {history, 1}, .separator = separator},
+        };
+        int64_t most = (int64_t[]){1, 5, 70, 1000}[draw(&draws, 4)], last = draw(&draws, 2);
+        const char *group = draw(&draws, 2) ? "g" : "";
+        struct fth_categorical_config categorical[] = {
+            {.columns = {kind, 1}, .buckets = draw(&draws, 2) ? 100 : 0},
+            {.columns = {kinds, 1}, .separator = separator, .table = "kind", .max_length = most,
+             .keep_last = (int)last, .group = group},
+            {.columns = {history, 1}, .separator = draw(&draws, 4) ? separator : ".", .max_length = most,
+             .keep_last = (int)last, .group = group},
+        };
+        struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"}, .embedding = {.dim = 1}};
+        config.features.derived = derived;
+        config.features.n_derived = 2;
+        config.features.categorical = categorical;
+        config.features.n_categorical = 3;
+        config.features.missing = (struct fth_strings){missing, draw(&draws, 3)};
+        struct test_program ran[2];
+        uint64_t same_draws = draws;
+        for (int plain = 0; plain < 2; plain++) {
+            draws = same_draws;
+            test_program_create(&ran[plain], &config, columns, 3, plain);
+            for (uint32_t k = 0; k < 2; k++)
+                assert_int_equal(fth_feature_set_side_table(ran[plain].program, k, table, NULL), FTH_OK);
+            char *told = NULL;
+            assert_int_equal(fth_feature_describe(ran[plain].program, &told, NULL), FTH_OK);
+            for (const char *p = told; (p = strstr(p, "fused: join+hash")) != NULL; p++)
+                fused_joins += plain ? 1000 : 1;
+            free(told);
+            test_program_run(&ran[plain], random_histories(&draws, separator));
+        }
+        test_programs_same(&ran[0], &ran[1]);
+        test_program_drop(&ran[0]);
+        test_program_drop(&ran[1]);
+    }
+    assert_in_range(fused_joins, 70, 120); /* lists with one-byte separators, and all single ones */
+    fth_side_table_destroy(table);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(side_tables),
         cmocka_unit_test(dates_are_the_calendars),
         cmocka_unit_test(what_is_no_date),
         cmocka_unit_test(derived_columns),
+        cmocka_unit_test(joined_keys_are_those_of_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

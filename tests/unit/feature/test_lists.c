@@ -16,6 +16,7 @@
 #include "feature/number.h"
 #include "feature/program.h"
 #include "feature/split.h"
+#include "programs.h"
 
 #define LINES 300
 
@@ -44,7 +45,7 @@ static void put(struct text *text, const char *bytes, size_t n) {
 static void put_number(struct text *text, int hostile) {
     static const char *const odd[] = {"",     "-",      ".",        "inf",   "nan",     "0x1p3", "1e5", "-0",
                                       "1e39", "-1e-50", "12345678", "+4",    " 3",      "5.",    ".5",  "1.2.3",
-                                      "--1",  "1-",     "99999999.", "?",    "1e",      "3,4",   "\xff\xfe"};
+                                      "--1",  "1-", "99999999.5",     "99999999.", "?",    "1e",      "3,4",   "\xff\xfe"};
     char digits[512];
     uint32_t kind = draw(hostile ? 10 : 3);
     if (kind < 2) {
@@ -64,8 +65,7 @@ static void put_number(struct text *text, int hostile) {
             digits[i] = "0123456789.-eE+"[draw(15)];
         put(text, digits, n);
     } else if (kind == 5) {
-        digits[0] = 0;
-        put(text, digits, 1);
+        put(text, "7\0", 1 + draw(2)); /* the text of an indicator, and one that only looks like it */
     } else {
         const char *s = odd[draw(sizeof odd / sizeof *odd)];
         put(text, s, strlen(s));
@@ -75,6 +75,10 @@ static void put_number(struct text *text, int hostile) {
 static void put_text(struct text *text, int hostile) {
     char bytes[40];
     uint32_t n = draw(hostile ? 40 : 9);
+    if (draw(4) == 0) { /* one of an indicator's, whole or not */
+        put(text, "12345678", draw(9));
+        return;
+    }
     for (uint32_t i = 0; i < n; i++)
         bytes[i] = hostile ? (char)draw(256) : (char)('a' + draw(26));
     put(text, bytes, n);
@@ -114,57 +118,14 @@ static void make(struct made *made, const char *separator, int hostile) {
 
 /* ---- what is compared ---- */
 
-struct ran {
-    uint32_t n_dense;
-    fth_feature_program *program;
-    fth_feature_pass *pass;
-    struct fth_batch *batch;
-    struct fth_block *block;
-};
-
-static void run(struct ran *ran, struct fth_config *config, const struct made *made, int plain) {
-    static const char *const columns[] = {"label", "x", "c"};
-    static const char *const off[] = {"feature_fusion"};
-    config->without = (struct fth_strings){off, (uint32_t)plain};
-    fth_error err = {0};
-    assert_int_equal(fth_feature_create(config, columns, 3, &ran->program, &err), FTH_OK);
-    assert_int_equal(fth_feature_pass_create(ran->program, NULL, 0, &ran->pass, &err), FTH_OK);
-    struct fth_transform transform = fth_feature_pass_transform(ran->pass);
-    ran->n_dense = transform.schema->n_dense;
-    assert_int_equal(fth_batch_create(transform.schema, 1, &ran->batch, &err), FTH_OK);
-    ran->block = test_block_raw(made->text.bytes, made->text.n, made->cells, LINES, 3);
-    assert_int_equal(transform.examples(transform.ctx, ran->block, ran->batch, &err), FTH_OK);
-}
-
-static void drop(struct ran *ran) {
-    fth_block_destroy(ran->block);
-    fth_batch_destroy(ran->batch);
-    fth_feature_pass_destroy(ran->pass);
-    fth_feature_destroy(ran->program);
-}
-
-static void same(const struct ran *a, const struct ran *b) {
-    const struct fth_batch *x = a->batch, *y = b->batch;
-    assert_int_equal(x->n, y->n);
-    assert_memory_equal(x->example_number, y->example_number, x->n * sizeof *x->example_number);
-    for (uint32_t i = 0; i < x->n; i++)
-        assert_memory_equal(x->dense + (size_t)i * x->dense_ld, y->dense + (size_t)i * y->dense_ld,
-                            a->n_dense * sizeof(float));
-    assert_memory_equal(x->groups[0].offsets, y->groups[0].offsets, (x->n + 1) * sizeof(uint32_t));
-    assert_int_equal(x->groups[0].total, x->groups[0].offsets[x->n]);
-    if (x->groups[0].total)
-        assert_memory_equal(x->fields[0].keys, y->fields[0].keys, x->groups[0].total * sizeof(uint64_t));
-    assert_int_equal(a->block->n_bad, b->block->n_bad);
-    if (a->block->n_bad)
-        assert_string_equal(a->block->first_bad.message, b->block->first_bad.message);
-    assert_int_equal(a->block->n_bad_values, b->block->n_bad_values);
-    if (a->block->n_bad_values)
-        assert_string_equal(a->block->first_bad_value.message, b->block->first_bad_value.message);
+static struct fth_block *block_of(const struct made *made) {
+    return test_block_raw(made->text.bytes, made->text.n, made->cells, LINES, 3);
 }
 
 static void fused_is_plain(void **state) {
     static const char *const separators[] = {";", "||", "aa", "."};
-    static const char *const x[] = {"x"}, *const c[] = {"c"}, *const missing[] = {"?", "12"};
+    static const char *const x[] = {"x"}, *const c[] = {"c"}, *const missing[] = {"?", "12", "99999999."};
+    static const char *const columns[] = {"label", "x", "c"};
     static const int64_t lengths[] = {0, 1, 20, 300};
     struct made *made = calloc(1, sizeof *made);
     uint64_t left_out = 0, kept = 0;
@@ -184,24 +145,30 @@ static void fused_is_plain(void **state) {
         config.features.numeric = &numeric;
         config.features.categorical = &categorical;
         config.features.n_numeric = config.features.n_categorical = 1;
-        static const char *const values[] = {"12", "a", "", "b", "7", "-0"};
-        struct fth_indicator_config indicator = {.columns = {x, 1}, .values = {values, 6},
-                                                 .separator = draw(4) ? separator : "",
-                                                 .count = (int)draw(2), .other = (int)draw(2)};
-        config.features.indicator = &indicator;
-        config.features.n_indicator = 1;
-        config.features.missing = (struct fth_strings){missing, draw(2) ? 2 : 0};
-        struct ran fused, plain;
+        static const char *const values[] = {"12",       "a",         "",    "b",    "7",  "-0",
+                                             "12345678", "99999999.", "nan", "five", "12.", "abcdefgh"};
+        struct fth_indicator_config indicators[] = {
+            {.columns = {x, 1}, .values = {values, 6 + draw(7)}, .separator = draw(4) ? separator : "",
+             .count = (int)draw(2), .other = (int)draw(2)},
+            {.columns = {c, 1}, .values = {values, 1 + draw(6)}, .separator = separator,
+             .count = (int)draw(2), .other = (int)draw(2)},
+        };
+        config.features.indicator = indicators;
+        config.features.n_indicator = 2;
+        config.features.missing = (struct fth_strings){missing, draw(2) ? draw(4) : 0};
+        struct test_program fused, plain;
         make(made, separator, hostile);
-        run(&fused, &config, made, 0);
-        run(&plain, &config, made, 1);
-        same(&fused, &plain);
+        test_program_create(&fused, &config, columns, 3, 0);
+        test_program_create(&plain, &config, columns, 3, 1);
+        test_program_run(&fused, block_of(made));
+        test_program_run(&plain, block_of(made));
+        test_programs_same(&fused, &plain);
         left_out += fused.block->n_bad_values;
         kept += fused.batch->n;
         if (!hostile && strcmp(separator, ".") != 0)
             assert_int_equal(fused.batch->n, LINES);
-        drop(&fused);
-        drop(&plain);
+        test_program_drop(&fused);
+        test_program_drop(&plain);
     }
     assert_true(left_out > 100 && kept > 20 * LINES);
     free(made->text.bytes);
@@ -239,24 +206,18 @@ static void reductions(void **state) {
     };
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         size_t k = i / 2;
-        static const char *const off[] = {"feature_fusion"};
         struct fth_numeric_config numeric = {.columns = {x, 1}, .separator = ";",
                                              .reduce = cases[k].reduce, .keep_last = cases[k].keep_last,
                                              .on_bad_value = cases[k].on_bad_value,
                                              .max_length = cases[k].max_length, .missing_value = -9};
-        struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"},
-                                    .without = {off, i % 2}};
+        struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"}};
         config.features.numeric = &numeric;
         config.features.n_numeric = 1;
         char text[64];
         sprintf(text, "1,%s\n", cases[k].cell);
-        struct ran ran = {0};
-        ran.block = test_block_cells(text, ',');
-        assert_int_equal(fth_feature_create(&config, columns, 2, &ran.program, NULL), FTH_OK);
-        assert_int_equal(fth_feature_pass_create(ran.program, NULL, 0, &ran.pass, NULL), FTH_OK);
-        struct fth_transform transform = fth_feature_pass_transform(ran.pass);
-        assert_int_equal(fth_batch_create(transform.schema, 1, &ran.batch, NULL), FTH_OK);
-        assert_int_equal(transform.examples(transform.ctx, ran.block, ran.batch, NULL), FTH_OK);
+        struct test_program ran;
+        test_program_create(&ran, &config, columns, 2, i % 2);
+        test_program_run(&ran, test_block_cells(text, ','));
         if (isinf(cases[k].expected)) {
             assert_int_equal(ran.batch->n, 0);
             assert_int_equal(ran.block->n_bad, 1);
@@ -264,7 +225,7 @@ static void reductions(void **state) {
             assert_int_equal(ran.batch->n, 1);
             assert_float_equal(ran.batch->dense[0], isnan(cases[k].expected) ? -9 : cases[k].expected, 0);
         }
-        drop(&ran);
+        test_program_drop(&ran);
     }
 }
 
@@ -281,29 +242,22 @@ static void indicators(void **state) {
     };
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         size_t k = i / 2;
-        static const char *const off[] = {"feature_fusion"};
         struct fth_indicator_config indicator = {.columns = {x, 1}, .values = {values, 3},
                                                  .separator = cases[k].list ? ";" : "",
                                                  .count = cases[k].count, .other = cases[k].other};
-        struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"},
-                                    .without = {off, i % 2}};
+        struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"}};
         config.features.indicator = &indicator;
         config.features.n_indicator = 1;
         char text[64];
         sprintf(text, "1,%s\n", cases[k].cell);
-        struct ran ran = {0};
-        ran.block = test_block_cells(text, ',');
-        assert_int_equal(fth_feature_create(&config, columns, 2, &ran.program, NULL), FTH_OK);
-        assert_int_equal(fth_feature_pass_create(ran.program, NULL, 0, &ran.pass, NULL), FTH_OK);
-        struct fth_transform transform = fth_feature_pass_transform(ran.pass);
-        assert_int_equal(transform.schema->n_dense, 3 + cases[k].other);
-        assert_string_equal(transform.schema->dense_names[2], "x=cc");
-        assert_int_equal(fth_batch_create(transform.schema, 1, &ran.batch, NULL), FTH_OK);
-        for (uint32_t c = 0; c < ran.batch->dense_ld; c++)
-            ran.batch->dense[c] = 9; /* what an earlier block left */
-        assert_int_equal(transform.examples(transform.ctx, ran.block, ran.batch, NULL), FTH_OK);
-        assert_memory_equal(ran.batch->dense, cases[k].expected, transform.schema->n_dense * sizeof(float));
-        drop(&ran);
+        struct test_program ran;
+        test_program_create(&ran, &config, columns, 2, i % 2);
+        test_program_run(&ran, test_block_cells(text, ','));
+        const struct fth_schema *schema = fth_feature_schema(ran.program);
+        assert_int_equal(schema->n_dense, 3 + cases[k].other);
+        assert_string_equal(schema->dense_names[2], "x=cc");
+        assert_memory_equal(ran.batch->dense, cases[k].expected, schema->n_dense * sizeof(float));
+        test_program_drop(&ran);
     }
 }
 
