@@ -205,6 +205,60 @@ class XDeepFM(Twin):
         return self.linear_terms("linear", self.fields) + crossed + deep
 
 
+class CAN(Twin):
+    """Pairs of model.co_action; the induction's field has one value an example, the feed's may be a list."""
+
+    def build(self):
+        self.mlp("deep", self.model["hidden"])
+        self.linear("deep.out")
+
+    def co_action(self, weights, x, example):
+        """A row of weights is layers' matrices and biases; x: a row an example or position."""
+        outputs = []
+        for order in range(1, self.model["co_action_orders"] + 1):
+            h, at, layers = x ** order, 0, self.model["co_action_layers"]
+            for i, width in enumerate(layers):
+                n = h.shape[1]
+                matrix = weights[:, at:at + n * width].view(-1, n, width)
+                bias = weights[:, at + n * width:at + (n + 1) * width]
+                at += (n + 1) * width
+                h = torch.bmm(h[:, None], matrix[example])[:, 0] + bias[example]
+                h = torch.tanh(h) if i + 1 < len(layers) else h
+                outputs.append(h)
+        outputs = torch.cat(outputs, dim=1)
+        return torch.zeros(len(weights), outputs.shape[1], dtype=outputs.dtype).index_add(0, example, outputs)
+
+    def examples(self, field):
+        """Which example a row of a field belongs to."""
+        offsets = self.batch.offsets.get(field)
+        if offsets is None:
+            return torch.arange(len(self.batch.label))
+        return torch.repeat_interleave(torch.from_numpy(offsets[1:] - offsets[:-1]))
+
+    def pooled(self, field):
+        rows, example = self.rows_of([field]), self.examples(field)
+        sums = torch.zeros(len(self.batch.label), rows.shape[1], dtype=rows.dtype).index_add(0, example, rows)
+        return sums / torch.bincount(example, minlength=len(sums)).clamp(min=1)[:, None]
+
+    def logit(self):
+        inductions, feeds, units = {}, {}, []
+        for induction, feed in (pair.split(":") for pair in self.model["co_action"]):
+            if induction not in inductions:
+                inductions[induction] = self.rows_of([induction], ".co_action")
+            if feed not in feeds:
+                feeds[feed] = self.rows_of([feed], ".feed")
+            units.append(self.co_action(inductions[induction], feeds[feed], self.examples(feed)))
+        embeddings = [self.pooled(field) if field in self.batch.offsets else self.rows_of([field]) for field in self.fields]
+        x = torch.cat(self.by_dimension(embeddings) + units + [self.floats], dim=1)
+        return self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
+
+    @staticmethod
+    def by_dimension(embeddings):
+        """As Fathom puts them side by side: fields of one dimension together, in the order of the first of each."""
+        dims = list(dict.fromkeys(embedding.shape[1] for embedding in embeddings))
+        return [embedding for dim in dims for embedding in embeddings if embedding.shape[1] == dim]
+
+
 class DCNv2(Twin):
     def build(self):
         for i in range(self.model["cross_layers"]):
@@ -259,4 +313,4 @@ class DIN(Twin):
         return self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
 
 
-TWINS = {"deepfm": DeepFM, "wide_deep": WideDeep, "dcnv2": DCNv2, "dlrm": DLRM, "din": DIN, "xdeepfm": XDeepFM}
+TWINS = {"deepfm": DeepFM, "wide_deep": WideDeep, "dcnv2": DCNv2, "dlrm": DLRM, "din": DIN, "xdeepfm": XDeepFM, "can": CAN}

@@ -191,6 +191,9 @@ struct fth_model_config {
     struct fth_ints bottom;   /* dlrm */
     struct fth_ints top;      /* dlrm, without the last 1 */
     struct fth_ints cin;      /* xdeepfm: maps of the interaction network's layers */
+    struct fth_strings co_action; /* can: "induction:feed"; empty: target with every other field */
+    struct fth_ints co_action_layers; /* can: widths of a row's network */
+    int64_t co_action_dim, co_action_orders; /* can: floats of a feed's row, powers of it */
     int64_t cross_layers;     /* dcn, dcnv2 */
     struct fth_ints attention; /* din: attention unit's hidden layers */
     const char *activation;   /* relu prelu dice sigmoid tanh gelu */

@@ -334,11 +334,12 @@ enum {
     DLRM = 1 << 6,
     DIN = 1 << 7,
     XDEEPFM = 1 << 8,
-    HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN | XDEEPFM,
+    CAN = 1 << 9,
+    HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN | XDEEPFM | CAN,
 };
 static const struct fth_choice models[] = {{"lr", 0},     {"fm", 0},  {"wide_deep", 0},
                                            {"deepfm", 0}, {"dcn", 0}, {"dcnv2", 0},
-                                           {"dlrm", 0},   {"din", 0}, {"xdeepfm", 0},
+                                           {"dlrm", 0},   {"din", 0}, {"xdeepfm", 0}, {"can", 0},
                                            {NULL, 0}};
 static const struct fth_choice activations[] = {
     {"relu", 0}, {"prelu", 0}, {"dice", 0}, {"sigmoid", 0}, {"tanh", 0}, {"gelu", 0}, {NULL, 0}};
@@ -357,6 +358,15 @@ static const struct fth_key model_keys[] = {
      .help = "widths of the layers over the interactions, without the last one of width 1"},
     {WIDTHS("cin", fth_model_config, cin, "[128, 128]"), .used_by = XDEEPFM,
      .help = "maps of the interaction network's layers, at least 2 each"},
+    {STRINGS("co_action", fth_model_config, co_action), .used_by = CAN,
+     .help = "pairs \"INDUCTION:FEED\": a row of the first is a network over rows of the second; empty: "
+             "target with every other field"},
+    {WIDTHS("co_action_layers", fth_model_config, co_action_layers, "[8, 4]"), .used_by = CAN,
+     .help = "widths of these networks, at least 2 each"},
+    {INT("co_action_dim", fth_model_config, co_action_dim, "16", 2, 1024), .used_by = CAN,
+     .help = "floats of a feed's row"},
+    {INT("co_action_orders", fth_model_config, co_action_orders, "2", 1, 16), .used_by = CAN,
+     .help = "powers of the feed that the network is applied to, 1 up to this"},
     {INT("cross_layers", fth_model_config, cross_layers, "3", 1, 64), .used_by = DCN | DCNV2,
      .help = "crossings"},
     {WIDTHS("attention", fth_model_config, attention, "[80, 40]"), .used_by = DIN,
@@ -376,10 +386,9 @@ static const struct fth_key model_keys[] = {
      .help = "a layer as wide as the one before adds its input to its output"},
     {STRINGS("wide", fth_model_config, wide), .used_by = WIDE_DEEP,
      .help = "categorical fields of the wide part; empty: all"},
-    {STRING("target", fth_model_config, target), .used_by = DIN,
-     .help = "the column that is compared with the history; \"\": every column that shares a "
-             "sequence's "
-             "table"},
+    {STRING("target", fth_model_config, target), .used_by = DIN | CAN,
+     .help = "din: the column that is compared with the history; \"\": every column that shares a "
+             "sequence's table. can: the column whose rows act on all others, without co_action"},
 };
 static const struct fth_section model_section = {
     KEYS(model_keys), .selector = 0,

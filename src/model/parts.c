@@ -1,6 +1,10 @@
 /* Parts of models: linear terms, embeddings, deep part (parts.h). */
 #include "model/parts.h"
 
+#include <string.h>
+
+#include "base/text.h"
+
 static fth_status no_memory(const char *what, fth_error *err) {
     return fth_fail(err, FTH_E_MEMORY, "%s: out of memory", what);
 }
@@ -13,6 +17,37 @@ fth_status fth_parts_all(fth_graph *graph, const struct fth_model_inputs *inputs
     for (uint32_t i = 0; i < inputs->n_fields; i++)
         items[i] = i;
     *out = (struct fth_parts_fields){items, inputs->n_fields};
+    return FTH_OK;
+}
+
+fth_status fth_parts_field(fth_graph *graph, const char *key, const char *name,
+                           const struct fth_model_inputs *inputs, uint32_t *out, fth_error *err) {
+    const char **names = fth_arena_alloc(graph->arena, inputs->n_fields + 1, sizeof *names);
+    if (!names)
+        return no_memory(key, err);
+    for (uint32_t i = 0; i < inputs->n_fields; i++) {
+        names[i] = inputs->fields[i].name;
+        if (!strcmp(names[i], name)) {
+            *out = i;
+            return FTH_OK;
+        }
+    }
+    const char *near = fth_nearest(name, names, inputs->n_fields);
+    return fth_fail(err, FTH_E_CONFIG,
+                    "%s: \"%s\" is no categorical feature%s%s%s; name columns of "
+                    "features.categorical or bucketised numbers (COLUMN_bucket)",
+                    key, name, near ? ", did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
+fth_status fth_parts_named(fth_graph *graph, const char *key, const struct fth_strings *names,
+                           const struct fth_model_inputs *inputs, struct fth_parts_fields *out,
+                           fth_error *err) {
+    uint32_t *items = fth_arena_alloc(graph->arena, names->n + 1, sizeof *items);
+    if (!items)
+        return no_memory(key, err);
+    for (uint32_t i = 0; i < names->n; i++)
+        FTH_TRY(fth_parts_field(graph, key, names->items[i], inputs, &items[i], err));
+    *out = (struct fth_parts_fields){items, (uint32_t)names->n};
     return FTH_OK;
 }
 
@@ -42,6 +77,23 @@ fth_status fth_parts_lookup(fth_graph *graph, const struct fth_model_inputs *inp
     struct fth_lookup lookup = {.field = field,
                                 .table = f->table,
                                 .dim = f->dim,
+                                .pooling = positions ? FTH_POOL_NONE : pooling_of(f),
+                                .group = f->group,
+                                .weighted = f->weighted,
+                                .min_count = f->min_count};
+    return fth_graph_lookup(graph, &lookup, out, err);
+}
+
+fth_status fth_parts_lookup_beside(fth_graph *graph, const struct fth_model_inputs *inputs, uint32_t field,
+                                   const char *suffix, uint32_t dim, int positions, uint32_t *out,
+                                   fth_error *err) {
+    const struct fth_model_field *f = &inputs->fields[field];
+    const char *table = fth_arena_printf(graph->arena, "%s.%s", f->table, suffix);
+    if (!table)
+        return no_memory(f->table, err);
+    struct fth_lookup lookup = {.field = field,
+                                .table = table,
+                                .dim = dim,
                                 .pooling = positions ? FTH_POOL_NONE : pooling_of(f),
                                 .group = f->group,
                                 .weighted = f->weighted,

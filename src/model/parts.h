@@ -24,6 +24,13 @@ struct fth_parts_fields {
 fth_status fth_parts_all(fth_graph *graph, const struct fth_model_inputs *inputs,
                          struct fth_parts_fields *out, fth_error *err);
 
+/* The field of a name, and those of a list of names; `key` is the configuration key that has them. */
+fth_status fth_parts_field(fth_graph *graph, const char *key, const char *name,
+                           const struct fth_model_inputs *inputs, uint32_t *out, fth_error *err);
+fth_status fth_parts_named(fth_graph *graph, const char *key, const struct fth_strings *names,
+                           const struct fth_model_inputs *inputs, struct fth_parts_fields *out,
+                           fth_error *err);
+
 /* Refuses inputs without any feature, or (fields) without a categorical one. */
 fth_status fth_parts_need(const char *model, const struct fth_model_inputs *inputs, int fields,
                           fth_error *err);
@@ -71,6 +78,11 @@ typedef fth_status fth_parts_cross(fth_graph *graph, const char *name, fth_id x0
 fth_status fth_parts_crossed(fth_graph *graph, const struct fth_model_config *config,
                              const struct fth_model_inputs *inputs, fth_parts_cross *cross,
                              fth_error *err);
+
+/* A lookup of one field's keys in a table of its own, "<table>.<suffix>", of another dimension. */
+fth_status fth_parts_lookup_beside(fth_graph *graph, const struct fth_model_inputs *inputs, uint32_t field,
+                                   const char *suffix, uint32_t dim, int positions, uint32_t *out,
+                                   fth_error *err);
 
 /* The lookup of one field, without pooling when `positions`. */
 fth_status fth_parts_lookup(fth_graph *graph, const struct fth_model_inputs *inputs, uint32_t field,

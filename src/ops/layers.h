@@ -54,6 +54,17 @@ fth_status fth_layer_dot_interaction(fth_graph *graph, const char *name, fth_id 
  * [E, maps dim] and the sum of each [E, maps]. Its weight is f h x maps, row j h + i for x's vector i and x0's j. */
 fth_status fth_layer_cin(fth_graph *graph, const char *name, fth_id x, fth_id x0, uint32_t dim, uint32_t maps,
                          fth_id *out, fth_id *pooled, fth_error *err);
+/* CAN's co-action unit (Bian et al. 2022, eq. 4 to 7): an example's row of `weights` [E, fth_co_action_weights] is a
+ * network with tanh between layers, applied to powers 1 .. orders of x [E, d] or of each of its positions [P, d] and summed
+ * over these; the outputs of all layers and powers: [E, orders * sum of widths]. */
+struct fth_co_action_options {
+    const uint32_t *widths; /* at least 2 each */
+    uint32_t n, orders;
+};
+fth_status fth_layer_co_action(fth_graph *graph, const char *name, fth_id weights, fth_id x,
+                               const struct fth_co_action_options *options, fth_id *out, fth_error *err);
+/* Numbers of a row of weights for inputs of d columns; 0: more than fit 32 bits. */
+uint32_t fth_co_action_weights(uint32_t d, const uint32_t *widths, uint32_t n);
 /* DCN (Wang et al. 2017, eq. 3): x0 (xl . w) + b + xl. */
 fth_status fth_layer_cross(fth_graph *graph, const char *name, fth_id x0, fth_id xl, fth_id *out,
                            fth_error *err);

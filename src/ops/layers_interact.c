@@ -35,6 +35,21 @@ fth_status fth_layer_cin(fth_graph *graph, const char *name, fth_id x, fth_id x0
     return FTH_OK;
 }
 
+fth_status fth_layer_co_action(fth_graph *graph, const char *name, fth_id weights, fth_id x,
+                               const struct fth_co_action_options *options, fth_id *out, fth_error *err) {
+    struct fth_co_action_attributes *attributes;
+    size_t bytes = sizeof *attributes + options->n * sizeof attributes->widths[0];
+    fth_id inputs[2] = {weights, x};
+    attributes = fth_arena_alloc(graph->arena, 1, bytes);
+    if (!attributes)
+        return fth_fail(err, FTH_E_MEMORY, "%s: out of memory", name);
+    attributes->orders = options->orders;
+    attributes->n = options->n;
+    for (uint32_t i = 0; i < options->n; i++)
+        attributes->widths[i] = options->widths[i];
+    return fth_graph_node(graph, &fth_op_co_action, name, inputs, 2, attributes, bytes, out, err);
+}
+
 fth_status fth_layer_cross(fth_graph *graph, const char *name, fth_id x0, fth_id xl, fth_id *out,
                            fth_error *err) {
     fth_id inputs[3] = {FTH_NONE, x0, xl}, sum;

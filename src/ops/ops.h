@@ -63,6 +63,11 @@ struct fth_vectors_attributes {
 struct fth_cin_attributes {
     uint32_t dim, maps;
 };
+/* co_action and its gradient: layers' widths, and how many powers of the input */
+struct fth_co_action_attributes {
+    uint32_t orders, n;
+    uint32_t widths[];
+};
 struct fth_bce_attributes {
     float smoothing;
 };

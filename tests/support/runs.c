@@ -97,12 +97,13 @@ static const struct {
     {"dcnv2", "hidden: [16, 16], cross_layers: 2, layer_norm: true, residual: true"},
     {"dlrm", "bottom: [16, 8], top: [16], dropout: 0.1, activation: gelu"},
     {"xdeepfm", "cin: [8, 6], hidden: [16, 8], dropout: 0.2, batch_norm: true"},
+    {"can", "target: item, hidden: [16, 8], co_action_layers: [5, 3], co_action_dim: 6, dropout: 0.1"},
     {"din", "attention: [8], hidden: [16], activation: dice, dropout: 0.1"},
 };
 
 const char *run_config(const char *model, const char *data) {
     static char text[4096];
-    const char *keys = NULL, *sequence = strcmp(model, "din") ? "" : ", sequence: true";
+    const char *keys = NULL, *sequence = strcmp(model, "din") && strcmp(model, "can") ? "" : ", sequence: true";
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         if (!strcmp(models[i].name, model))
             keys = models[i].keys;

@@ -40,11 +40,14 @@ fth_graph *zoo_graph(const struct zoo_options *options) {
                                       .attention = {attention, 2},
                                       .cin = {maps, 2},
                                       .cross_layers = 2,
+                                      .co_action_layers = {maps, 2},
+                                      .co_action_dim = 4,
+                                      .co_action_orders = 2,
                                       .activation = din ? "dice" : "relu",
                                       .attention_activation = options->attention_activation,
                                       .batch_norm = !options->plain && !shallow,
                                       .dropout = options->plain || shallow ? 0 : 0.25,
-                                      .target = ""};
+                                      .target = strcmp(options->model, "can") ? "" : "item"};
     struct fth_model_inputs inputs = {ZOO_DENSE, fields, din ? 6 : 4};
     const char *without[] = {options->without ? options->without : ""};
     fth_graph *graph = NULL;

@@ -31,9 +31,12 @@ static struct fth_model_config config_for(const char *name) {
                                      .top = {five, 1},
                                      .cin = {maps, 2},
                                      .cross_layers = 2,
+                                     .co_action_layers = {three, 1},
+                                     .co_action_dim = 4,
+                                     .co_action_orders = 2,
                                      .attention = {three, 1},
                                      .activation = "tanh",
-                                     .target = ""};
+                                     .target = strcmp(name, "can") ? "" : "item"};
 }
 
 /* What the case being checked builds. */
@@ -70,7 +73,7 @@ static void test_gradients(void **state) {
 }
 
 static void test_options(void **state) {
-    static const char *const names[] = {"wide_deep", "deepfm", "dcn", "dcnv2", "dlrm", "din", "xdeepfm"};
+    static const char *const names[] = {"wide_deep", "deepfm", "dcn", "dcnv2", "dlrm", "din", "xdeepfm", "can"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         config = config_for(names[i]);
         config.batch_norm = 1;
@@ -91,7 +94,7 @@ static void test_options(void **state) {
 
 /* Dimensions may differ where the model does not multiply embeddings with each other. */
 static void test_mixed_dimensions(void **state) {
-    static const char *const names[] = {"lr", "wide_deep", "dcn", "dcnv2", "din"};
+    static const char *const names[] = {"lr", "wide_deep", "dcn", "dcnv2", "din", "can"};
     struct fth_model_field fields[6];
     memcpy(fields, all_fields, sizeof fields);
     fields[0].dim = 3;
@@ -156,6 +159,17 @@ static void test_refusals(void **state) {
     static const int64_t one_map[] = {4, 1};
     config.cin = (struct fth_ints){one_map, 2};
     refused("layer 1 has 1 map");
+    config = config_for("can");
+    config.target = "";
+    refused("model.target");
+    config.target = "itme";
+    refused("did you mean \"item\"");
+    config.co_action_layers = (struct fth_ints){one_map, 2};
+    refused("layer 1 has 1 unit");
+    static const int64_t large[] = {250};
+    config.co_action_dim = 16;
+    config.co_action_layers = (struct fth_ints){large, 1};
+    refused("4096");
     config = config_for("dcnv2");
     config.activation = "rleu";
     refused("relu");
@@ -193,6 +207,33 @@ static void test_din_targets(void **state) {
     fth_graph_destroy(graph);
 }
 
+/* Named pairs: a history feeds the item's network by positions; a list is no induction. */
+static void test_can_pairs(void **state) {
+    static const char *const good[] = {"item:hist_item", "item:user", "user:hist_item"};
+    static const char *const bad[][2] = {{"item", "no pair"}, {"item:usr", "did you mean \"user\""},
+                                         {"hist_item:item", "item:hist_item"}};
+    config = config_for("can");
+    config.co_action = (struct fth_strings){good, 3};
+    inputs = (struct fth_model_inputs){3, all_fields, 6};
+    check_model();
+    fth_graph *graph = NULL;
+    fth_error err = {0};
+    assert_int_equal(fth_graph_create(3, &graph, &err), FTH_OK);
+    assert_int_equal(fth_model_find("can")->build(graph, &config, &inputs, &err), FTH_OK);
+    int inductions = 0, positions = 0;
+    for (uint32_t i = 0; i < graph->n_lookups; i++) {
+        inductions += strstr(graph->lookups[i].table, ".co_action") != NULL;
+        positions += graph->lookups[i].pooling == FTH_POOL_NONE && graph->lookups[i].group >= 0;
+    }
+    assert_int_equal(inductions, 2); /* one a field, whatever it acts on */
+    assert_int_equal(positions, 1);
+    fth_graph_destroy(graph);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        config.co_action = (struct fth_strings){&bad[i][0], 1};
+        refused(bad[i][1]);
+    }
+}
+
 /* The wide part reads the named fields alone, in tables of their own that start at zero. */
 static void test_wide(void **state) {
     static const char *const wide[] = {"category"};
@@ -221,6 +262,7 @@ int main(void) {
         cmocka_unit_test(test_gradients),        cmocka_unit_test(test_options),
         cmocka_unit_test(test_mixed_dimensions), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_din_targets),      cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_can_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

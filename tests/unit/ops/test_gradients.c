@@ -197,6 +197,24 @@ static fth_id cin_rows(struct gradcheck *c) {
     return cin(c, 2, 100, 2, 1);
 }
 
+/* A row's own network, over single rows and over positions. */
+static fth_id co_action(struct gradcheck *c, uint32_t d, uint32_t n, uint32_t orders) {
+    static const uint32_t widths[] = {5, 3, 2};
+    struct fth_co_action_options options = {widths, n, orders};
+    fth_id w = gradcheck_input(c, -1, fth_co_action_weights(d, widths, n)), y;
+    CHECK_OK(c, fth_layer_co_action(c->graph, "unit", w, gradcheck_input(c, c->group, d), &options, &y, &c->err));
+    return y;
+}
+static fth_id co_action_one(struct gradcheck *c) {
+    return co_action(c, c->columns + 1, 1, 3);
+}
+static fth_id co_action_two(struct gradcheck *c) {
+    return co_action(c, c->columns + 1, 2, 2);
+}
+static fth_id co_action_three(struct gradcheck *c) {
+    return co_action(c, 4, 3, 1);
+}
+
 static fth_id loss(struct gradcheck *c) {
     fth_id x = gradcheck_input(c, -1, c->columns);
     CHECK_OK(c, fth_layer_linear(c->graph, "fc", x, 1, 1, &c->graph->logit, &c->err));
@@ -422,6 +440,9 @@ static const struct {
     CASE(cin_pooled, ROWS),
     CASE(cin_blocks, ROWS),
     CASE(cin_rows, ROWS),
+    CASE(co_action_one, ROWS),
+    CASE(co_action_two, ROWS),
+    CASE(co_action_three, ROWS),
     CASE(loss, EXAMPLES),
     CASE(mlp_loss, EXAMPLES),
     CASE(prelu, ROWS),

@@ -98,10 +98,13 @@ static void build_graph(const struct setup *setup, struct world *world) {
                                       .attention = {attention, 1},
                                       .cin = {maps, 2},
                                       .cross_layers = 2,
+                                      .co_action_layers = {maps, 2},
+                                      .co_action_dim = 4,
+                                      .co_action_orders = 2,
                                       .activation = din && statistics ? "dice" : shallow ? "none" : "relu",
                                       .attention_activation = "sigmoid",
                                       .batch_norm = has(setup, "dcn") && statistics,
-                                      .target = ""};
+                                      .target = has(setup, "can") ? "item" : ""};
     struct fth_model_inputs inputs = {DENSE, used, din ? DIN_FIELDS : FIELDS};
     uint32_t n_without = 0;
     while (setup->without[n_without])
@@ -320,7 +323,7 @@ static void same_bits(const char *what, const struct change *got, const struct c
 
 /* ---- tests ---- */
 
-static const char *const layered[] = {"wide_deep", "deepfm", "xdeepfm", "dcn", "dcnv2", "din"};
+static const char *const layered[] = {"wide_deep", "deepfm", "xdeepfm", "can", "dcn", "dcnv2", "din"};
 
 static int has_layer(const char *model) {
     for (size_t i = 0; i < sizeof layered / sizeof *layered; i++)

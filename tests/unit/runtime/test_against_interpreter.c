@@ -47,11 +47,14 @@ static fth_graph *graph_make(const char *name, int passes, float clip_norm) {
                                       .top = {top, 1},
                                       .cin = {maps, 2},
                                       .cross_layers = 2,
+                                      .co_action_layers = {maps, 2},
+                                      .co_action_dim = 4,
+                                      .co_action_orders = 2,
                                       .attention = {attention, 1},
                                       .activation = strcmp(name, "din") ? "relu" : "dice",
                                       .dropout = 0.25,
                                       .batch_norm = !strcmp(name, "deepfm"),
-                                      .target = ""};
+                                      .target = strcmp(name, "can") ? "" : "item"};
     struct fth_model_inputs inputs = {DENSE, fields, sizeof fields / sizeof *fields};
     fth_graph *graph;
     OK(fth_graph_create(DENSE, &graph, &err));
