@@ -11,10 +11,11 @@ from checkpoint import keys_of
 
 
 class Batch:
-    """label [n]; dense [n, floats]; keys: field -> [n], or [positions] for a list; offsets: field -> [n + 1]."""
+    """label [n]; dense [n, floats]; keys: field -> [n], or [positions] for a list; offsets: field -> [n + 1].
+    With tasks label is [n, tasks], and weight is 0 where a label was not observed, the task's weight elsewhere."""
 
-    def __init__(self, label, dense, keys, offsets):
-        self.label, self.dense, self.keys, self.offsets = label, dense, keys, offsets
+    def __init__(self, label, dense, keys, offsets, weight=None):
+        self.label, self.dense, self.keys, self.offsets, self.weight = label, dense, keys, offsets, weight
 
 
 def read_columns(folder, data, limit):
@@ -81,12 +82,21 @@ def kept(section, cell):
     return cell.split(section["separator"])[-section["max_length"]:] if cell else []
 
 
+def labels_of(config, columns):
+    """Labels, and with tasks their weights: the task's, 0 where the label was not observed."""
+    if "tasks" not in config:
+        return np.array(columns["label"]).astype(np.float32), None
+    cells = np.stack([np.array(columns[task["label"]]) for task in config["tasks"]], axis=1)
+    weight = np.where(cells == "", 0, [task.get("weight", 1) for task in config["tasks"]])
+    return np.where(cells == "", "0", cells).astype(np.float32), weight.astype(np.float32)
+
+
 def read_batches(folder, config):
     """All that a configuration with max_steps trains on; its file is looked for in the folder."""
     batch_size = config["train"]["batch_size"]
     columns = read_columns(folder, config["data"], config["train"]["max_steps"] * batch_size)
     features = config["features"]
-    label = np.array(columns["label"]).astype(np.float32)
+    label, weight = labels_of(config, columns)
     floats, keys, offsets = [], {}, {}
     for section in features.get("numeric", []):
         for name in expand(section["columns"]):
@@ -109,5 +119,6 @@ def read_batches(folder, config):
         batches.append(Batch(label[rows], dense[rows],
                              {name: k[ends[name][0]:ends[name][-1]] if name in ends else k[rows]
                               for name, k in keys.items()},
-                             {name: o - o[0] for name, o in ends.items()}))
+                             {name: o - o[0] for name, o in ends.items()},
+                             None if weight is None else weight[rows]))
     return batches

@@ -153,7 +153,17 @@ class Twin(nn.Module):
         self.floats = torch.from_numpy(batch.dense).to(self.tables[0].dtype)
         self.touched, self.found = [[] for _ in self.tables], [[] for _ in self.tables]
         self.linears, self.norms, self.dices = {}, {}, {}
-        return self.logit()[:, 0]
+        logit = self.logit()
+        return logit if "tasks" in self.config else logit[:, 0]
+
+
+    def loss(self, batch):
+        logit = self(batch)
+        label = torch.from_numpy(batch.label).to(logit.dtype)
+        if batch.weight is None:
+            return F.binary_cross_entropy_with_logits(logit, label)
+        weight = torch.from_numpy(batch.weight).to(logit.dtype)
+        return F.binary_cross_entropy_with_logits(logit, label, weight, reduction="sum") / len(label)
 
 
 class DeepFM(Twin):
@@ -313,4 +323,34 @@ class DIN(Twin):
         return self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
 
 
-TWINS = {"deepfm": DeepFM, "wide_deep": WideDeep, "dcnv2": DCNv2, "dlrm": DLRM, "din": DIN, "xdeepfm": XDeepFM, "can": CAN}
+class MMoE(Twin):
+    """Experts side by side in the first layer, [inputs, experts * width]; a logit a task."""
+
+    def build(self):
+        self.experts, self.widths = self.model["experts"], self.model["expert_hidden"]
+        self.linear("experts.0")
+        for i in range(1, len(self.widths)):
+            for expert in range(self.experts):
+                self.linear(f"expert.{expert}.layer.{i}.0")
+        self.slopes[key("gates")] = self.parameter("gates.weight", np.asarray)
+        for task in self.config["tasks"]:
+            self.mlp(f"tower.{task['name']}", self.model["tower"])
+            self.linear(f"tower.{task['name']}.out")
+
+    def logit(self):
+        x = torch.cat([self.embeddings(self.fields).flatten(1), self.floats], dim=1)
+        gates = (x @ self.slopes[key("gates")]).view(len(x), -1, self.experts).softmax(dim=2)
+        experts = self.activation("experts.0", self.apply_linear("experts.0", x)).view(len(x), self.experts, -1)
+        for i in range(1, len(self.widths)):
+            names = [f"expert.{expert}.layer.{i}.0" for expert in range(self.experts)]
+            experts = torch.stack([self.activation(name, self.apply_linear(name, experts[:, expert]))
+                                   for expert, name in enumerate(names)], dim=1)
+        outputs = []
+        for number, task in enumerate(self.config["tasks"]):
+            name = f"tower.{task['name']}"
+            mixed = (gates[:, number, :, None] * experts).sum(dim=1)
+            outputs.append(self.apply_linear(name + ".out", self.apply_mlp(name, self.model["tower"], mixed)))
+        return torch.cat(outputs, dim=1)
+
+
+TWINS = {"deepfm": DeepFM, "wide_deep": WideDeep, "dcnv2": DCNv2, "dlrm": DLRM, "din": DIN, "mmoe": MMoE, "xdeepfm": XDeepFM, "can": CAN}

@@ -92,8 +92,7 @@ class Stepper:
             optimizer.load(state.step, [[values[role] for role in self.roles] for values in part])
 
     def gradients(self, batch):
-        label = torch.from_numpy(batch.label).to(self.tables[0].dtype)
-        loss = F.binary_cross_entropy_with_logits(self.twin(batch), label)
+        loss = self.twin.loss(batch)
         self.dense.zero_grad()
         self.rows.zero_grad()
         loss.backward()

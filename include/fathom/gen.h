@@ -36,6 +36,11 @@
  * files made with the same seed share their truth, and a test file is the one whose `first` is where the
  * training file ends.
  *
+ * Several labels and domains (csv). conversions: a second label, `converted`, written only where the first is 1
+ * and empty elsewhere: it was not observed. Its logit has the same parts, each times a factor of its own, and a
+ * bias of -1.5. domains N: a column `domain` of the texts d0, d1 ..., drawn evenly; the numeric part is times
+ * cos(pi d / N) in domain d, so that what a number says depends on it.
+ *
  * Drift. drift_popularity: over the file (or drift_over), every column's popularity order moves by this
  * share of its ids (ids in that range all count as head). drift_weights: over the file, weights turn into
  * others, 1: all the way to independent ones. */
@@ -117,6 +122,8 @@ typedef struct fth_gen_options {
     fth_gen_column columns[FTH_GEN_MAX_COLUMNS];
     uint32_t n_columns;
     fth_gen_sequence sequence;
+    int conversions;         /* csv: a second label */
+    uint32_t domains;        /* csv: 0 none, to 100 */
     double base_rate;        /* share of positives, calibrated by the pilot */
     double signal;           /* standard deviation of the logit; 0: labels are noise */
     fth_gen_shares shares;
@@ -142,7 +149,7 @@ typedef struct fth_gen_sink {
     void *ctx;
 } fth_gen_sink;
 
-/* Named settings: criteo-small, criteo-kaggle, csv, sequence, interest, amz, uba, elm, elm-long, libsvm, libffm
+/* Named settings: criteo-small, criteo-kaggle, csv, tasks, sequence, interest, amz, uba, elm, elm-long, libsvm, libffm
  * (gen_presets.def). Fills all options; 0 when there is no such name. The first is the default. */
 FTH_API int fth_gen_preset(const char *name, fth_gen_options *out);
 /* Name and one-line description of preset `index`, NULL past the last. */

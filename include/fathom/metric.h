@@ -8,7 +8,9 @@
 extern "C" {
 #endif
 
-/* NAN stands for "not defined on this data": AUC with one class only, grouped AUC without a query column. */
+/* Of one task: of several, `others` has the second and so on, borrowed from the session until it evaluates
+ * again (for the same purpose). Examples whose label was not observed for a task are none of its examples.
+ * NAN stands for "not defined on this data": AUC with one class only, grouped AUC without a query column. */
 typedef struct fth_evaluation {
     uint64_t examples;
     double weight;             /* sum of sample weights */
@@ -20,6 +22,9 @@ typedef struct fth_evaluation {
     double base_rate;          /* mean label */
     double seconds;
     uint64_t lines_bad;        /* malformed lines left out */
+    const char *task;          /* its name; NULL where there is one task without a name */
+    const struct fth_evaluation *others; /* of the further tasks, in order */
+    uint64_t n_others;
 } fth_evaluation;
 
 #ifdef __cplusplus

@@ -79,8 +79,8 @@ FTH_API void fth_session_interrupt(fth_session *session);
 FTH_API fth_status fth_session_evaluate(fth_session *session, const char *const *files, size_t n,
                                         fth_evaluation *out, fth_error *err);
 
-/* One probability a data line, in order, "%.9g\n" each, to `out`; a malformed line (on_bad_line: skip) gives
- * "nan". Labels are not needed. path "-" is standard input. Returns the number written in *lines. */
+/* One probability a data line, in order, "%.9g\n" each, to `out` (of several tasks one each with commas between,
+ * in the configuration's order); a malformed line (on_bad_line: skip) gives "nan". Labels are not needed. path "-" is standard input. Returns the number written in *lines. */
 FTH_API fth_status fth_session_predict(fth_session *session, const char *path, FILE *out,
                                        uint64_t *lines, fth_error *err);
 

@@ -111,13 +111,17 @@ static void on_progress(void *ctx, const fth_progress *p) {
             p->seconds > 0 ? (double)p->examples / p->seconds : 0, p->learning_rate);
 }
 
-static void on_evaluated(void *ctx, uint64_t step, const fth_evaluation *e, int best) {
+static void on_evaluated(void *ctx, uint64_t step, const fth_evaluation *evaluation, int best) {
     struct display *display = ctx;
     if (display->quiet)
         return;
-    fprintf(stderr, "%sstep %llu held out: AUC %.6f log loss %.6f NE %.6f calibration %.4f%s\n",
-            display->terminal ? "\r\033[K" : "", (unsigned long long)step, e->auc, e->log_loss,
-            e->normalised_entropy, e->calibration, best ? " (best)" : "");
+    for (uint32_t t = 0; t <= evaluation->n_others; t++) {
+        const fth_evaluation *e = t ? &evaluation->others[t - 1] : evaluation;
+        fprintf(stderr, "%sstep %llu held out%s%s: AUC %.6f log loss %.6f NE %.6f calibration %.4f%s\n",
+                display->terminal ? "\r\033[K" : "", (unsigned long long)step, e->task ? " " : "",
+                e->task ? e->task : "", e->auc, e->log_loss, e->normalised_entropy, e->calibration,
+                best && t == evaluation->n_others ? " (best)" : "");
+    }
 }
 
 static void on_saved(void *ctx, uint64_t step, const char *path) {

@@ -255,16 +255,23 @@ static void print_number(FILE *out, const char *name, double value, const char *
     fprintf(out, "\n");
 }
 
+static void print_metrics(FILE *out, const fth_evaluation *e) {
+    fprintf(out, "  %-20s %llu\n", "examples", (unsigned long long)e->examples);
+    print_number(out, "AUC", e->auc, "%.6f");
+    print_number(out, "log loss", e->log_loss, "%.6f");
+    print_number(out, "normalised entropy", e->normalised_entropy, "%.6f");
+    print_number(out, "calibration", e->calibration, "%.6f");
+    if (!isnan(e->gauc))
+        print_number(out, "grouped AUC", e->gauc, "%.6f");
+    print_number(out, "base rate", e->base_rate, "%.6f");
+}
+
 void cli_print_evaluation(FILE *out, const char *title, const fth_evaluation *evaluation) {
-    fprintf(out, "%s\n", title);
-    fprintf(out, "  %-20s %llu\n", "examples", (unsigned long long)evaluation->examples);
-    print_number(out, "AUC", evaluation->auc, "%.6f");
-    print_number(out, "log loss", evaluation->log_loss, "%.6f");
-    print_number(out, "normalised entropy", evaluation->normalised_entropy, "%.6f");
-    print_number(out, "calibration", evaluation->calibration, "%.6f");
-    if (!isnan(evaluation->gauc))
-        print_number(out, "grouped AUC", evaluation->gauc, "%.6f");
-    print_number(out, "base rate", evaluation->base_rate, "%.6f");
+    for (uint32_t t = 0; t <= evaluation->n_others; t++) {
+        const fth_evaluation *e = t ? &evaluation->others[t - 1] : evaluation;
+        fprintf(out, "%s%s%s\n", title, e->task ? ": " : "", e->task ? e->task : "");
+        print_metrics(out, e);
+    }
     if (evaluation->lines_bad)
         fprintf(out, "  %-20s %llu\n", "malformed lines",
                 (unsigned long long)evaluation->lines_bad);

@@ -45,7 +45,7 @@ static fth_status check_csv(struct fth_loader *l) {
     const struct fth_data_config *data = &l->config->data;
     if (data->format != FTH_FORMAT_CSV)
         return FTH_OK;
-    if (!*data->label)
+    if (!*data->label && !l->config->n_tasks)
         return fth_load_fail_path(l, "data.label",
                                   "missing; with csv, name the column of the label");
     if (!data->header && data->columns.n == 0)
@@ -57,7 +57,62 @@ static fth_status check_csv(struct fth_loader *l) {
     return FTH_OK;
 }
 
+/* ---- tasks ---- */
+static int good_name(const char *name) {
+    size_t n = strlen(name);
+    return n > 0 && n <= 64 &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == n;
+}
+
+static fth_status check_task(struct fth_loader *l, uint32_t item) {
+    const struct fth_task_config *tasks = l->config->tasks, *task = &tasks[item];
+    char name[32], label[32];
+    snprintf(name, sizeof name, "tasks.%u.name", item);
+    snprintf(label, sizeof label, "tasks.%u.label", item);
+    if (!good_name(task->name))
+        return fth_load_fail_path(l, name, "a task needs a name of 1 to 64 letters, digits, '_' or '-'");
+    for (uint32_t i = 0; i < item; i++)
+        if (strcmp(tasks[i].name, task->name) == 0)
+            return fth_load_fail_path(l, name, "%s is already the name of task %u", task->name, i);
+    if (!*task->label)
+        return fth_load_fail_path(l, label, "missing; name the column of the task's label");
+    return FTH_OK;
+}
+
+static fth_status check_tasks(struct fth_loader *l) {
+    static const char *const formats[] = {"criteo", "csv", "libsvm", "libffm"};
+    const struct fth_config *config = l->config;
+    const struct fth_data_config *data = &config->data;
+    if (!config->n_tasks)
+        return FTH_OK;
+    if (data->format != FTH_FORMAT_CSV)
+        return fth_load_fail_path(l, "tasks", "%s lines have one label; several need data.format csv",
+                                  formats[data->format]);
+    if (*data->label || data->positive.n)
+        return fth_load_fail_path(l, *data->label ? "data.label" : "data.positive",
+                                  "each of the tasks names its own; remove one of the two");
+    if (config->n_tasks > FTH_CONFIG_MAX_TASKS)
+        return fth_load_fail_path(l, "tasks", "%u tasks; at most %d can be trained together",
+                                  config->n_tasks, FTH_CONFIG_MAX_TASKS);
+    for (uint32_t i = 0; i < config->n_tasks; i++)
+        FTH_TRY(check_task(l, i));
+    return FTH_OK;
+}
+
 /* ---- training ---- */
+static fth_status check_early_task(struct fth_loader *l) {
+    const struct fth_config *config = l->config;
+    const char *name = config->train.early_stop_task;
+    if (!*name)
+        return FTH_OK;
+    for (uint32_t i = 0; i < config->n_tasks; i++)
+        if (strcmp(config->tasks[i].name, name) == 0)
+            return FTH_OK;
+    return fth_load_fail_path(l, "train.early_stopping.task",
+                              config->n_tasks ? "there is no task of this name under tasks"
+                                              : "there is one task only; remove it");
+}
+
 static fth_status check_train(struct fth_loader *l) {
     const struct fth_config *config = l->config;
     const struct fth_train_config *train = &config->train;
@@ -110,6 +165,8 @@ static fth_status check_optimizer(struct fth_loader *l) {
 fth_status fth_config_check(struct fth_loader *l) {
     FTH_TRY(check_sources(l));
     FTH_TRY(check_csv(l));
+    FTH_TRY(check_tasks(l));
+    FTH_TRY(check_early_task(l));
     FTH_TRY(check_train(l));
     FTH_TRY(check_optimizer(l));
     return fth_config_check_features(l);

@@ -94,6 +94,13 @@ static fth_status check_indicator(struct fth_loader *l, uint32_t item) {
     return FTH_OK;
 }
 
+static int is_label(const struct fth_config *config, const char *column) {
+    int found = strcmp(column, config->data.label) == 0;
+    for (uint32_t t = 0; t < config->n_tasks; t++)
+        found |= strcmp(column, config->tasks[t].label) == 0;
+    return found && config->data.format == FTH_FORMAT_CSV;
+}
+
 static fth_status check_derived(struct fth_loader *l, uint32_t item) {
     const struct fth_derived_config *derived = &l->config->features.derived[item];
     const struct field at = {.section = "derived", .item = item};
@@ -109,7 +116,7 @@ static fth_status check_derived(struct fth_loader *l, uint32_t item) {
         return fail_item(l, &at, "from", "a cross needs two columns or more");
     if (derived->as != FTH_DERIVE_CROSS && derived->from.n > 1)
         return fail_item(l, &at, "from", "a join or a date is made from one column");
-    if (format == FTH_FORMAT_CSV && strcmp(derived->name, l->config->data.label) == 0)
+    if (is_label(l->config, derived->name))
         return fail_item(l, &at, "name", "this is the label's column");
     return FTH_OK;
 }
@@ -260,8 +267,7 @@ static fth_status check_names(struct fth_loader *l, struct field *items, uint32_
     for (uint32_t i = 0; i < n; i++) {
         char message[300], quoted[64];
         fth_text_quote(quoted, sizeof quoted, items[i].name, strlen(items[i].name));
-        if (l->config->data.format == FTH_FORMAT_CSV &&
-            strcmp(items[i].column, l->config->data.label) == 0) {
+        if (is_label(l->config, items[i].column)) {
             fth_text_quote(quoted, sizeof quoted, items[i].column, strlen(items[i].column));
             snprintf(message, sizeof message, "%s is the label, it cannot be a feature", quoted);
             return fail_item(l, &items[i], "columns", message);

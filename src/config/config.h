@@ -67,6 +67,16 @@ struct fth_data_config {
     const char *query;          /* grouping column for grouped AUC, "" none */
 };
 
+/* ---- tasks: several labels an example; none: data.label alone ---- */
+#define FTH_CONFIG_MAX_TASKS 64
+struct fth_task_config {
+    const char *name;
+    const char *label;           /* column; where it is empty the example does not count in this task */
+    struct fth_strings positive; /* as data.positive */
+    double weight;               /* of the task's loss in the sum over the tasks */
+    const char *sample_weight;   /* column; times data.weight, if there is one; "" none */
+};
+
 /* ---- features: ---- */
 enum fth_standardise { FTH_STANDARDISE_NONE, FTH_STANDARDISE_RUNNING, FTH_STANDARDISE_GIVEN };
 /* What a list of numbers becomes. */
@@ -186,7 +196,7 @@ struct fth_embedding_config {
 
 /* ---- model: one struct for the zoo; a model reads what it uses, the rest is refused when set ---- */
 struct fth_model_config {
-    const char *name;         /* lr fm wide_deep deepfm dcn dcnv2 dlrm din */
+    const char *name;         /* lr fm wide_deep deepfm dcn dcnv2 dlrm din mmoe */
     struct fth_ints hidden;   /* deep part's layers */
     struct fth_ints bottom;   /* dlrm */
     struct fth_ints top;      /* dlrm, without the last 1 */
@@ -196,6 +206,9 @@ struct fth_model_config {
     int64_t co_action_dim, co_action_orders; /* can: floats of a feed's row, powers of it */
     int64_t cross_layers;     /* dcn, dcnv2 */
     struct fth_ints attention; /* din: attention unit's hidden layers */
+    int64_t experts;          /* mmoe */
+    struct fth_ints expert_hidden; /* mmoe: of each expert */
+    struct fth_ints tower;    /* mmoe: of each task, without the last 1 */
     const char *activation;   /* relu prelu dice sigmoid tanh gelu */
     const char *attention_activation; /* din: of the attention unit's layers; "same": activation */
     double dropout;
@@ -227,6 +240,7 @@ struct fth_train_config {
     double clip_norm;             /* 0: none */
     int64_t eval_every;           /* steps; 0: at the end of every epoch */
     const char *early_stop_metric; /* "" none; auc log_loss normalised_entropy gauc */
+    const char *early_stop_task;   /* whose metric that is; "": of the first task */
     int64_t early_stop_patience;  /* evaluations without a better value */
     double early_stop_min_delta;
     int64_t log_every;            /* steps between lines when not on a terminal */
@@ -246,6 +260,8 @@ struct fth_config {
     int64_t tile;         /* examples a tile; 0: by the plan */
     struct fth_strings without; /* switched-off optimisations (passes' and stages' names) */
     struct fth_data_config data;
+    struct fth_task_config *tasks;
+    uint32_t n_tasks; /* 0: one task without a name, whose label is the data's */
     struct fth_features_config features;
     struct fth_embedding_config embedding;
     struct fth_model_config model;

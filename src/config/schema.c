@@ -120,6 +120,23 @@ static const struct fth_key data_keys[] = {
 static const struct fth_section data_section = {KEYS(data_keys), .selector = 0,
                                                 .help = "What is read, and how."};
 
+/* ---- tasks ---- */
+static const struct fth_key task_keys[] = {
+    {STRING("name", fth_task_config, name), .help = "letters, digits, _ and -"},
+    {STRING("label", fth_task_config, label),
+     .help = "the label's column; where it is empty the example does not count in this task"},
+    {STRINGS("positive", fth_task_config, positive),
+     .help = "label texts that mean 1, all others 0; empty: the label is a number, 1, 0 or -1"},
+    {FLOAT("weight", fth_task_config, weight, "1", 0, 1e6, 0),
+     .help = "of the task's loss; the loss that is trained is the weighted sum of all tasks'"},
+    {STRING("sample_weight", fth_task_config, sample_weight),
+     .help = "a column with weights for this task's examples, times data.weight where that is set"},
+};
+static const struct fth_section task_section = {
+    KEYS(task_keys), .selector = -1, .size = sizeof(struct fth_task_config),
+    .help = "Several labels an example, in place of `data.label` (csv): one output each, in this order. None: "
+            "one task, `data.label`."};
+
 /* ---- features ---- */
 static const struct fth_choice keeps[] = {{"first", 0}, {"last", 1}, {NULL, 0}};
 static const struct fth_choice poolings[] = {{"sum", FTH_CONFIG_POOL_SUM},
@@ -335,12 +352,13 @@ enum {
     DIN = 1 << 7,
     XDEEPFM = 1 << 8,
     CAN = 1 << 9,
+    MMOE = 1 << 10,
     HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN | XDEEPFM | CAN,
 };
 static const struct fth_choice models[] = {{"lr", 0},     {"fm", 0},  {"wide_deep", 0},
                                            {"deepfm", 0}, {"dcn", 0}, {"dcnv2", 0},
                                            {"dlrm", 0},   {"din", 0}, {"xdeepfm", 0}, {"can", 0},
-                                           {NULL, 0}};
+                                           {"mmoe", 0},   {NULL, 0}};
 static const struct fth_choice activations[] = {
     {"relu", 0}, {"prelu", 0}, {"dice", 0}, {"sigmoid", 0}, {"tanh", 0}, {"gelu", 0}, {NULL, 0}};
 static const struct fth_choice attention_activations[] = {
@@ -371,14 +389,20 @@ static const struct fth_key model_keys[] = {
      .help = "crossings"},
     {WIDTHS("attention", fth_model_config, attention, "[80, 40]"), .used_by = DIN,
      .help = "widths of the attention unit's hidden layers"},
+    {INT("experts", fth_model_config, experts, "4", 1, 1024), .used_by = MMOE,
+     .help = "experts that the tasks share; 1: one bottom for all, no gates"},
+    {WIDTHS("expert_hidden", fth_model_config, expert_hidden, "[128]"), .used_by = MMOE,
+     .help = "widths of each expert's layers"},
+    {WIDTHS("tower", fth_model_config, tower, "[64]"), .used_by = MMOE,
+     .help = "widths of each task's layers, without the last one of width 1"},
     {STRING("activation", fth_model_config, activation), .choices = activations, .standard = "relu",
-     .used_by = HIDDEN | DLRM, .help = "between layers"},
+     .used_by = HIDDEN | DLRM | MMOE, .help = "between layers"},
     {STRING("attention_activation", fth_model_config, attention_activation),
      .choices = attention_activations, .standard = "same", .used_by = DIN,
      .help = "between the attention unit's layers; same: activation"},
     {FLOAT("dropout", fth_model_config, dropout, "0", 0, 1, FTH_HIGH_OPEN),
-     .used_by = HIDDEN | DLRM, .help = "share of units that is dropped in training"},
-    {BOOL("batch_norm", fth_model_config, batch_norm, "false"), .used_by = HIDDEN | DLRM,
+     .used_by = HIDDEN | DLRM | MMOE, .help = "share of units that is dropped in training"},
+    {BOOL("batch_norm", fth_model_config, batch_norm, "false"), .used_by = HIDDEN | DLRM | MMOE,
      .help = "batch normalisation before each activation"},
     {BOOL("layer_norm", fth_model_config, layer_norm, "false"), .used_by = (HIDDEN | DLRM) & ~DIN,
      .help = "layer normalisation before each activation"},
@@ -480,6 +504,8 @@ static const struct fth_choice metrics[] = {
 static const struct fth_key early_keys[] = {
     {STRING("metric", fth_train_config, early_stop_metric), .choices = metrics,
      .help = "what is watched on the held-out part; \"\": nothing, training does not stop early"},
+    {STRING("task", fth_train_config, early_stop_task),
+     .help = "whose metric is watched; \"\": the first task's"},
     {INT("patience", fth_train_config, early_stop_patience, "2", 1, 1e6),
      .help = "evaluations in a row without a better value, after which training stops"},
     {FLOAT("min_delta", fth_train_config, early_stop_min_delta, "0", 0, 1e6, 0),
@@ -542,6 +568,7 @@ static const struct fth_key root_keys[] = {
     {STRINGS("without", fth_config, without),
      .help = "optimisations that are switched off, by name"},
     {SECTION("data", &data_section, offsetof(struct fth_config, data))},
+    {SECTIONS("tasks", &task_section, fth_config, tasks, n_tasks)},
     {SECTION("features", &features_section, offsetof(struct fth_config, features))},
     {SECTION("embedding", &embedding_section, offsetof(struct fth_config, embedding))},
     {SECTION("model", &model_section, offsetof(struct fth_config, model))},

@@ -93,12 +93,13 @@ fth_status fth_batch_reserve(struct fth_batch *batch, uint32_t examples, fth_err
     if (examples <= batch->capacity)
         return FTH_OK;
     size_t count = next_capacity(batch->capacity, examples), n = batch->n;
-    int ok = grow(&batch->label, sizeof *batch->label, n, count) &&
+    size_t labels = fth_schema_tasks(schema) * sizeof(float);
+    int ok = grow(&batch->label, labels, n, count) &&
              grow(&batch->example_number, sizeof *batch->example_number, n, count);
     if (schema->n_dense)
         ok = ok && grow(&batch->dense, sizeof(float) * batch->dense_ld, n, count);
     if (schema->has_weight)
-        ok = ok && grow(&batch->weight, sizeof *batch->weight, n, count);
+        ok = ok && grow(&batch->weight, labels, n, count);
     if (schema->has_query)
         ok = ok && grow(&batch->query, sizeof *batch->query, n, count);
     for (uint32_t g = 0; ok && g < schema->n_groups; g++)
@@ -142,20 +143,46 @@ static fth_status reserve_for(struct fth_batch *to, const struct fth_batch *from
     return FTH_OK;
 }
 
+/* Numbers of 4 or 8 bytes. */
+static void append_column(void *to, const void *from, size_t size, const uint32_t *index,
+                          uint32_t n, int run) {
+    char *bytes = to;
+    const char *source = from;
+    if (run) {
+        memcpy(bytes, source + index[0] * size, n * size);
+        return;
+    }
+    for (uint32_t k = 0; size == 8 && k < n; k++)
+        memcpy(bytes + k * (size_t)8, source + index[k] * (size_t)8, 8);
+    for (uint32_t k = 0; size == 4 && k < n; k++)
+        memcpy(bytes + k * (size_t)4, source + index[k] * (size_t)4, 4);
+}
+
+/* The tasks' numbers of each example. */
+static void append_labels(float *to, const float *from, uint32_t tasks, const uint32_t *index, uint32_t n,
+                          int run) {
+    if (run || tasks == 1) {
+        append_column(to, from, tasks * sizeof *to, index, n, run);
+        return;
+    }
+    for (uint32_t k = 0; k < n; k++)
+        memcpy(to + (size_t)k * tasks, from + (size_t)index[k] * tasks, tasks * sizeof *to);
+}
+
 fth_status fth_batch_append(struct fth_batch *to, const struct fth_batch *from, uint32_t i,
                             fth_error *err) {
     const struct fth_schema *schema = to->schema;
     if (i >= from->n)
         return fth_fail(err, FTH_E_ARGUMENT, "example %u of a batch of %u", i, from->n);
     FTH_TRY(reserve_for(to, from, i, err));
-    uint32_t at = to->n;
-    to->label[at] = from->label[i];
+    uint32_t at = to->n, tasks = fth_schema_tasks(schema);
+    append_labels(to->label + (size_t)at * tasks, from->label, tasks, &i, 1, 1);
     to->example_number[at] = from->example_number[i];
     if (schema->n_dense)
         memcpy(to->dense + (size_t)at * to->dense_ld, from->dense + (size_t)i * from->dense_ld,
                schema->n_dense * sizeof(float));
     if (schema->has_weight)
-        to->weight[at] = from->weight[i];
+        append_labels(to->weight + (size_t)at * tasks, from->weight, tasks, &i, 1, 1);
     if (schema->has_query)
         to->query[at] = from->query[i];
     for (uint32_t f = 0; f < schema->n_fields; f++) {
@@ -213,21 +240,6 @@ static int is_run(const uint32_t *index, uint32_t n) {
     return n && !other;
 }
 
-/* Numbers of 4 or 8 bytes. */
-static void append_column(void *to, const void *from, size_t size, const uint32_t *index,
-                          uint32_t n, int run) {
-    char *bytes = to;
-    const char *source = from;
-    if (run) {
-        memcpy(bytes, source + index[0] * size, n * size);
-        return;
-    }
-    for (uint32_t k = 0; size == 8 && k < n; k++)
-        memcpy(bytes + k * (size_t)8, source + index[k] * (size_t)8, 8);
-    for (uint32_t k = 0; size == 4 && k < n; k++)
-        memcpy(bytes + k * (size_t)4, source + index[k] * (size_t)4, 4);
-}
-
 static void append_ragged_field(struct fth_keys *dst, const struct fth_keys *src, uint32_t at,
                                 const uint32_t *offsets, const uint32_t *index, uint32_t n) {
     for (uint32_t k = 0; k < n; k++) {
@@ -248,14 +260,15 @@ fth_status fth_batch_append_many(struct fth_batch *to, const struct fth_batch *f
     FTH_TRY(reserve_for_many(to, from, index, n, err));
     uint32_t at = to->n;
     int run = is_run(index, n);
-    append_column(to->label + at, from->label, sizeof *to->label, index, n, run);
+    uint32_t tasks = fth_schema_tasks(schema);
+    append_labels(to->label + (size_t)at * tasks, from->label, tasks, index, n, run);
     append_column(to->example_number + at, from->example_number, sizeof *to->example_number, index,
                   n, run);
     for (uint32_t k = 0; schema->n_dense && k < n; k++)
         memcpy(to->dense + (size_t)(at + k) * to->dense_ld,
                from->dense + (size_t)index[k] * from->dense_ld, schema->n_dense * sizeof(float));
     if (schema->has_weight)
-        append_column(to->weight + at, from->weight, sizeof *to->weight, index, n, run);
+        append_labels(to->weight + (size_t)at * tasks, from->weight, tasks, index, n, run);
     if (schema->has_query)
         append_column(to->query + at, from->query, sizeof *to->query, index, n, run);
     for (uint32_t f = 0; f < schema->n_fields; f++) {

@@ -102,6 +102,7 @@ struct fth_schema {
     uint32_t n_groups;
     const uint32_t *group_max;       /* [n_groups] most positions an example can have */
     int has_weight, has_query;
+    uint32_t n_tasks;                /* labels an example; 0 is 1 */
 };
 
 /* Where the reader stands after a batch: enough to go on with the same bits (docs/checkpoint.md). */
@@ -126,12 +127,17 @@ struct fth_batch {
     uint32_t dense_ld;        /* fth_padded_columns(n_dense), or 0 */
     struct fth_ragged *groups; /* [n_groups] */
     struct fth_keys *fields;   /* [n_fields] */
-    float *label;             /* [n] 0 or 1 */
-    float *weight;            /* [n] or NULL: all 1 */
+    float *label;             /* [n][tasks] 0 or 1 */
+    float *weight;            /* [n][tasks] or NULL: all 1 */
     uint64_t *query;          /* [n] or NULL: the grouping column's hash, for grouped AUC */
     uint64_t *example_number; /* [n] number among the epoch's data lines */
     struct fth_position after; /* training batches only */
 };
+
+/* Labels (and weights) an example. */
+static inline uint32_t fth_schema_tasks(const struct fth_schema *schema) {
+    return schema->n_tasks ? schema->n_tasks : 1;
+}
 
 /* Room for `capacity` examples (at least 1) and no ragged positions yet. Owned: fth_batch_destroy. The
  * schema is borrowed for the batch's life. All arrays come from fth_alloc; after.feature_state is NULL

@@ -83,9 +83,13 @@ static fth_status check_column(const fth_gen_column *column, uint32_t f, fth_err
 }
 
 static fth_status check_names(const fth_gen_options *o, fth_error *err) {
-    const char *names[2 * FTH_GEN_MAX_COLUMNS + 2 * FTH_GEN_MAX_ATTRIBUTES + 5] = {"label"};
+    const char *names[2 * FTH_GEN_MAX_COLUMNS + 2 * FTH_GEN_MAX_ATTRIBUTES + 7] = {"label"};
     const fth_gen_sequence *s = &o->sequence;
     uint32_t n = 1;
+    if (o->conversions)
+        names[n++] = "converted";
+    if (o->domains)
+        names[n++] = "domain";
     for (uint32_t j = 0; j < o->n_numbers; j++)
         names[n++] = o->numbers[j].name;
     for (uint32_t f = 0; f < o->n_columns; f++)
@@ -173,6 +177,10 @@ static fth_status check_options(const fth_gen_options *o, fth_error *err) {
     for (uint32_t f = 0; f < o->n_columns; f++)
         FTH_TRY(check_column(&o->columns[f], f, err));
     FTH_TRY(check_sequence(o, err));
+    if ((o->conversions || o->domains) && o->format != FTH_GEN_CSV)
+        return wrong(err, "conversions and domains", "in csv format");
+    if (o->domains > 100)
+        return wrong(err, "domains", "0 to 100");
     if (o->format == FTH_GEN_CSV)
         FTH_TRY(check_names(o, err));
     if (!(o->base_rate > 0 && o->base_rate < 1))

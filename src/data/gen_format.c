@@ -75,6 +75,21 @@ static char *put_attribute(const struct fth_gen_model *model, uint32_t a, uint64
     return put_id(p, &model->attributes[a], value);
 }
 
+/* The second label, which is there only for positive ones, and the domain. */
+static char *put_task_cells(const struct fth_gen_model *model, const struct fth_gen_example *e, char *p) {
+    if (model->options.conversions) {
+        *p++ = ',';
+        if (e->label)
+            *p++ = (char)('0' + e->converted);
+    }
+    if (model->options.domains) {
+        *p++ = ',';
+        *p++ = 'd';
+        p = put_u64(p, e->domain);
+    }
+    return p;
+}
+
 /* The target's further columns; then the lists, with ';': items, categories, further ones. */
 static char *put_history(const struct fth_gen_model *model, const struct fth_gen_example *e, char *p) {
     const struct fth_gen_field *item = &model->fields[model->options.n_columns];
@@ -141,7 +156,7 @@ static char *put_entries(const struct fth_gen_model *model, const struct fth_gen
 
 size_t fth_gen_line_bound(const struct fth_gen_model *model) {
     const fth_gen_sequence *sequence = &model->options.sequence;
-    return 8 + 48 * ((size_t)model->options.n_numbers + model->n_fields) +
+    return 16 + 48 * ((size_t)model->options.n_numbers + model->n_fields) +
            (18 + ATTRIBUTE_BYTES * (size_t)sequence->n_attributes) * ((size_t)sequence->max_length + 2);
 }
 
@@ -161,7 +176,8 @@ size_t fth_gen_header(const struct fth_gen_model *model, char *out, size_t size)
     size_t n = 0;
     if (options->format != FTH_GEN_CSV)
         return 0;
-    n += (size_t)snprintf(out, size, "label");
+    n += (size_t)snprintf(out, size, "label%s%s", options->conversions ? ",converted" : "",
+                          options->domains ? ",domain" : "");
     for (uint32_t j = 0; j < options->n_numbers; j++)
         n += (size_t)snprintf(out + n, size - n, ",%s", options->numbers[j].name);
     for (uint32_t f = 0; f < options->n_columns; f++)
@@ -180,6 +196,7 @@ char *fth_gen_line(const struct fth_gen_model *model, const struct fth_gen_examp
         p = put_cells(model, e, p, '\t');
         break;
     case FTH_GEN_CSV:
+        p = put_task_cells(model, e, p);
         p = put_cells(model, e, p, ',');
         if (model->options.sequence.items > 0)
             p = put_history(model, e, p);

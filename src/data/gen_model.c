@@ -10,6 +10,10 @@
 #define PILOT 32768
 #define ROOT3 1.7320508075688772
 
+/* The second label: related to the first, part by part. */
+#define CONVERSION_BIAS (-1.5)
+static const double conversion_factor[FTH_GEN_PARTS] = {0.8, -1, 1, 1.2, 1};
+
 uint64_t fth_gen_key(uint64_t seed, enum fth_gen_key_kind kind, uint64_t column) {
     uint32_t bits[4];
     fth_random_draw(seed, FTH_RANDOM_GENERATE, column, (uint64_t)kind << 32, bits);
@@ -93,6 +97,8 @@ static void compute_parts(const struct fth_gen_model *model, const struct fth_ge
         parts[FTH_GEN_NUMERIC] += e->quantile[j] == UINT32_MAX
                                       ? model->numeric[j].missing_weight
                                       : model->numeric[j].weight * number_value(model, e, j);
+    if (options->domains)
+        parts[FTH_GEN_NUMERIC] *= cos(3.141592653589793 * e->domain / options->domains);
     if (options->n_numbers > 0)
         parts[FTH_GEN_NONLINEAR] =
             tanh(number_value(model, e, 0) * number_value(model, e, 1)) +
@@ -126,6 +132,8 @@ static struct fth_gen_draws draw_inputs(const struct fth_gen_model *model, uint6
     e->length = 0;
     if (options->sequence.items > 0)
         fth_gen_sequence_draw(model, e, &draws);
+    if (options->domains)
+        e->domain = (uint32_t)((fth_gen_draw(&draws) >> 32) % options->domains);
     return draws;
 }
 
@@ -133,10 +141,15 @@ void fth_gen_example_draw(const struct fth_gen_model *model, uint64_t index, str
     struct fth_gen_draws draws = draw_inputs(model, index, 0, e);
     double parts[FTH_GEN_PARTS];
     compute_parts(model, e, parts);
+    double conversion = CONVERSION_BIAS;
     e->logit = model->bias;
-    for (int p = 0; p < FTH_GEN_PARTS; p++)
+    for (int p = 0; p < FTH_GEN_PARTS; p++) {
         e->logit += model->scale[p] * (parts[p] - model->offset[p]);
+        conversion += conversion_factor[p] * model->scale[p] * (parts[p] - model->offset[p]);
+    }
     e->label = fth_gen_unit(&draws) < fth_gen_probability(e->logit);
+    e->converted = model->options.conversions && e->label &&
+                   fth_gen_unit(&draws) < fth_gen_probability(conversion);
 }
 
 /* ---- set-up ---- */

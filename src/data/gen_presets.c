@@ -84,6 +84,12 @@ static void set_csv(fth_gen_options *o) {
     add_mixed_columns(o);
 }
 
+static void set_tasks(fth_gen_options *o) {
+    set_csv(o);
+    o->conversions = 1;
+    o->domains = 3;
+}
+
 static void add_named_column(fth_gen_options *o, const char *name, uint64_t cardinality, double zipf) {
     add_column(o, cardinality, zipf, 0, 0);
     strcpy(o->columns[o->n_columns - 1].name, name);

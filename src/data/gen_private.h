@@ -90,8 +90,9 @@ struct fth_gen_example {
     uint32_t length;
     uint64_t *history; /* [max_length] items, oldest first; borrowed */
     uint64_t context;  /* what attributes of positions are drawn from */
+    uint32_t domain;
     double logit;
-    int label;
+    int label, converted; /* converted: only where label is 1 */
 };
 
 fth_status fth_gen_model_create(const fth_gen_options *options, struct fth_gen_model **out,

@@ -78,18 +78,26 @@ static fth_status compare_names(const fth_data_set *set, const char *name,
     return FTH_OK;
 }
 
-/* Files to predict may lack the label: one cell less than data.columns names. */
-static fth_status drop_label(fth_data_set *set, const struct header *header, fth_error *err) {
-    uint32_t label = 0;
-    while (label < set->columns.n && strcmp(set->columns.items[label], set->config->label) != 0)
-        label++;
-    if (header->n + 1 != set->columns.n || label == set->columns.n)
+static int is_label(const fth_data_set *set, const char *column) {
+    int found = !set->labels.n && strcmp(column, set->config->label) == 0;
+    for (uint32_t t = 0; t < set->labels.n; t++)
+        found |= strcmp(column, set->labels.items[t]) == 0;
+    return found;
+}
+
+/* Files to predict may lack the labels: as many cells less than data.columns names. */
+static fth_status drop_labels(fth_data_set *set, const struct header *header, fth_error *err) {
+    uint32_t labels = 0, n = 0;
+    for (uint32_t c = 0; c < set->columns.n; c++)
+        labels += (uint32_t)is_label(set, set->columns.items[c]);
+    if (!labels || header->n + labels != set->columns.n)
         return FTH_OK;
     const char **names = fth_arena_alloc(set->arena, header->n, sizeof *names);
     if (!names)
         return fth_fail(err, FTH_E_MEMORY, "no memory for %u column names", header->n);
-    for (uint32_t c = 0; c < header->n; c++)
-        names[c] = set->columns.items[c + (c >= label)];
+    for (uint32_t c = 0; c < set->columns.n; c++)
+        if (!is_label(set, set->columns.items[c]))
+            names[n++] = set->columns.items[c];
     set->columns = (struct fth_strings){names, header->n};
     return FTH_OK;
 }
@@ -103,7 +111,7 @@ static fth_status take_header(fth_data_set *set, const char *name, fth_source *s
         if (status == FTH_E_DATA)
             return FTH_OK;
         FTH_TRY(status);
-        return set->columns.n == set->config->columns.n ? drop_label(set, header, err) : FTH_OK;
+        return set->columns.n == set->config->columns.n ? drop_labels(set, header, err) : FTH_OK;
     }
     FTH_TRY(read_header(set, name, source, header, err));
     if (header->n == 0)
@@ -291,6 +299,7 @@ static fth_status set_init(fth_data_set *set, const struct fth_data_set_options 
     if (!set->arena)
         return fth_fail(err, FTH_E_MEMORY, "no memory for a data set");
     set->labels_optional = options->labels_optional;
+    set->labels = options->labels;
     set->io = options->io ? options->io : fth_io_posix();
     set->memory = options->memory;
     set->memory_bytes = options->memory_bytes;

@@ -25,6 +25,7 @@ struct fth_data_set {
     struct fth_strings files, columns;
     int again;
     int labels_optional;
+    struct fth_strings labels; /* empty: the configuration's label */
     const struct fth_io *io;
     const char *memory;
     size_t memory_bytes;

@@ -97,12 +97,61 @@ void fth_compile_emit(fth_feature_program *p, enum fth_feature_op op, uint32_t i
         (struct fth_feature_instruction){.op = op, .index = index, .column = column};
 }
 
+/* What is to be foretold may not be learned from. */
+static fth_status refuse_label_feature(const fth_feature_program *p, uint32_t column, fth_error *err) {
+    const char *section = NULL;
+    for (uint32_t d = 0; d < p->n_derived; d++)
+        for (uint32_t i = 0; i < p->derived[d].config->from.n; i++)
+            if (p->derived[d].from[i] == column)
+                return fth_fail(err, FTH_E_CONFIG, "features.derived.%u.from: nothing can be made from the label '%s'",
+                                d, p->columns[column]);
+    for (uint32_t f = 0; f < p->n_fields; f++) {
+        for (uint32_t c = 0; p->fields[f].osrp && c < p->fields[f].osrp->n_columns; c++)
+            if (p->fields[f].osrp->columns[c] == column)
+                section = "categorical";
+        if (p->fields[f].column == column)
+            section = "categorical";
+    }
+    for (uint32_t k = 0; k < p->n_indicators; k++)
+        if (p->indicators[k].column == column)
+            section = "indicator";
+    for (uint32_t k = 0; k < p->n_numeric; k++)
+        if (p->numeric[k].column == column)
+            section = "numeric";
+    return section ? fth_fail(err, FTH_E_CONFIG, "features.%s: the label '%s' cannot be a feature", section,
+                              p->columns[column])
+                   : FTH_OK;
+}
+
+/* Several labels: each task's label first, which says where it counts, then what its weight is times. */
+static fth_status compile_tasks(fth_feature_program *p, fth_error *err) {
+    const struct fth_config *config = p->config;
+    uint32_t column = 0;
+    char key[40];
+    for (uint32_t t = 0; t < config->n_tasks; t++) {
+        snprintf(key, sizeof key, "tasks.%u.label", t);
+        FTH_TRY(fth_compile_find_column(p, key, config->tasks[t].label, &column, err));
+        FTH_TRY(refuse_label_feature(p, column, err));
+        fth_compile_emit(p, FTH_FEATURE_TASK, t, column);
+    }
+    for (uint32_t t = 0; t < config->n_tasks; t++) {
+        snprintf(key, sizeof key, "tasks.%u.sample_weight", t);
+        if (!*config->tasks[t].sample_weight)
+            continue;
+        FTH_TRY(fth_compile_find_column(p, key, config->tasks[t].sample_weight, &column, err));
+        fth_compile_emit(p, FTH_FEATURE_TASK_WEIGHT, t, column);
+    }
+    p->schema.has_weight = 1;
+    p->schema.n_tasks = config->n_tasks;
+    return FTH_OK;
+}
+
 static fth_status compile_label(fth_feature_program *p, fth_error *err) {
     const struct fth_data_config *data = &p->config->data;
     const char *label = data->label && *data->label ? data->label : NULL;
     const char *weight = data->weight && *data->weight ? data->weight : NULL;
     const char *query = data->query && *data->query ? data->query : NULL;
-    uint32_t column = 0;
+    uint32_t column = 0, tasks = p->config->n_tasks;
     if (p->entries) {
         if (weight || query)
             return fth_fail(err, FTH_E_CONFIG, "data.%s: libsvm and libffm lines have no named columns",
@@ -110,37 +159,19 @@ static fth_status compile_label(fth_feature_program *p, fth_error *err) {
         fth_compile_emit(p, FTH_FEATURE_LABEL, 0, 0);
         return FTH_OK;
     }
-    if (label == NULL && data->format == FTH_FORMAT_CSV)
-        return fth_fail(err, FTH_E_CONFIG, "data.label: must name the label's column");
-    FTH_TRY(fth_compile_find_column(p, "data.label", label ? label : "label", &column, err));
-    fth_compile_emit(p, FTH_FEATURE_LABEL, 0, column);
-    for (uint32_t k = 0; k < p->n_numeric; k++)
-        if (p->numeric[k].column == column)
-            return fth_fail(err, FTH_E_CONFIG, "features.numeric: the label '%s' cannot be a feature",
-                            p->columns[column]);
-    for (uint32_t d = 0; d < p->n_derived; d++)
-        for (uint32_t i = 0; i < p->derived[d].config->from.n; i++)
-            if (p->derived[d].from[i] == column)
-                return fth_fail(err, FTH_E_CONFIG, "features.derived.%u.from: nothing can be made from the label '%s'",
-                                d, p->columns[column]);
-    for (uint32_t f = 0; f < p->n_fields; f++)
-        for (uint32_t c = 0; p->fields[f].osrp && c < p->fields[f].osrp->n_columns; c++)
-            if (p->fields[f].osrp->columns[c] == column)
-                return fth_fail(err, FTH_E_CONFIG,
-                                "features.categorical: the label '%s' cannot be a feature",
-                                p->columns[column]);
-    for (uint32_t k = 0; k < p->n_indicators; k++)
-        if (p->indicators[k].column == column)
-            return fth_fail(err, FTH_E_CONFIG, "features.indicator: the label '%s' cannot be a feature",
-                            p->columns[column]);
-    for (uint32_t f = 0; f < p->n_fields; f++)
-        if (p->fields[f].column == column)
-            return fth_fail(err, FTH_E_CONFIG,
-                            "features.categorical: the label '%s' cannot be a feature",
-                            p->columns[column]);
+    if (tasks) {
+        FTH_TRY(compile_tasks(p, err));
+    } else {
+        if (label == NULL && data->format == FTH_FORMAT_CSV)
+            return fth_fail(err, FTH_E_CONFIG, "data.label: must name the label's column");
+        FTH_TRY(fth_compile_find_column(p, "data.label", label ? label : "label", &column, err));
+        fth_compile_emit(p, FTH_FEATURE_LABEL, 0, column);
+        FTH_TRY(refuse_label_feature(p, column, err));
+    }
     if (weight) {
         FTH_TRY(fth_compile_find_column(p, "data.weight", weight, &column, err));
-        fth_compile_emit(p, FTH_FEATURE_WEIGHT, 0, column);
+        fth_compile_emit(p, tasks ? FTH_FEATURE_TASK_WEIGHT : FTH_FEATURE_WEIGHT,
+                         tasks ? FTH_ALL_TASKS : 0, column);
         p->schema.has_weight = 1;
     }
     if (query) {
@@ -209,7 +240,8 @@ static fth_status compile(fth_feature_program *p, const char *const *columns, ft
     p->vocabularies = fth_arena_alloc(p->arena, n_fields + 1, sizeof *p->vocabularies);
     p->groups = fth_arena_alloc(p->arena, n_fields + 1, sizeof *p->groups);
     p->group_fields = fth_arena_alloc(p->arena, n_fields + 1, sizeof *p->group_fields);
-    p->instructions = fth_arena_alloc(p->arena, 2 * n_fields + n_indicators + 4, sizeof *p->instructions);
+    size_t n_instructions = 2 * n_fields + n_indicators + 4 + 2 * (size_t)p->config->n_tasks;
+    p->instructions = fth_arena_alloc(p->arena, n_instructions, sizeof *p->instructions);
     p->log1p_table = fth_arena_alloc(p->arena, FTH_FEATURE_LOG1P_TABLE, sizeof *p->log1p_table);
     if (!names || !dense_names || !p->numeric || !p->vocabularies || !p->indicators || !p->running_dense || !p->fields || !p->groups ||
         !p->group_fields || !p->instructions || !p->log1p_table)

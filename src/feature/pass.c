@@ -88,52 +88,91 @@ int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_f
     return 0;
 }
 
+/* A label that is there: 1 or 0. */
+static float label_of(struct fth_feature_chunk *chunk, uint32_t i, struct fth_feature_text text,
+                      const char *name, const struct fth_strings *positive, const char *key) {
+    const char *bytes = text.bytes;
+    float x = 0;
+    if (positive->n > 0) {
+        for (uint32_t p = 0; p < positive->n; p++)
+            if (strlen(positive->items[p]) == text.length &&
+                memcmp(positive->items[p], bytes, text.length) == 0)
+                x = 1;
+    } else if (text.length == 1 && (bytes[0] == '0' || bytes[0] == '1')) {
+        x = (float)(bytes[0] - '0');
+    } else if (fth_feature_number(chunk, i, text, name, &x) && x != 0 && x != 1 && x != -1) {
+        char quoted[96];
+        fth_text_quote(quoted, sizeof quoted, bytes, text.length);
+        fth_feature_refuse(chunk, i, text.bytes,
+                           "column '%s': label '%s' is neither 0 nor 1 (nor -1); %s names texts that mean 1",
+                           name, quoted, key);
+    }
+    return x == 1 ? 1.0f : 0.0f;
+}
+
 static void run_label(struct fth_feature_chunk *chunk, uint32_t column) {
     const fth_feature_program *program = chunk->program;
+    const char *name = program->entries ? "label" : program->columns[column];
     const struct fth_strings *positive = &program->config->data.positive;
     int usual = positive->n == 0 && program->config->features.missing.n == 0;
     for (uint32_t i = 0; i < chunk->n; i++) {
         struct fth_feature_text text = program->entries ? fth_feature_entry_label(chunk, i)
                                                         : fth_feature_cell(chunk, i, column);
         const char *bytes = text.bytes;
+        float *label = &chunk->out->label[chunk->base + i];
         if (usual && text.length == 1 && (bytes[0] == '0' || bytes[0] == '1')) {
-            chunk->out->label[chunk->base + i] = (float)(bytes[0] - '0');
+            *label = (float)(bytes[0] - '0');
             continue;
         }
-        const char *name = program->entries ? "label" : program->columns[column];
-        float x = 0;
-        if (fth_feature_is_missing(program, bytes, text.length)) {
+        *label = 0;
+        if (fth_feature_is_missing(program, bytes, text.length))
             fth_feature_refuse(chunk, i, text.bytes, "column '%s': the label is missing", name);
-        } else if (positive->n > 0) {
-            for (uint32_t p = 0; p < positive->n; p++)
-                if (strlen(positive->items[p]) == text.length &&
-                    memcmp(positive->items[p], bytes, text.length) == 0)
-                    x = 1;
-        } else if (text.length == 1 && (bytes[0] == '0' || bytes[0] == '1')) {
-            x = (float)(bytes[0] - '0');
-        } else if (fth_feature_number(chunk, i, text, name, &x) && x != 0 && x != 1 && x != -1) {
-            char quoted[96];
-            fth_text_quote(quoted, sizeof quoted, bytes, text.length);
-            fth_feature_refuse(chunk, i, text.bytes,
-                               "column '%s': label '%s' is neither 0 nor 1 (nor -1); data.positive "
-                               "names texts that mean 1",
-                               name, quoted);
-        }
-        chunk->out->label[chunk->base + i] = x == 1 ? 1.0f : 0.0f;
+        else
+            *label = label_of(chunk, i, text, name, positive, "data.positive");
     }
 }
 
-static void run_weight(struct fth_feature_chunk *chunk, uint32_t column) {
-    const char *name = chunk->program->columns[column];
+/* One of several labels; where it is missing it was not observed, and the example does not count. */
+static void run_task(struct fth_feature_chunk *chunk, uint32_t task, uint32_t column) {
+    const fth_feature_program *program = chunk->program;
+    uint32_t tasks = program->schema.n_tasks;
     for (uint32_t i = 0; i < chunk->n; i++) {
         struct fth_feature_text text = fth_feature_cell(chunk, i, column);
-        float x = 1;
-        if (text.length == 0)
-            fth_feature_refuse(chunk, i, text.bytes, "column '%s': the sample weight is missing", name);
-        else if (fth_feature_number(chunk, i, text, name, &x) && x < 0)
-            fth_feature_refuse(chunk, i, text.bytes, "column '%s': sample weight %g is below 0", name,
-                               (double)x);
-        chunk->out->weight[chunk->base + i] = x;
+        size_t at = ((size_t)chunk->base + i) * tasks + task;
+        int missing = fth_feature_is_missing(program, text.bytes, text.length);
+        chunk->out->weight[at] = missing ? 0 : 1;
+        chunk->out->label[at] = missing ? 0
+                                        : label_of(chunk, i, text, program->columns[column],
+                                                   &program->config->tasks[task].positive, "its positive");
+    }
+}
+
+static float weight_of(struct fth_feature_chunk *chunk, uint32_t i, uint32_t column) {
+    const char *name = chunk->program->columns[column];
+    struct fth_feature_text text = fth_feature_cell(chunk, i, column);
+    float x = 1;
+    if (text.length == 0)
+        fth_feature_refuse(chunk, i, text.bytes, "column '%s': the sample weight is missing", name);
+    else if (fth_feature_number(chunk, i, text, name, &x) && x < 0)
+        fth_feature_refuse(chunk, i, text.bytes, "column '%s': sample weight %g is below 0", name,
+                           (double)x);
+    return x;
+}
+
+static void run_weight(struct fth_feature_chunk *chunk, uint32_t column) {
+    for (uint32_t i = 0; i < chunk->n; i++)
+        chunk->out->weight[chunk->base + i] = weight_of(chunk, i, column);
+}
+
+/* A task's weight is only looked at where the task's label is there. */
+static void run_task_weight(struct fth_feature_chunk *chunk, uint32_t task, uint32_t column) {
+    uint32_t tasks = chunk->program->schema.n_tasks;
+    for (uint32_t i = 0; i < chunk->n; i++) {
+        float *weights = &chunk->out->weight[((size_t)chunk->base + i) * tasks];
+        float x = task == FTH_ALL_TASKS || weights[task] > 0 ? weight_of(chunk, i, column) : 0;
+        for (uint32_t t = 0; t < tasks; t++)
+            if (task == FTH_ALL_TASKS || task == t)
+                weights[t] *= x;
     }
 }
 
@@ -177,6 +216,12 @@ static fth_status run_chunk(struct fth_feature_chunk *chunk, struct fth_feature_
             break;
         case FTH_FEATURE_WEIGHT:
             run_weight(chunk, instruction->column);
+            break;
+        case FTH_FEATURE_TASK:
+            run_task(chunk, instruction->index, instruction->column);
+            break;
+        case FTH_FEATURE_TASK_WEIGHT:
+            run_task_weight(chunk, instruction->index, instruction->column);
             break;
         case FTH_FEATURE_QUERY:
             run_query(chunk, instruction->column);

@@ -109,11 +109,15 @@ enum fth_feature_op {
     FTH_FEATURE_OSRP,
     FTH_FEATURE_LABEL,
     FTH_FEATURE_WEIGHT,
+    FTH_FEATURE_TASK,
+    FTH_FEATURE_TASK_WEIGHT,
     FTH_FEATURE_QUERY,
     FTH_FEATURE_ENTRIES,
 };
 
-/* index: of numeric[], indicators[], fields[] or groups[]; column: label, weight, query. */
+/* index: of numeric[], indicators[], fields[], groups[] or the task (FTH_ALL_TASKS: all); column: label,
+ * weight, query. */
+#define FTH_ALL_TASKS UINT32_MAX
 struct fth_feature_instruction {
     enum fth_feature_op op;
     uint32_t index, column;

@@ -35,6 +35,7 @@ fth_status fth_graph_create(uint32_t n_dense, fth_graph **out, fth_error *err) {
     }
     graph->arena = arena;
     graph->n_dense = n_dense;
+    graph->n_tasks = 1;
     graph->dense = graph->label = graph->weight = FTH_NONE;
     graph->logit = graph->loss = FTH_NONE;
     graph->stage = FTH_FORWARD;
@@ -88,10 +89,12 @@ fth_status fth_graph_input(fth_graph *graph, fth_role role, fth_id *out, fth_err
     case FTH_ROLE_LABEL:
         known = &graph->label;
         value.name = "label";
+        value.columns = graph->n_tasks;
         break;
     case FTH_ROLE_WEIGHT:
         known = &graph->weight;
         value.name = "weight";
+        value.columns = graph->n_tasks;
         break;
     default:
         return fth_fail(err, FTH_E_ARGUMENT, "graph: role %d is no input of a batch", (int)role);

@@ -28,8 +28,8 @@ typedef enum fth_extent {
 typedef enum fth_role {
     FTH_ROLE_NORMAL,
     FTH_ROLE_DENSE,     /* input: the batch's floats */
-    FTH_ROLE_LABEL,     /* input: [examples, 1] */
-    FTH_ROLE_WEIGHT,    /* input: [examples, 1]; its data is NULL when all weights are 1 */
+    FTH_ROLE_LABEL,     /* input: [examples, tasks] */
+    FTH_ROLE_WEIGHT,    /* input: [examples, tasks]; its data is NULL when all weights are 1 */
     FTH_ROLE_PARAMETER, /* trained, saved */
     FTH_ROLE_STATE,     /* not trained, saved (running statistics) */
 } fth_role;
@@ -124,7 +124,9 @@ struct fth_graph {
     uint32_t n_sessions, sessions_capacity;
     fth_id dense, label, weight; /* inputs, FTH_NONE until asked for */
     uint32_t n_dense;
-    fth_id logit;                /* [examples, 1], set by the model */
+    uint32_t n_tasks;            /* labels an example, 1 unless set before the first layer */
+    const float *task_weights;   /* [n_tasks] of the tasks' losses; NULL: all 1. Borrowed */
+    fth_id logit;                /* [examples, tasks], set by the model */
     fth_id loss;                 /* FTH_WHOLE [1, 1]: mean loss of the batch, set by the loss layer */
     fth_stage stage;             /* stamped on new nodes */
 };

@@ -162,8 +162,8 @@ fth_status fth_graph_verify(fth_graph *graph, fth_error *err) {
                                    node->op->name);
     }
     const struct fth_value *logit = fth_graph_value(graph, graph->logit);
-    if (logit && (logit->extent != FTH_EXAMPLES || logit->columns != 1))
-        return fth_fail(err, FTH_E_ARGUMENT, "the logit has %u columns, it takes one an example",
-                        logit->columns);
+    if (logit && (logit->extent != FTH_EXAMPLES || logit->columns != graph->n_tasks))
+        return fth_fail(err, FTH_E_ARGUMENT, "the logit has %u columns, there are %u tasks",
+                        logit->columns, graph->n_tasks);
     return FTH_OK;
 }

@@ -21,12 +21,15 @@ struct fth_model_inputs {
     uint32_t n_dense;
     const struct fth_model_field *fields;
     uint32_t n_fields;
+    const char *const *tasks; /* [n_tasks] names; NULL: one task without a name */
+    uint32_t n_tasks;         /* 0 is 1 */
 };
 
 struct fth_model {
     const char *name;
     const char *summary; /* one line, with the paper */
-    /* Appends nodes up to the logit [E, 1] and sets graph->logit. Impossible inputs (DIN without a
+    int several_tasks;   /* the logit has a column a task; without it there may be one task */
+    /* Appends nodes up to the logit [E, tasks] and sets graph->logit. Impossible inputs (DIN without a
      * sequence, DLRM dims that differ) are FTH_E_CONFIG with the configuration key and what would do. */
     fth_status (*build)(fth_graph *graph, const struct fth_model_config *config,
                         const struct fth_model_inputs *inputs, fth_error *err);

@@ -1,16 +1,23 @@
 /* bce(logit, label, weight): binary cross-entropy an example, and at once the gradient of the
- * batch's mean by the logit: backward begins here. weight's data is NULL when all weights are 1. */
+ * batch's mean by the logit: backward begins here. weight's data is NULL when all weights are 1.
+ *
+ * A column is a task; an example's loss is the sum over the tasks, each by its weight. One task of
+ * weight 1 is the plain loss. */
+#include <string.h>
+
 #include "ops/ops_private.h"
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
     FTH_TRY(fth_ops_need_same(graph, node, 0, 1, err));
     FTH_TRY(fth_ops_need_same(graph, node, 0, 2, err));
-    if (fth_ops_input(graph, node, 0).columns != 1)
-        return fth_fail(err, FTH_E_ARGUMENT, "the logit has %u columns, it takes one",
-                        fth_ops_input(graph, node, 0).columns);
+    const struct fth_bce_attributes *a = node->attributes;
+    uint32_t columns = fth_ops_input(graph, node, 0).columns;
+    if (columns != a->n_tasks)
+        return fth_fail(err, FTH_E_ARGUMENT, "the logit has %u columns, there are %u tasks", columns,
+                        a->n_tasks);
     FTH_TRY(fth_ops_output_like(graph, node, 0, 0, 1, err));
-    return fth_ops_output_like(graph, node, 1, 0, 1, err);
+    return fth_ops_output_like(graph, node, 1, 0, columns, err);
 }
 
 static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
@@ -20,7 +27,7 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
 }
 
 static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
-    prepare->scratch_bytes = 3 * fth_ops_align(prepare->in[0].rows * sizeof(float));
+    prepare->scratch_bytes = 4 * fth_ops_align(prepare->in[0].rows * sizeof(float));
     return FTH_OK;
 }
 
@@ -33,19 +40,43 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
 static void print(const struct fth_node *node, struct fth_text *out) {
     const struct fth_bce_attributes *a = node->attributes;
     fth_text_printf(out, "smoothing=%g", (double)a->smoothing);
+    for (uint32_t t = 0; a->n_tasks > 1 && t < a->n_tasks; t++)
+        fth_text_printf(out, "%s%g", t ? "," : " weights=", (double)a->weights[t]);
+}
+
+static struct fth_view column_of(const struct fth_view *view, uint32_t column) {
+    struct fth_view out = *view;
+    out.data = view->data ? view->data + column : NULL;
+    out.columns = 1;
+    return out;
+}
+
+static void add_weighted(uint32_t n, float weight, const float *from, float *to) {
+    for (uint32_t i = 0; i < n; i++)
+        to[i] += weight * from[i];
 }
 
 /* The kernel takes labels, weights and losses as dense vectors; values may have padded rows. */
 static void run(const struct fth_run *run) {
     const struct fth_bce_attributes *a = run->node->attributes;
-    const struct fth_view *z = &run->in[0], *loss = &run->out[0], *dz = &run->out[1];
-    size_t stride = fth_ops_align(z->rows * sizeof(float)) / sizeof(float);
-    float *scratch = run->scratch;
-    const float *label = fth_ops_dense_column(&run->in[1], scratch);
-    const float *weight = fth_ops_dense_column(&run->in[2], scratch + stride);
+    const struct fth_view *loss = &run->out[0];
+    uint32_t rows = run->in[0].rows;
+    size_t stride = fth_ops_align(rows * sizeof(float)) / sizeof(float);
+    float *scratch = run->scratch, *of_task = scratch + 3 * stride;
     float *losses = fth_ops_column_target(loss, scratch + 2 * stride);
-    fth_kernels_get()->bce(z->rows, z->data, z->ld, label, weight, a->smoothing,
-                           1.0f / (float)run->batch, losses, dz->data, dz->ld);
+    int plain = a->n_tasks == 1 && a->weights[0] == 1;
+    if (!plain)
+        memset(losses, 0, rows * sizeof *losses);
+    for (uint32_t t = 0; t < a->n_tasks; t++) {
+        struct fth_view z = column_of(&run->in[0], t), label = column_of(&run->in[1], t),
+                        weight = column_of(&run->in[2], t), dz = column_of(&run->out[1], t);
+        fth_kernels_get()->bce(rows, z.data, z.ld, fth_ops_dense_column(&label, scratch),
+                               fth_ops_dense_column(&weight, scratch + stride), a->smoothing,
+                               a->weights[t] / (float)run->batch, plain ? losses : of_task, dz.data,
+                               dz.ld);
+        if (!plain)
+            add_weighted(rows, a->weights[t], of_task, losses);
+    }
     fth_ops_column_written(loss, losses);
 }
 

@@ -107,11 +107,18 @@ fth_status fth_layer_loss(fth_graph *graph, float label_smoothing, fth_error *er
         return fth_fail(err, FTH_E_ARGUMENT, "loss: the graph has no logit");
     FTH_TRY(fth_graph_input(graph, FTH_ROLE_LABEL, &inputs[1], err));
     FTH_TRY(fth_graph_input(graph, FTH_ROLE_WEIGHT, &inputs[2], err));
-    struct fth_bce_attributes smoothing = {label_smoothing};
+    struct fth_bce_attributes *bce;
+    size_t bytes = sizeof *bce + graph->n_tasks * sizeof bce->weights[0];
+    bce = fth_arena_alloc(graph->arena, 1, bytes);
+    if (!bce)
+        return fth_fail(err, FTH_E_MEMORY, "loss: out of memory");
+    bce->smoothing = label_smoothing;
+    bce->n_tasks = graph->n_tasks;
+    for (uint32_t t = 0; t < graph->n_tasks; t++)
+        bce->weights[t] = graph->task_weights ? graph->task_weights[t] : 1;
     struct fth_sum_tiles_attributes mean = {1};
     uint32_t first = graph->n_nodes;
-    FTH_TRY(fth_graph_node(graph, &fth_op_bce, "loss", inputs, 3, &smoothing, sizeof smoothing,
-                           losses, err));
+    FTH_TRY(fth_graph_node(graph, &fth_op_bce, "loss", inputs, 3, bce, bytes, losses, err));
     FTH_TRY(fth_graph_node(graph, &fth_op_col_sum, "loss", losses, 1, NULL, 0, &tiles, err));
     FTH_TRY(fth_graph_node(graph, &fth_op_sum_tiles, "loss", &tiles, 1, &mean, sizeof mean,
                            &graph->loss, err));

@@ -72,6 +72,12 @@ fth_status fth_layer_cross(fth_graph *graph, const char *name, fth_id x0, fth_id
 fth_status fth_layer_cross_v2(fth_graph *graph, const char *name, fth_id x0, fth_id xl, fth_id *out,
                               fth_error *err);
 
+/* Row by row: exp(x) by their sum over the columns. */
+fth_status fth_layer_row_softmax(fth_graph *graph, const char *name, fth_id x, fth_id *out, fth_error *err);
+/* sum_e gates[e] x_e: gates [., n], x [., n h] as n blocks of h columns -> [., h]. */
+fth_status fth_layer_mix_experts(fth_graph *graph, const char *name, fth_id gates, fth_id x, fth_id *out,
+                                 fth_error *err);
+
 /* [E, n] -> [P, n]: every position of the group gets its example's row. */
 fth_status fth_layer_expand(fth_graph *graph, const char *name, fth_id x, int32_t group, fth_id *out,
                             fth_error *err);
@@ -131,7 +137,8 @@ fth_status fth_layer_mlp(fth_graph *graph, const char *name, fth_id x, const str
                          fth_id *out, fth_error *err);
 
 /* Mean binary cross-entropy of graph->logit against the batch's labels, sample weights as factors, divided by
- * the number of examples. Sets graph->loss. */
+ * the number of examples; of several tasks the sum, each times its weight (graph->task_weights). Sets
+ * graph->loss. */
 fth_status fth_layer_loss(fth_graph *graph, float label_smoothing, fth_error *err);
 
 /* After fth_graph_differentiate: update nodes for every parameter that has a gradient, and one for all

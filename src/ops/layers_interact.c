@@ -69,6 +69,16 @@ fth_status fth_layer_cross_v2(fth_graph *graph, const char *name, fth_id x0, fth
     return fth_graph_node(graph, &fth_op_mul_add, name, inputs, 3, NULL, 0, out, err);
 }
 
+fth_status fth_layer_row_softmax(fth_graph *graph, const char *name, fth_id x, fth_id *out, fth_error *err) {
+    return fth_graph_node(graph, &fth_op_row_softmax, name, &x, 1, NULL, 0, out, err);
+}
+
+fth_status fth_layer_mix_experts(fth_graph *graph, const char *name, fth_id gates, fth_id x, fth_id *out,
+                                 fth_error *err) {
+    fth_id inputs[2] = {gates, x};
+    return fth_graph_node(graph, &fth_op_mix_experts, name, inputs, 2, NULL, 0, out, err);
+}
+
 fth_status fth_layer_expand(fth_graph *graph, const char *name, fth_id x, int32_t group,
                             fth_id *out, fth_error *err) {
     struct fth_expand_attributes attributes = {group};

@@ -70,6 +70,8 @@ struct fth_co_action_attributes {
 };
 struct fth_bce_attributes {
     float smoothing;
+    uint32_t n_tasks;
+    float weights[]; /* [n_tasks] of the tasks' losses */
 };
 /* sum_tiles: mean divides by the examples of the batch */
 struct fth_sum_tiles_attributes {

@@ -64,8 +64,14 @@ static struct fth_view make_view(const struct fth_plan *plan, fth_id id, const s
         view.ld = batch->dense_ld;
         view.data = batch->dense + first * view.ld + place->column;
         break;
-    case FTH_PLACE_LABEL: view.data = batch->label + first; break;
-    case FTH_PLACE_WEIGHT: view.data = batch->weight ? batch->weight + first : NULL; break;
+    case FTH_PLACE_LABEL:
+        view.ld = value->columns;
+        view.data = batch->label + first * view.ld;
+        break;
+    case FTH_PLACE_WEIGHT:
+        view.ld = value->columns;
+        view.data = batch->weight ? batch->weight + first * view.ld : NULL;
+        break;
     case FTH_PLACE_BUFFER:
         view.data = (float *)(void *)(plan->buffers + place->offset) + first * place->ld + place->column;
         break;

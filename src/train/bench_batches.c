@@ -62,7 +62,7 @@ static fth_status draw_batch(struct fth_session *session, uint64_t number, struc
                              fth_error *err) {
     const struct fth_schema *schema = batch->schema;
     struct draws draws = {.seed = session->config->seed, .batch = number};
-    uint32_t n_fields;
+    uint32_t n_fields, tasks = fth_schema_tasks(schema);
     const struct fth_field_info *fields = fth_feature_fields(session->program, &n_fields);
     batch->n = (uint32_t)session->config->train.batch_size;
     for (uint32_t g = 0; g < schema->n_groups; g++)
@@ -75,9 +75,11 @@ static fth_status draw_batch(struct fth_session *session, uint64_t number, struc
     for (uint32_t i = 0; i < batch->n; i++) {
         for (uint32_t j = 0; j < schema->n_dense; j++)
             batch->dense[(size_t)i * batch->dense_ld + j] = (float)(2 * unit(&draws) - 1);
-        batch->label[i] = unit(&draws) < 0.25;
-        if (batch->weight)
-            batch->weight[i] = 1;
+        for (size_t at = (size_t)i * tasks; at < ((size_t)i + 1) * tasks; at++) {
+            batch->label[at] = unit(&draws) < 0.25;
+            if (batch->weight)
+                batch->weight[at] = 1;
+        }
         if (batch->query)
             batch->query[i] = i;
     }

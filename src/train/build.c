@@ -39,11 +39,46 @@ static fth_status check_without(const struct fth_config *config, fth_error *err)
     return FTH_OK;
 }
 
+/* Only some models have an output a task. */
+static fth_status check_tasks(const struct fth_config *config, const struct fth_model *model,
+                              fth_error *err) {
+    if (config->n_tasks <= 1 || model->several_tasks)
+        return FTH_OK;
+    struct fth_text able = {0};
+    for (const struct fth_model *const *other = fth_models(); *other; other++)
+        if ((*other)->several_tasks)
+            fth_text_printf(&able, "%s%s", able.length ? ", " : "", (*other)->name);
+    fth_fail(err, FTH_E_CONFIG, "tasks: %s has one output, there are %u tasks; models with an output a task: %s",
+             model->name, config->n_tasks, fth_text_get(&able));
+    fth_text_free(&able);
+    return FTH_E_CONFIG;
+}
+
+/* What the graph keeps of the tasks; names for the model. */
+static fth_status take_tasks(const struct fth_config *config, fth_graph *graph,
+                             struct fth_model_inputs *inputs, fth_error *err) {
+    if (!config->n_tasks)
+        return FTH_OK;
+    const char **names = fth_arena_alloc(graph->arena, config->n_tasks, sizeof *names);
+    float *weights = fth_arena_alloc(graph->arena, config->n_tasks, sizeof *weights);
+    if (!names || !weights)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for the model");
+    for (uint32_t t = 0; t < config->n_tasks; t++) {
+        names[t] = config->tasks[t].name;
+        weights[t] = (float)config->tasks[t].weight;
+    }
+    graph->n_tasks = inputs->n_tasks = config->n_tasks;
+    graph->task_weights = weights;
+    inputs->tasks = names;
+    return FTH_OK;
+}
+
 static fth_status model_graph(struct fth_session *session, fth_graph *graph, fth_error *err) {
     const struct fth_config *config = session->config;
     const struct fth_model *model = fth_model_find(config->model.name);
     if (!model)
         return fth_fail(err, FTH_E_CONFIG, "model.name: there is no model '%s'", config->model.name);
+    FTH_TRY(check_tasks(config, model, err));
     uint32_t n = 0;
     const struct fth_field_info *infos = fth_feature_fields(session->program, &n);
     struct fth_model_field *fields = fth_alloc(n ? n : 1, sizeof *fields);
@@ -61,7 +96,9 @@ static fth_status model_graph(struct fth_session *session, fth_graph *graph, fth
     struct fth_model_inputs inputs = {.n_dense = fth_feature_schema(session->program)->n_dense,
                                       .fields = fields,
                                       .n_fields = n};
-    fth_status status = model->build(graph, &config->model, &inputs, err);
+    fth_status status = take_tasks(config, graph, &inputs, err);
+    if (status == FTH_OK)
+        status = model->build(graph, &config->model, &inputs, err);
     fth_free(fields);
     return status;
 }
@@ -143,6 +180,10 @@ fth_status fth_session_build(struct fth_session *session, fth_error *err) {
         return fth_fail(err, FTH_E_CONFIG, "optimizer.dense.name: there is no optimizer '%s'",
                         config->dense_optimizer.name);
     FTH_TRY(build_graph(session, err));
+    session->evaluations =
+        fth_alloc((size_t)FTH_EVALUATIONS * fth_session_tasks(config), sizeof *session->evaluations);
+    if (!session->evaluations)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a session");
     FTH_TRY(fth_parameters_create(session->graph, session->dense_optimizer, &config->dense_optimizer,
                                   config->seed, &session->parameters, err));
     FTH_TRY(build_tables(session, err));

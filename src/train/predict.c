@@ -1,4 +1,4 @@
-/* Prediction: a probability for every line, in order. */
+/* Prediction: a probability a task for every line, in order. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -7,12 +7,19 @@
 
 struct writer {
     FILE *out;
+    uint32_t tasks; /* columns */
     uint64_t lines; /* written so far = number of the next data line */
 };
 
-static fth_status put(struct writer *writer, const char *text, fth_error *err) {
-    if (fputs(text, writer->out) < 0)
-        return fth_fail(err, FTH_E_IO, "cannot write predictions: %s", strerror(errno));
+/* A data line's probabilities, with commas between; without logits: of a malformed line. */
+static fth_status put(struct writer *writer, const float *logits, fth_error *err) {
+    for (uint32_t t = 0; t < writer->tasks; t++) {
+        char text[32] = "nan";
+        if (logits)
+            snprintf(text, sizeof text, "%.9g", 1.0 / (1.0 + exp(-(double)logits[t])));
+        if (fputs(text, writer->out) < 0 || fputc(t + 1 < writer->tasks ? ',' : '\n', writer->out) < 0)
+            return fth_fail(err, FTH_E_IO, "cannot write predictions: %s", strerror(errno));
+    }
     writer->lines++;
     return FTH_OK;
 }
@@ -20,17 +27,15 @@ static fth_status put(struct writer *writer, const char *text, fth_error *err) {
 /* Lines that were left out as malformed show as gaps in the numbers. */
 static fth_status put_gap(struct writer *writer, uint64_t up_to, fth_error *err) {
     while (writer->lines < up_to)
-        FTH_TRY(put(writer, "nan\n", err));
+        FTH_TRY(put(writer, NULL, err));
     return FTH_OK;
 }
 
 static fth_status put_batch(struct writer *writer, const struct fth_batch *batch, const float *logits,
-                            fth_error *err) {
+                            uint32_t ld, fth_error *err) {
     for (uint32_t i = 0; i < batch->n; i++) {
-        char text[32];
         FTH_TRY(put_gap(writer, batch->example_number[i], err));
-        snprintf(text, sizeof text, "%.9g\n", 1.0 / (1.0 + exp(-(double)logits[i])));
-        FTH_TRY(put(writer, text, err));
+        FTH_TRY(put(writer, logits + (size_t)i * ld, err));
     }
     return FTH_OK;
 }
@@ -40,12 +45,13 @@ static fth_status run_batches(struct fth_session *session, fth_reader *reader, s
     for (;;) {
         struct fth_batch *batch = NULL;
         const float *logits = NULL;
+        uint32_t ld;
         FTH_TRY(fth_reader_next(reader, &batch, err));
         if (!batch)
             break;
-        fth_status status = fth_session_forward(session, batch, &logits, err);
+        fth_status status = fth_session_forward(session, batch, &logits, &ld, err);
         if (status == FTH_OK)
-            status = put_batch(writer, batch, logits, err);
+            status = put_batch(writer, batch, logits, ld, err);
         fth_reader_release(reader, batch);
         FTH_TRY(status);
     }
@@ -67,7 +73,7 @@ fth_status fth_session_predict(fth_session *session, const char *path, FILE *out
                                          .seed = session->config->seed,
                                          .pool = session->pool,
                                          .epochs = 1};
-    struct writer writer = {.out = out};
+    struct writer writer = {.out = out, .tasks = fth_session_tasks(session->config)};
     fth_data_set *set = NULL;
     fth_feature_program *program = NULL;
     fth_feature_pass *pass = NULL;

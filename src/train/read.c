@@ -9,7 +9,17 @@
 fth_status fth_session_open_set(struct fth_session *session, const struct fth_data_set_options *options,
                                 fth_data_set **out, fth_error *err) {
     struct fth_data_set_options with_seed = *options;
-    with_seed.seed = session->config->seed;
+    const struct fth_config *config = session->config;
+    with_seed.seed = config->seed;
+    if (config->n_tasks && !session->labels.n) {
+        const char **labels = fth_arena_alloc(config->arena, config->n_tasks, sizeof *labels);
+        if (!labels)
+            return fth_fail(err, FTH_E_MEMORY, "no memory for column names");
+        for (uint32_t t = 0; t < config->n_tasks; t++)
+            labels[t] = config->tasks[t].label;
+        session->labels = (struct fth_strings){labels, config->n_tasks};
+    }
+    with_seed.labels = session->labels;
     return fth_data_set_create(&session->config->data, &with_seed, out, err);
 }
 
@@ -43,7 +53,7 @@ static void add_columns(const struct fth_config *config, const char **names, siz
  * at. The order differs from a file's, so such a program never reads lines. */
 static fth_status named_columns(struct fth_session *session, fth_error *err) {
     const struct fth_config *config = session->config;
-    size_t room = 4, n = 0;
+    size_t room = 4 + 2 * (size_t)config->n_tasks, n = 0;
     for (uint32_t i = 0; i < config->features.n_derived; i++)
         room += config->features.derived[i].from.n;
     for (uint32_t i = 0; i < config->features.n_indicator; i++)
@@ -56,6 +66,10 @@ static fth_status named_columns(struct fth_session *session, fth_error *err) {
     if (!names)
         return fth_fail(err, FTH_E_MEMORY, "no memory for column names");
     add_name(names, &n, config->data.label);
+    for (uint32_t t = 0; t < config->n_tasks; t++) {
+        add_name(names, &n, config->tasks[t].label);
+        add_name(names, &n, config->tasks[t].sample_weight);
+    }
     add_name(names, &n, config->data.weight);
     add_name(names, &n, config->data.query);
     for (uint32_t i = 0; i < config->features.n_derived; i++)

@@ -95,6 +95,7 @@ void fth_session_destroy(fth_session *session) {
     fth_tuning_destroy(session->tuning);
     fth_data_set_destroy(session->train_set);
     fth_free(session->file_starts);
+    fth_free(session->evaluations);
     fth_config_free(session->config);
     free(session->position.feature_state);
     free(session->checkpoint_path);

@@ -35,6 +35,7 @@ struct fth_session {
     /* data */
     const char *const *columns; /* csv, criteo: names in cell order; borrowed from the set or the config */
     size_t n_columns;
+    struct fth_strings labels; /* columns, of several tasks; in the configuration's arena */
     fth_data_set *train_set; /* NULL until training data is needed */
     uint64_t *file_starts;   /* [files + 1] bytes before each training file; NULL: not known */
     fth_feature_program *program;
@@ -51,6 +52,7 @@ struct fth_session {
     /* where training stands: what a checkpoint holds besides tensors */
     uint64_t step;
     struct fth_position position; /* feature_state owned by the session */
+    fth_evaluation *evaluations;  /* [FTH_EVALUATIONS][tasks] */
     double best_metric;
     uint64_t best_step, evaluations_without_better;
     int stopped_early;
@@ -100,13 +102,22 @@ fth_status fth_session_open_set(struct fth_session *session, const struct fth_da
 fth_status fth_session_program_for(struct fth_session *session, const fth_data_set *set, int labels,
                                    fth_feature_program **out, fth_error *err);
 
+/* What the session's evaluations are of. */
+enum { FTH_EVALUATION_ASKED, FTH_EVALUATION_LAST, FTH_EVALUATION_BEST, FTH_EVALUATIONS };
+static inline uint32_t fth_session_tasks(const struct fth_config *config) {
+    return config->n_tasks ? config->n_tasks : 1;
+}
+/* All tasks' evaluations of one of these, hung together; the session's. */
+fth_evaluation fth_session_evaluation(const struct fth_session *session, int which);
+
 /* evaluate.c: the held-out part, as the training position's statistics see it. */
 int fth_session_has_held_out(const struct fth_session *session);
 fth_status fth_session_evaluate_held_out(struct fth_session *session, fth_evaluation *out,
                                          fth_error *err);
-/* Makes the plan and runs it forward on a batch: logits, borrowed until the next run. */
+/* Makes the plan and runs it forward on a batch: logits [n][ld], a column a task, borrowed until the next
+ * run. */
 fth_status fth_session_forward(struct fth_session *session, const struct fth_batch *batch,
-                               const float **logits, fth_error *err);
+                               const float **logits, uint32_t *ld, fth_error *err);
 
 /* train.c: whether all epochs or steps are done, or training stopped early. */
 int fth_session_is_finished(const struct fth_session *session);

@@ -76,6 +76,21 @@ static void note_loss(struct loop *loop, double loss) {
 
 /* ---- evaluation and early stopping ---- */
 
+/* The task whose metric decides. */
+static const fth_evaluation *watched(const struct fth_train_config *config, const fth_evaluation *all) {
+    for (uint32_t t = 0; t < all->n_others; t++)
+        if (*config->early_stop_task && strcmp(all->others[t].task, config->early_stop_task) == 0)
+            return &all->others[t];
+    return all;
+}
+
+static void keep_best(struct fth_session *session, fth_training *result) {
+    uint32_t n = fth_session_tasks(session->config);
+    memcpy(session->evaluations + FTH_EVALUATION_BEST * (size_t)n,
+           session->evaluations + FTH_EVALUATION_LAST * (size_t)n, n * sizeof *session->evaluations);
+    result->best = fth_session_evaluation(session, FTH_EVALUATION_BEST);
+}
+
 /* One that is due decides about early stopping. The one behind the last step is for the result alone: a run
  * that goes on from there is to be the run that never paused. */
 static fth_status evaluate(struct loop *loop, int due, fth_error *err) {
@@ -89,7 +104,7 @@ static fth_status evaluate(struct loop *loop, int due, fth_error *err) {
     session->times.evaluate += fth_now_ns() - start;
     const struct fth_metric *metric =
         fth_metric_find(*config->early_stop_metric ? config->early_stop_metric : "auc");
-    double value = fth_metric_value(metric, &result->last);
+    double value = fth_metric_value(metric, watched(&session->config->train, &result->last));
     int better = isnan(session->best_metric) ||
                  fth_metric_gain(metric, value, session->best_metric) > config->early_stop_min_delta;
     if (due && better) {
@@ -100,7 +115,7 @@ static fth_status evaluate(struct loop *loop, int due, fth_error *err) {
         session->evaluations_without_better++;
     }
     if (better || !result->evaluated)
-        result->best = result->last;
+        keep_best(session, result);
     result->best_step = better ? session->step : session->best_step;
     result->evaluated = 1;
     loop->evaluated = 1;

@@ -11,7 +11,7 @@
 #include "runs.h"
 
 /* Ragged and not; between them dropout, batch norm, Dice, pooled and kept sequences. */
-static const char *const both[] = {"wide_deep", "din"};
+static const char *const both[] = {"wide_deep", "din", "mmoe"};
 
 static void reference(struct run *run, const char *model) {
     *run = (struct run){.config = run_config(model, run_data(0))};

@@ -99,6 +99,7 @@ static const struct {
     {"xdeepfm", "cin: [8, 6], hidden: [16, 8], dropout: 0.2, batch_norm: true"},
     {"can", "target: item, hidden: [16, 8], co_action_layers: [5, 3], co_action_dim: 6, dropout: 0.1"},
     {"din", "attention: [8], hidden: [16], activation: dice, dropout: 0.1"},
+    {"mmoe", "experts: 3, expert_hidden: [16, 8], tower: [8], dropout: 0.1, batch_norm: true"},
 };
 
 const char *run_config(const char *model, const char *data) {
@@ -111,6 +112,12 @@ const char *run_config(const char *model, const char *data) {
         fail_msg("runs.c has no keys for the model %s", model);
     int n = snprintf(text, sizeof text, head, sequence, sequence);
     snprintf(text + n, sizeof text - (size_t)n, "model: {name: %s%s%s}\n", model, *keys ? ", " : "", keys);
+    char *label = strstr(text, "  label: label\n");
+    if (!strcmp(model, "mmoe")) {
+        memmove(label, label + strlen("  label: label\n"), strlen(label + strlen("  label: label\n")) + 1);
+        strcat(text, "tasks:\n  - {name: first, label: label}\n"
+                     "  - {name: second, label: query, positive: [q1, q2, q3, q5], weight: 0.5}\n");
+    }
     char *at = strstr(text, "  format: csv\n");
     char rest[4096];
     snprintf(rest, sizeof rest, "%s", at);

@@ -43,17 +43,27 @@ fth_graph *zoo_graph(const struct zoo_options *options) {
                                       .co_action_layers = {maps, 2},
                                       .co_action_dim = 4,
                                       .co_action_orders = 2,
+                                      .experts = 3,
+                                      .expert_hidden = {widths, 2},
+                                      .tower = {bottom, 1},
                                       .activation = din ? "dice" : "relu",
                                       .attention_activation = options->attention_activation,
                                       .batch_norm = !options->plain && !shallow,
                                       .dropout = options->plain || shallow ? 0 : 0.25,
                                       .target = strcmp(options->model, "can") ? "" : "item"};
-    struct fth_model_inputs inputs = {ZOO_DENSE, fields, din ? 6 : 4};
+    struct fth_model_inputs inputs = {.n_dense = ZOO_DENSE, .fields = fields, .n_fields = din ? 6 : 4};
     const char *without[] = {options->without ? options->without : ""};
     fth_graph *graph = NULL;
     fth_error err = {0};
     assert_non_null(model);
     must(fth_graph_create(ZOO_DENSE, &graph, &err), &err);
+    if (model->several_tasks) {
+        static const char *const tasks[] = {"first", "second"};
+        static const float weights[] = {1, 0.5f};
+        inputs.tasks = tasks;
+        graph->n_tasks = inputs.n_tasks = 2;
+        graph->task_weights = weights;
+    }
     must(model->build(graph, &config, &inputs, &err), &err);
     must(fth_layer_loss(graph, 0.05f, &err), &err);
     if (!options->no_passes)

@@ -88,13 +88,13 @@ static void keys(void **state) {
     static const struct bad cases[] = {
         {"", NULL,
          "f.yaml: model.name: missing; expected one of lr, fm, wide_deep, deepfm, dcn, dcnv2, "
-         "dlrm, din, xdeepfm, can"},
+         "dlrm, din, xdeepfm, can, mmoe"},
         {"# only a comment\n", NULL,
          "f.yaml: model.name: missing; expected one of lr, fm, wide_deep, deepfm, dcn, dcnv2, "
-         "dlrm, din, xdeepfm, can"},
+         "dlrm, din, xdeepfm, can, mmoe"},
         {"model:\n", NULL,
          "f.yaml:1:1: model.name: missing; expected one of lr, fm, wide_deep, deepfm, dcn, "
-         "dcnv2, dlrm, din, xdeepfm, can"},
+         "dcnv2, dlrm, din, xdeepfm, can, mmoe"},
         {MODEL, NULL,
          "f.yaml: features: missing; list the columns the model sees under features.numeric "
          "and features.categorical"},
@@ -107,7 +107,7 @@ static void keys(void **state) {
          "early_stopping, log_every)"},
         {MODEL "trian:\n  batch_size: 5\n", NULL,
          "f.yaml:2:1: trian: unknown key; did you mean train? (accepted here: seed, threads, "
-         "precision, tuning, tile, without, data, features, embedding, model, optimizer, "
+         "precision, tuning, tile, without, data, tasks, features, embedding, model, optimizer, "
          "train, checkpoint)"},
         {MODEL "train:\n  lr: 0.1\n", NULL,
          "f.yaml:3:3: train.lr: unknown key; did you mean optimizer.dense.lr? (accepted here: "
@@ -127,10 +127,10 @@ static void keys(void **state) {
          "max_length, keep, pooling, field)"},
         {MODEL "\"\": 1\n", NULL,
          "f.yaml:2:1: '': unknown key; (accepted here: seed, threads, precision, tuning, "
-         "tile, without, data, features, embedding, model, optimizer, train, checkpoint)"},
+         "tile, without, data, tasks, features, embedding, model, optimizer, train, checkpoint)"},
         {MODEL "a\\b\xc3\xa4: 1\n", NULL,
          "f.yaml:2:1: a\\x5cb\\xc3\\xa4: unknown key; (accepted here: seed, threads, "
-         "precision, tuning, tile, without, data, features, embedding, model, optimizer, "
+         "precision, tuning, tile, without, data, tasks, features, embedding, model, optimizer, "
          "train, checkpoint)"},
         {MODEL "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
                "a: 1\n",
@@ -138,7 +138,7 @@ static void keys(void **state) {
          "f.yaml:2:1: "
          "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...: "
          "unknown key; (accepted here: seed, threads, precision, tuning, tile, without, data, "
-         "features, embedding, model, optimizer, train, checkpoint)"},
+         "tasks, features, embedding, model, optimizer, train, checkpoint)"},
     };
     CHECK(cases);
 }
@@ -253,10 +253,10 @@ static void types(void **state) {
          "max; did you mean mean?"},
         {"model: {name: deepfmm}\n", NULL,
          "f.yaml:1:15: model.name: found deepfmm, expected one of lr, fm, wide_deep, deepfm, "
-         "dcn, dcnv2, dlrm, din, xdeepfm, can; did you mean deepfm?"},
+         "dcn, dcnv2, dlrm, din, xdeepfm, can, mmoe; did you mean deepfm?"},
         {"model: {name: transformer}\n", NULL,
          "f.yaml:1:15: model.name: found transformer, expected one of lr, fm, wide_deep, "
-         "deepfm, dcn, dcnv2, dlrm, din, xdeepfm, can"},
+         "deepfm, dcn, dcnv2, dlrm, din, xdeepfm, can, mmoe"},
         {"model: {name: deepfm, hidden: [0]}\n", NULL,
          "f.yaml:1:32: model.hidden: found 0, expected a list of whole numbers from 1 to 65536"},
         {MODEL "optimizer: {dense: {lr: 0}}\n", NULL,
@@ -306,6 +306,25 @@ static void combinations(void **state) {
          "f.yaml:3:37: data.csv.comment: a line cannot start with a line break"},
         {MODEL FEATURES "data: {format: csv, label: C1}\n", NULL,
          "f.yaml:2:27: features.categorical.0.columns: C1 is the label, it cannot be a feature"},
+        {MODEL FEATURES "tasks: [{name: t, label: y}]\n", NULL,
+         "f.yaml:3:1: tasks: criteo lines have one label; several need data.format csv"},
+        {MODEL FEATURES CSV "tasks: [{name: t, label: z}]\n", NULL,
+         "f.yaml:3:21: data.label: each of the tasks names its own; remove one of the two"},
+        {MODEL FEATURES "data: {format: csv, positive: [a]}\ntasks: [{name: t, label: z}]\n", NULL,
+         "f.yaml:3:21: data.positive: each of the tasks names its own; remove one of the two"},
+        {MODEL FEATURES "data: {format: csv}\ntasks: [{name: a b, label: z}]\n", NULL,
+         "f.yaml:4:10: tasks.0.name: a task needs a name of 1 to 64 letters, digits, '_' or '-'"},
+        {MODEL FEATURES "data: {format: csv}\ntasks: [{name: a, label: z}, {name: a, label: y}]\n", NULL,
+         "f.yaml:4:31: tasks.1.name: a is already the name of task 0"},
+        {MODEL FEATURES "data: {format: csv}\ntasks: [{name: a}]\n", NULL,
+         "f.yaml:4:9: tasks.0.label: missing; name the column of the task's label"},
+        {MODEL FEATURES "data: {format: csv}\ntasks: [{name: a, label: C1}]\n", NULL,
+         "f.yaml:2:27: features.categorical.0.columns: C1 is the label, it cannot be a feature"},
+        {MODEL FEATURES "data: {format: csv, holdout: {by: hash}}\ntasks: [{name: a, label: z}]\n"
+                        "train: {early_stopping: {metric: auc, task: b}}\n",
+         NULL, "f.yaml:5:39: train.early_stopping.task: there is no task of this name under tasks"},
+        {MODEL FEATURES CSV "train: {early_stopping: {task: b}}\n", NULL,
+         "f.yaml:4:26: train.early_stopping.task: there is one task only; remove it"},
         {MODEL NUMBERS "data: {format: libsvm}\n", NULL,
          "f.yaml:2:12: features.numeric: libsvm and libffm lines have no numeric columns; use "
          "features.categorical, whose rows are weighted by the values"},
@@ -425,7 +444,7 @@ static void overrides(void **state) {
          "eval_every, early_stopping, log_every)"},
         {MODEL FEATURES, "trian.batch_size=5",
          "--set trian.batch_size=5: trian: unknown key; did you mean train? (accepted here: "
-         "seed, threads, precision, tuning, tile, without, data, features, embedding, model, "
+         "seed, threads, precision, tuning, tile, without, data, tasks, features, embedding, model, "
          "optimizer, train, checkpoint)"},
         {MODEL FEATURES, "train.batch_size=five",
          "--set train.batch_size=five: train.batch_size: found five, expected a whole number "

@@ -66,7 +66,8 @@ static int sample(const struct fth_key *key, size_t number, char *out, size_t si
 
 /* Every key is accepted in some valid file and then printed with its value. */
 static const char *const bases[] = {
-    "data: {format: csv, label: y, holdout: {by: hash}, query: q}\n"
+    "data: {format: csv, holdout: {by: hash}, query: q}\n"
+    "tasks: [{name: x, label: y}]\n"
     "features:\n"
     "  derived: [{as: join, name: p, from: a, file: f, key: k, value: v}]\n"
     "  numeric: [{columns: n, quantiles: 5}, {columns: m}]\n"
@@ -76,7 +77,8 @@ static const char *const bases[] = {
     "checkpoint: {dir: d}\n",
     "data: {format: csv, label: y, csv: {header: false, columns: [y, n, a]}}\n"
     "features: {derived: [{as: date, name: p, from: a}], numeric: [{columns: n, separator: '/'}], categorical: [{columns: a, name: b}]}\n",
-    "data: {format: csv, label: y}\n"
+    "data: {format: csv}\n"
+    "tasks: [{name: t, label: y}]\n"
     "features: {derived: [{as: cross, name: p, from: [a, item]}], numeric: [{columns: n}],\n"
     "           categorical: [{columns: a, vocabulary_size: 3}, {columns: item}]}\n",
     "data: {format: libffm}\n"
@@ -84,7 +86,7 @@ static const char *const bases[] = {
 };
 static const char *const models[] = {
     "{name: lr}", "{name: wide_deep}", "{name: dcn}", "{name: dlrm, bottom: [16]}", "{name: din}",
-    "{name: xdeepfm}", "{name: can}",
+    "{name: xdeepfm}", "{name: can}", "{name: mmoe}",
 };
 static const char *const optimizers[] = {
     "{dense: {name: sgd}, sparse: {name: sgd}}",

@@ -206,6 +206,31 @@ static void blocks_are_empty(void **state) {
     fth_block_destroy(NULL);
 }
 
+/* Of several tasks an example's labels and weights stay together. */
+static void tasks_stay_together(void **state) {
+    static const struct fth_schema several = {.has_weight = 1, .n_tasks = 3};
+    struct fth_batch *from, *to;
+    uint32_t index[] = {4, 1, 1, 0, 5, 6, 7};
+    assert_int_equal(fth_batch_create(&several, 1, &from, NULL), FTH_OK);
+    assert_int_equal(fth_batch_create(&several, 1, &to, NULL), FTH_OK);
+    assert_int_equal(fth_batch_reserve(from, 8, NULL), FTH_OK);
+    from->n = 8;
+    for (uint32_t i = 0; i < 8 * 3; i++) {
+        from->label[i] = (float)i;
+        from->weight[i] = (float)i / 2;
+    }
+    assert_int_equal(fth_batch_append_many(to, from, index, 4, NULL), FTH_OK);
+    assert_int_equal(fth_batch_append_many(to, from, index + 4, 3, NULL), FTH_OK); /* a run */
+    assert_int_equal(fth_batch_append(to, from, 2, NULL), FTH_OK);
+    for (uint32_t k = 0; k < 8; k++)
+        for (uint32_t t = 0; t < 3; t++) {
+            uint32_t i = (k < 7 ? index[k] : 2) * 3 + t;
+            assert_true(to->label[k * 3 + t] == (float)i && to->weight[k * 3 + t] == (float)i / 2);
+        }
+    fth_batch_destroy(from);
+    fth_batch_destroy(to);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(appended_examples_are_whole),
@@ -213,6 +238,7 @@ int main(void) {
         cmocka_unit_test(totals_that_overflow_are_refused),
         cmocka_unit_test(clear_keeps_the_feature_state),
         cmocka_unit_test(many_at_once),
+        cmocka_unit_test(tasks_stay_together),
         cmocka_unit_test(blocks_are_empty),
         cmocka_unit_test(blocks_grow),
     };

@@ -544,6 +544,67 @@ static void wrong_configurations_are_refused(void **state) {
                   "3.); name each differently in the header or by data.csv.columns");
 }
 
+static void tasks_have_labels_of_their_own(void **state) {
+    struct fth_config config;
+    struct fth_numeric_config numeric = {.columns = STRINGS("a")};
+    struct fth_task_config tasks[3] = {
+        {.name = "click", .label = "c", .sample_weight = ""},
+        {.name = "buy", .label = "b", .positive = STRINGS("yes", "y"), .sample_weight = "v"},
+        {.name = "rated", .label = "b", .positive = STRINGS("no"), .sample_weight = ""}};
+    base_config(&config);
+    config.data.label = "";
+    config.data.weight = "w";
+    config.tasks = tasks;
+    config.n_tasks = 3;
+    config.features.numeric = &numeric;
+    config.features.n_numeric = 1;
+    config.features.missing = (struct fth_strings)STRINGS("?");
+    const char *columns[] = {"c", "b", "a", "w", "v"};
+    struct fixture f;
+    open_program(&f, &config, columns, 5);
+    open_pass(&f);
+    assert_int_equal(f.transform.schema->n_tasks, 3);
+    assert_int_equal(f.transform.schema->has_weight, 1);
+    /* What was not observed has the weight 0, and its own sample weight is not looked at. */
+    struct fth_block *block = test_block_cells("1,yes,5,2,0.5\n"
+                                               "0,,6,1,\n"
+                                               "?,no,7,3,4\n"
+                                               "-1,maybe,8,0,2\n",
+                                               ',');
+    run(&f, block);
+    assert_int_equal(block->n_bad, 0);
+    assert_int_equal(f.batch->n, 4);
+    static const float labels[] = {1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0};
+    static const float weights[] = {2, 1, 2, 1, 0, 0, 0, 12, 3, 0, 0, 0};
+    assert_memory_equal(f.batch->label, labels, sizeof labels);
+    assert_memory_equal(f.batch->weight, weights, sizeof weights);
+    fth_block_destroy(block);
+    static const struct {
+        const char *line, *message;
+    } cases[] = {
+        {"2,no,5,1,1\n", "hand.csv:1:1: column 'c': label '2' is neither 0 nor 1 (nor -1); its positive names "
+                         "texts that mean 1"},
+        {"1,no,5,1,\n", "hand.csv:1:10: column 'v': the sample weight is missing"},
+        {"1,no,5,-1,1\n", "hand.csv:1:8: column 'w': sample weight -1 is below 0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        block = test_block_cells(cases[i].line, ',');
+        run(&f, block);
+        assert_int_equal(block->n_bad, 1);
+        assert_string_equal(block->first_bad.message, cases[i].message);
+        fth_block_destroy(block);
+    }
+    close_fixture(&f);
+    tasks[2].label = "a";
+    refuse_config(&config, columns, 5, "features.numeric: the label 'a' cannot be a feature");
+    tasks[2].label = "bb";
+    refuse_config(&config, columns, 5, "tasks.2.label: the data has no column 'bb'; it has: c, b, a, w, v");
+    tasks[2].label = "b";
+    tasks[1].sample_weight = "u";
+    refuse_config(&config, columns, 5,
+                  "tasks.1.sample_weight: the data has no column 'u'; it has: c, b, a, w, v");
+}
+
 static void criteo_names(void **state) {
     const char *const *names = fth_criteo_columns;
     assert_string_equal(names[0], "label");
@@ -564,6 +625,7 @@ int main(void) {
         cmocka_unit_test(entries_of_libsvm),
         cmocka_unit_test(many_lines),
         cmocka_unit_test(wrong_configurations_are_refused),
+        cmocka_unit_test(tasks_have_labels_of_their_own),
         cmocka_unit_test(criteo_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

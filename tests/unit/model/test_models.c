@@ -34,6 +34,9 @@ static struct fth_model_config config_for(const char *name) {
                                      .co_action_layers = {three, 1},
                                      .co_action_dim = 4,
                                      .co_action_orders = 2,
+                                     .experts = 3,
+                                     .expert_hidden = {six_four, 2},
+                                     .tower = {three, 1},
                                      .attention = {three, 1},
                                      .activation = "tanh",
                                      .target = strcmp(name, "can") ? "" : "item"};
@@ -44,6 +47,11 @@ static struct fth_model_config config;
 static struct fth_model_inputs inputs;
 
 static fth_id build(struct gradcheck *check) {
+    static const float weights[] = {1, 0.25f, 2};
+    if (inputs.n_tasks) {
+        check->graph->n_tasks = inputs.n_tasks;
+        check->graph->task_weights = weights;
+    }
     CHECK_OK(check,
              fth_model_find(config.name)->build(check->graph, &config, &inputs, &check->err));
     assert_true(check->graph->logit >= 0);
@@ -65,7 +73,7 @@ static void test_gradients(void **state) {
         assert_true(strlen((*model)->summary) > 0);
         for (int dense = 0; dense < 2; dense++) {
             config = config_for((*model)->name);
-            inputs = (struct fth_model_inputs){dense * 3, all_fields, din ? 6 : 5};
+            inputs = (struct fth_model_inputs){.n_dense = dense * 3, .fields = all_fields, .n_fields = din ? 6 : 5};
             check_model();
         }
     }
@@ -79,7 +87,7 @@ static void test_options(void **state) {
         config.batch_norm = 1;
         config.dropout = 0.25;
         config.activation = "sigmoid";
-        inputs = (struct fth_model_inputs){3, all_fields, 6};
+        inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 6};
         check_model();
     }
     for (size_t i = 0; i < 4; i++) {
@@ -87,7 +95,7 @@ static void test_options(void **state) {
         config = config_for(names[i]);
         config.layer_norm = config.residual = 1;
         config.hidden.items = equal;
-        inputs = (struct fth_model_inputs){3, all_fields, 3};
+        inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 3};
         check_model();
     }
 }
@@ -101,7 +109,7 @@ static void test_mixed_dimensions(void **state) {
     fields[2].dim = fields[5].dim = 2;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         config = config_for(names[i]);
-        inputs = (struct fth_model_inputs){3, fields, 6};
+        inputs = (struct fth_model_inputs){.n_dense = 3, .fields = fields, .n_fields = 6};
         check_model();
     }
 }
@@ -117,16 +125,44 @@ static void refused(const char *part) {
     fth_graph_destroy(graph);
 }
 
+/* Several tasks: an output each; with one expert there is nothing to choose. */
+static void test_tasks(void **state) {
+    static const char *const names[] = {"click", "cart", "buy"};
+    for (uint32_t tasks = 1; tasks <= 3; tasks++)
+        for (int64_t experts = 1; experts <= 3; experts += 2)
+            for (uint32_t layers = 1; layers <= 2; layers++) {
+                config = config_for("mmoe");
+                config.experts = experts;
+                config.expert_hidden.n = layers;
+                config.batch_norm = experts == 3 && layers == 2;
+                inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 3,
+                                                   .tasks = names, .n_tasks = tasks};
+                check_model();
+            }
+    fth_graph *graph = NULL;
+    fth_error err = {0};
+    assert_int_equal(fth_graph_create(3, &graph, &err), FTH_OK);
+    graph->n_tasks = 3;
+    assert_int_equal(fth_model_find("mmoe")->build(graph, &config, &inputs, &err), FTH_OK);
+    assert_int_equal(graph->values[graph->logit].columns, 3);
+    fth_graph_destroy(graph);
+    config.expert_hidden.n = 0;
+    refused("model.expert_hidden");
+    config = config_for("mmoe");
+    config.tower.n = 0;
+    refused("model.tower");
+}
+
 static void test_refusals(void **state) {
     struct fth_model_field fields[6];
     memcpy(fields, all_fields, sizeof fields);
     for (const struct fth_model *const *model = fth_models(); *model; model++) {
         config = config_for((*model)->name);
-        inputs = (struct fth_model_inputs){0, NULL, 0};
+        inputs = (struct fth_model_inputs){.n_dense = 0, .fields = NULL, .n_fields = 0};
         refused("features");
     }
     fields[1].dim = 5;
-    inputs = (struct fth_model_inputs){3, fields, 3};
+    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = fields, .n_fields = 3};
     config = config_for("fm");
     refused("user has 4 and item 5");
     config = config_for("deepfm");
@@ -137,12 +173,12 @@ static void test_refusals(void **state) {
     config.bottom = (struct fth_ints){five, 1};
     refused("model.bottom");
     config = config_for("dlrm");
-    inputs = (struct fth_model_inputs){0, all_fields, 1};
+    inputs = (struct fth_model_inputs){.n_dense = 0, .fields = all_fields, .n_fields = 1};
     refused("second categorical");
     static const char *const wide[] = {"user", "itme"};
     config = config_for("wide_deep");
     config.wide = (struct fth_strings){wide, 2};
-    inputs = (struct fth_model_inputs){3, all_fields, 3};
+    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 3};
     refused("did you mean \"item\"");
     config = config_for("deepfm");
     config.hidden.n = 0;
@@ -178,12 +214,12 @@ static void test_refusals(void **state) {
 static void test_din_targets(void **state) {
     struct fth_model_field fields[6];
     config = config_for("din");
-    inputs = (struct fth_model_inputs){3, all_fields, 4};
+    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 4};
     refused("sequence: true");
     memcpy(fields, all_fields, sizeof fields);
     fields[1].table = "other";
     fields[2].table = "another";
-    inputs = (struct fth_model_inputs){0, fields, 6};
+    inputs = (struct fth_model_inputs){.n_dense = 0, .fields = fields, .n_fields = 6};
     refused("shares a table");
     config.target = "user";
     refused("model.target user");
@@ -214,7 +250,7 @@ static void test_can_pairs(void **state) {
                                          {"hist_item:item", "item:hist_item"}};
     config = config_for("can");
     config.co_action = (struct fth_strings){good, 3};
-    inputs = (struct fth_model_inputs){3, all_fields, 6};
+    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 6};
     check_model();
     fth_graph *graph = NULL;
     fth_error err = {0};
@@ -239,7 +275,7 @@ static void test_wide(void **state) {
     static const char *const wide[] = {"category"};
     config = config_for("wide_deep");
     config.wide = (struct fth_strings){wide, 1};
-    inputs = (struct fth_model_inputs){3, all_fields, 3};
+    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 3};
     check_model();
     fth_graph *graph = NULL;
     fth_error err = {0};
@@ -263,6 +299,7 @@ int main(void) {
         cmocka_unit_test(test_mixed_dimensions), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_din_targets),      cmocka_unit_test(test_wide),
         cmocka_unit_test(test_can_pairs),
+        cmocka_unit_test(test_tasks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -660,9 +660,9 @@ static void test_key_grads(void **state) {
 }
 
 static void test_every_op_was_checked(void **state) {
-    /* test_factorise.c, test_sequence_gradients.c */
+    /* test_factorise.c, test_sequence_gradients.c, test_gradients_tasks.c */
     static const char *const elsewhere[] = {"factor_", "segment_attention", "segment_pool",
-                                            "position_bias"};
+                                            "position_bias", "row_softmax", "mix_experts"};
     for (const struct fth_op *const *op = fth_ops(); *op; op++) {
         int here = 1;
         for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)

@@ -101,11 +101,14 @@ static void build_graph(const struct setup *setup, struct world *world) {
                                       .co_action_layers = {maps, 2},
                                       .co_action_dim = 4,
                                       .co_action_orders = 2,
+                                      .experts = 2,
+                                      .expert_hidden = {widths, 2},
+                                      .tower = {bottom, 1},
                                       .activation = din && statistics ? "dice" : shallow ? "none" : "relu",
                                       .attention_activation = "sigmoid",
                                       .batch_norm = has(setup, "dcn") && statistics,
                                       .target = has(setup, "can") ? "item" : ""};
-    struct fth_model_inputs inputs = {DENSE, used, din ? DIN_FIELDS : FIELDS};
+    struct fth_model_inputs inputs = {.n_dense = DENSE, .fields = used, .n_fields = din ? DIN_FIELDS : FIELDS};
     uint32_t n_without = 0;
     while (setup->without[n_without])
         n_without++;
@@ -323,7 +326,7 @@ static void same_bits(const char *what, const struct change *got, const struct c
 
 /* ---- tests ---- */
 
-static const char *const layered[] = {"wide_deep", "deepfm", "xdeepfm", "can", "dcn", "dcnv2", "din"};
+static const char *const layered[] = {"wide_deep", "deepfm", "xdeepfm", "can", "dcn", "dcnv2", "din", "mmoe"};
 
 static int has_layer(const char *model) {
     for (size_t i = 0; i < sizeof layered / sizeof *layered; i++)

@@ -50,12 +50,15 @@ static fth_graph *graph_make(const char *name, int passes, float clip_norm) {
                                       .co_action_layers = {maps, 2},
                                       .co_action_dim = 4,
                                       .co_action_orders = 2,
+                                      .experts = 2,
+                                      .expert_hidden = {hidden, 2},
+                                      .tower = {top, 1},
                                       .attention = {attention, 1},
                                       .activation = strcmp(name, "din") ? "relu" : "dice",
                                       .dropout = 0.25,
                                       .batch_norm = !strcmp(name, "deepfm"),
                                       .target = strcmp(name, "can") ? "" : "item"};
-    struct fth_model_inputs inputs = {DENSE, fields, sizeof fields / sizeof *fields};
+    struct fth_model_inputs inputs = {.n_dense = DENSE, .fields = fields, .n_fields = sizeof fields / sizeof *fields};
     fth_graph *graph;
     OK(fth_graph_create(DENSE, &graph, &err));
     OK(fth_model_find(name)->build(graph, &config, &inputs, &err));

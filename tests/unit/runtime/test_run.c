@@ -98,16 +98,18 @@ static fth_parameters *parameters_from(const struct side *side) {
 }
 
 static const uint32_t group_max[] = {ZOO_GROUP_MAX};
-static const struct fth_schema schema = {.n_dense = ZOO_DENSE, .n_groups = ZOO_GROUPS,
+static struct fth_schema schema = {.n_dense = ZOO_DENSE, .n_groups = ZOO_GROUPS,
                                          .group_max = group_max};
 
 static struct fth_batch *batch_from(const struct side *side, const struct world *w) {
     struct fth_batch *batch = NULL;
     fth_error err = {0};
+    uint32_t tasks = schema.n_tasks = side->graph->n_tasks;
     must(fth_batch_create(&schema, MAX_BATCH, &batch, &err), &err);
     batch->n = w->examples;
     for (uint32_t i = 0; i < w->examples; i++) {
-        batch->label[i] = *interpret_at(side->it, side->graph->label, i, 0);
+        for (uint32_t t = 0; t < tasks; t++)
+            batch->label[i * tasks + t] = *interpret_at(side->it, side->graph->label, i, t);
         for (uint32_t c = 0; side->graph->dense != FTH_NONE && c < ZOO_DENSE; c++)
             batch->dense[(size_t)i * batch->dense_ld + c] =
                 *interpret_at(side->it, side->graph->dense, i, c);

@@ -1,0 +1,147 @@
+/* Operations of models with several tasks: backward against finite differences, several tiles against one, and
+ * values by hand. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "gradcheck.h"
+
+static fth_id row_softmax(struct gradcheck *c) {
+    fth_id y;
+    CHECK_OK(c, fth_layer_row_softmax(c->graph, "s", gradcheck_input(c, c->group, c->columns), &y, &c->err));
+    return y;
+}
+
+static fth_id mix_experts(struct gradcheck *c) {
+    fth_id y, gates = gradcheck_input(c, c->group, c->columns), x = gradcheck_input(c, c->group, 3 * c->columns);
+    CHECK_OK(c, fth_layer_mix_experts(c->graph, "m", gates, x, &y, &c->err));
+    return y;
+}
+
+/* As a model has them: gates and experts are views, the experts of several mixtures. */
+static fth_id gated(struct gradcheck *c) {
+    fth_id all = gradcheck_input(c, c->group, 6), x = gradcheck_input(c, c->group, 3 * 4), y[2];
+    for (uint32_t t = 0; t < 2; t++) {
+        CHECK_OK(c, fth_graph_view(c->graph, all, t * 3, 3, &y[t], &c->err));
+        CHECK_OK(c, fth_layer_row_softmax(c->graph, "s", y[t], &y[t], &c->err));
+        CHECK_OK(c, fth_layer_mix_experts(c->graph, "m", y[t], x, &y[t], &c->err));
+    }
+    CHECK_OK(c, fth_layer_concat(c->graph, "c", y, 2, &y[0], &c->err));
+    return y[0];
+}
+
+static const float task_weights[] = {1, 0, 0.25f, 3};
+
+/* The loss of several tasks, an output each. */
+static fth_id tasks(struct gradcheck *c) {
+    c->graph->n_tasks = 4;
+    c->graph->task_weights = task_weights;
+    c->graph->logit = gradcheck_input(c, -1, 4);
+    return FTH_NONE;
+}
+
+static const struct gradcheck_shape shapes[] = {
+    {.examples = 1, .tile = 4, .columns = 1, .group = -1},
+    {.examples = 1, .tile = 1, .columns = 17, .group = 0},
+    {.examples = 8, .tile = 3, .columns = 5, .group = -1},
+    {.examples = 8, .tile = 1, .columns = 3, .group = 0},
+};
+
+static void test_gradients(void **state) {
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        gradcheck_run("row_softmax", row_softmax, &shapes[s]);
+        gradcheck_run("mix_experts", mix_experts, &shapes[s]);
+        gradcheck_run("gated", gated, &shapes[s]);
+        if (shapes[s].group < 0)
+            gradcheck_run("tasks", tasks, &shapes[s]);
+    }
+}
+
+static double cross_entropy(double x, double y) {
+    return log1p(exp(-fabs(x))) + (x > 0 ? x : 0) - x * y;
+}
+
+/* The loss is the sum over the tasks, each by its weight, over all examples, those that do not count among them. */
+static void test_task_loss(void **state) {
+    struct gradcheck check = {.group = -1};
+    struct gradcheck *c = &check;
+    CHECK_OK(c, fth_graph_create(0, &c->graph, &c->err));
+    tasks(c);
+    CHECK_OK(c, fth_layer_loss(c->graph, 0, &c->err));
+    CHECK_OK(c, fth_graph_differentiate(c->graph, &c->err));
+    CHECK_OK(c, fth_graph_verify(c->graph, &c->err));
+    struct interpret_options options = {.examples = 5, .tile = 2, .weights = 1};
+    struct interpret *it = interpret_create(c->graph, &options);
+    double expected = 0;
+    for (uint32_t i = 0; i < 5; i++)
+        for (uint32_t t = 0; t < 4; t++) {
+            float logit = (float)(i * 4 + t) / 5 - 2, label = (float)((i + t) % 2), weight = (float)(i % 3);
+            *interpret_row_at(it, 0, i, t) = logit;
+            *interpret_at(it, c->graph->label, i, t) = label;
+            *interpret_at(it, c->graph->weight, i, t) = weight;
+            expected += task_weights[t] * weight * cross_entropy(logit, label) / 5;
+        }
+    interpret_refresh(it);
+    interpret_run(it, FTH_BACKWARD);
+    assert_true(fabs(*interpret_at(it, c->graph->loss, 0, 0) - expected) < 1e-5);
+    fth_id gradient = c->graph->values[c->graph->logit].gradient;
+    for (uint32_t i = 0; i < 5; i++)
+        for (uint32_t t = 0; t < 4; t++) {
+            double p = 1 / (1 + exp(-(double)*interpret_row_at(it, 0, i, t)));
+            double want = task_weights[t] * (i % 3) * (p - (i + t) % 2) / 5;
+            assert_true(fabs(*interpret_at(it, gradient, i, t) - want) < 1e-6);
+        }
+    interpret_destroy(it);
+    fth_graph_destroy(c->graph);
+}
+
+/* Large inputs overflow nothing. */
+static void test_softmax(void **state) {
+    struct gradcheck check = {.group = -1, .columns = 3};
+    struct gradcheck *c = &check;
+    CHECK_OK(c, fth_graph_create(0, &c->graph, &c->err));
+    fth_id y = row_softmax(c);
+    struct interpret_options options = {.examples = 2, .tile = 2};
+    struct interpret *it = interpret_create(c->graph, &options);
+    for (uint32_t j = 0; j < 3; j++) {
+        *interpret_row_at(it, 0, 0, j) = 1e30f;
+        *interpret_row_at(it, 0, 1, j) = j == 1 ? 200 : -200;
+    }
+    interpret_refresh(it);
+    interpret_run(it, FTH_FORWARD);
+    for (uint32_t j = 0; j < 3; j++) {
+        assert_true(fabsf(*interpret_at(it, y, 0, j) - 1.0f / 3) < 1e-6f);
+        assert_true(*interpret_at(it, y, 1, j) == (j == 1 ? 1.0f : 0.0f));
+    }
+    interpret_destroy(it);
+    fth_graph_destroy(c->graph);
+}
+
+static void test_refusals(void **state) {
+    fth_graph *graph = NULL;
+    fth_error err = {0};
+    struct gradcheck check = {.group = -1};
+    CHECK_OK(&check, fth_graph_create(0, &check.graph, &check.err));
+    graph = check.graph;
+    fth_id x = gradcheck_input(&check, -1, 7), gates = gradcheck_input(&check, -1, 3), y;
+    assert_int_equal(fth_layer_mix_experts(graph, "m", gates, x, &y, &err), FTH_E_ARGUMENT);
+    assert_non_null(strstr(err.message, "7 columns"));
+    graph->logit = x;
+    assert_int_equal(fth_layer_loss(graph, 0, &err), FTH_E_ARGUMENT);
+    fth_graph_destroy(graph);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_task_loss),
+        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
