@@ -44,13 +44,13 @@ static int check_value(json_t *manifest, uint64_t *out) {
 }
 
 static json_t *position_json(const struct fth_position *at) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "epoch",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "epoch",
                      (json_int_t)at->epoch, "file", (json_int_t)at->file_index, "byte",
                      (json_int_t)at->byte_offset, "line", (json_int_t)at->line, "example",
                      (json_int_t)at->example, "block", (json_int_t)at->block, "taken",
                      (json_int_t)at->taken, "examples_seen", (json_int_t)at->examples_seen,
                      "lines_read", (json_int_t)at->lines_read, "lines_bad",
-                     (json_int_t)at->lines_bad);
+                     (json_int_t)at->lines_bad, "epoch_lines_bad", (json_int_t)at->epoch_lines_bad);
 }
 
 static json_t *pack_json(const struct fth_saved_pack *pack) {
@@ -158,6 +158,8 @@ static void read_position(const json_t *json, struct fth_position *at, const cha
     at->examples_seen = get_count(json, "examples_seen", bad);
     at->lines_read = get_count(json, "lines_read", bad);
     at->lines_bad = get_count(json, "lines_bad", bad);
+    if (json_object_get(json, "epoch_lines_bad")) /* older checkpoints have none: counting begins again */
+        at->epoch_lines_bad = get_count(json, "epoch_lines_bad", bad);
 }
 
 static void read_state(const json_t *json, struct fth_checkpoint_state *state, const char **bad) {

@@ -181,7 +181,7 @@ struct fth_features_config {
     struct fth_categorical_config *categorical;
     uint32_t n_categorical;
     struct fth_strings missing; /* texts that mean missing besides the empty cell, such as "?" */
-    int64_t learn_lines;        /* sample for learned quantiles */
+    int64_t learn_lines;        /* from which quantiles and vocabularies are learned; 0: all */
 };
 
 /* ---- embedding: ---- */

@@ -311,8 +311,9 @@ static const struct fth_section categorical_section = {
 static const struct fth_key features_keys[] = {
     {STRINGS("missing", fth_features_config, missing),
      .help = "texts that mean missing besides the empty cell"},
-    {INT("learn_lines", fth_features_config, learn_lines, "100000", 1, 1e9),
-     .help = "lines from which quantiles and vocabularies are learned"},
+    {INT("learn_lines", fth_features_config, learn_lines, "100000", 0, 1e9),
+     .help = "lines from which quantiles and vocabularies are learned, the first ones; 0: all of the training "
+             "data, in a first pass (docs/features.md says what is kept of it)"},
     {SECTIONS("derived", &derived_section, fth_features_config, derived, n_derived)},
     {SECTIONS("numeric", &numeric_section, fth_features_config, numeric, n_numeric)},
     {SECTIONS("indicator", &indicator_section, fth_features_config, indicator, n_indicator)},

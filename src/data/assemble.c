@@ -22,6 +22,7 @@ fth_status fth_assembler_create(struct fth_reader *reader, fth_error *err) {
     a->base_example = reader->start.example;
     a->base_read = reader->start.lines_read;
     a->base_bad = reader->start.lines_bad;
+    a->base_epoch_bad = a->epoch_bad = reader->start.epoch_lines_bad;
     a->examples_before = reader->start.example;
     if (shuffle <= 0)
         return FTH_OK;
@@ -158,8 +159,8 @@ static fth_status next_slot(struct fth_reader *reader, fth_error *err) {
         } else if (slot->kind == FTH_SLOT_EPOCH_END) {
             a->epoch_ended = 1;
             if (a->epoch_bad_values)
-                fth_log(FTH_LOG_INFO, "this epoch: %llu bad values of lists left out",
-                        (unsigned long long)a->epoch_bad_values);
+                fth_log(FTH_LOG_INFO, "this epoch: %llu bad value%s of lists left out",
+                        (unsigned long long)a->epoch_bad_values, a->epoch_bad_values == 1 ? "" : "s");
         } else {
             atomic_fetch_add_explicit(&reader->bytes, slot->block->text_length,
                                       memory_order_relaxed);
@@ -191,7 +192,9 @@ static void move_behind(struct fth_reader *reader, uint32_t c) {
                    reader->set->parser.kernels->count_byte(block->text + start, end - start, '\n');
     a->here.example = a->slot->examples->example_number[a->chosen[c]] + 1;
     a->here.lines_read = a->base_read + (a->here.example - a->base_example);
-    a->here.lines_bad = a->base_bad + (a->here.example - a->base_example) - good;
+    uint64_t bad = a->here.example - a->base_example - good;
+    a->here.lines_bad = a->base_bad + bad;
+    a->here.epoch_lines_bad = a->base_epoch_bad + bad;
 }
 
 /* Up to `want` chosen examples of the slot in hand. */
@@ -286,6 +289,7 @@ static void begin_epoch(struct fth_assembler *a) {
     a->base_read += lines;
     a->base_bad += lines - a->good;
     a->base_example = a->examples_before = a->good = a->epoch_bad = a->epoch_bad_values = 0;
+    a->base_epoch_bad = 0;
     a->epoch_ended = 0;
     a->here = (struct fth_position){.epoch = a->here.epoch + 1,
                                     .line = 1,

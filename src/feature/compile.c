@@ -299,10 +299,12 @@ static fth_status create(const struct fth_config *config, const char *const *col
     p->n_columns = (uint32_t)n_columns;
     p->arena = fth_arena_create(1 << 14);
     fth_status status = p->arena ? compile(p, column_names, err) : fth_compile_no_memory(err);
+    int64_t lines = config->features.learn_lines;
     if (status == FTH_OK && p->n_learned > 0) {
-        p->sample_wanted = config->features.learn_lines > 0 ? (uint64_t)config->features.learn_lines : 0;
-        if (p->sample_wanted == 0)
-            status = fth_fail(err, FTH_E_CONFIG, "features.learn_lines: must be above 0 for quantiles");
+        p->sample_wanted = lines > 0 ? (uint64_t)lines : UINT64_MAX;
+        p->sample_room = lines > 0 ? (uint64_t)lines : FTH_FEATURE_SAMPLE;
+        if (lines < 0)
+            status = fth_fail(err, FTH_E_CONFIG, "features.learn_lines: must be at least 0");
     }
     if (status != FTH_OK) {
         fth_feature_destroy(p);

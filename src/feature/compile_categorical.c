@@ -22,6 +22,8 @@ static fth_status find_vocabulary(fth_feature_program *p, const struct fth_categ
         .table = field->info.table,
         .file = file ? config->vocabulary_file : "",
         .size = (uint32_t)config->vocabulary_size,
+        .most = config->vocabulary_size > FTH_FEATURE_TEXTS / 4 ? 4 * (size_t)config->vocabulary_size
+                                                                : FTH_FEATURE_TEXTS,
         .oov = (uint32_t)config->oov_buckets,
         .min_count = (uint64_t)config->vocabulary_min_count};
     p->n_learned += !file;

@@ -1,5 +1,6 @@
-/* What a feature program learns from the head of the data before training: quantile boundaries, vocabularies
- * (vocabulary.c). One thread. */
+/* What a feature program learns before training, from the head of the data or all of it: quantile boundaries,
+ * vocabularies (vocabulary.c). Memory is bounded: a column keeps as many numbers as lines are asked for, or a uniform
+ * sample of all. One thread, lines in order: what is learned follows from the data alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,20 @@
 uint64_t fth_feature_learn_wanted(const fth_feature_program *program) {
     if (program->n_learned == 0 || program->learning_done)
         return 0;
-    return program->sample_wanted - program->sample_lines;
+    return program->sample_wanted == UINT64_MAX ? UINT64_MAX : program->sample_wanted - program->sample_lines;
+}
+
+/* Each number met so far is in a full sample with the same probability (Vitter, "Random sampling with a reservoir",
+ * 1985, algorithm R); the draws follow from how many were met. */
+static inline void keep_number(struct fth_feature_numeric *numeric, uint64_t room, float x) {
+    uint64_t met = ++numeric->n_met;
+    if (numeric->n_sample < room) {
+        numeric->sample[numeric->n_sample++] = x;
+        return;
+    }
+    uint64_t place = (uint64_t)((unsigned __int128)fth_hash_mix(met) * met >> 64);
+    if (place < room)
+        numeric->sample[place] = x;
 }
 
 /* Adds the chunk's numbers to the column's sample. */
@@ -17,16 +31,16 @@ static fth_status sample_column(struct fth_feature_chunk *chunk, struct fth_feat
     float x[FTH_FEATURE_CHUNK];
     uint32_t present[FTH_FEATURE_CHUNK];
     if (numeric->sample == NULL) /* pages of it are touched as the sample fills */
-        numeric->sample = fth_region_alloc(program->sample_wanted * sizeof(float));
+        numeric->sample = fth_region_alloc(program->sample_room * sizeof(float));
     if (numeric->sample == NULL)
         return fth_fail(chunk->err, FTH_E_MEMORY,
                         "no memory for a sample of %llu lines: lower features.learn_lines",
-                        (unsigned long long)program->sample_wanted);
+                        (unsigned long long)program->sample_room);
     memset(chunk->bad, 0, chunk->n);
     FTH_TRY(fth_feature_numbers(chunk, numeric, x, present));
     for (uint32_t i = 0; i < chunk->n; i++)
         if (present[i] && !chunk->bad[i])
-            numeric->sample[numeric->n_sample++] = x[i];
+            keep_number(numeric, program->sample_room, x[i]);
     return FTH_OK;
 }
 
@@ -74,9 +88,9 @@ static int compare_floats(const void *a, const void *b) {
 
 static void drop_sample(const fth_feature_program *program, struct fth_feature_numeric *numeric) {
     if (numeric->sample)
-        fth_region_free(numeric->sample, program->sample_wanted * sizeof(float));
+        fth_region_free(numeric->sample, program->sample_room * sizeof(float));
     numeric->sample = NULL;
-    numeric->n_sample = 0;
+    numeric->n_sample = numeric->n_met = 0;
 }
 
 void fth_feature_drop_samples(fth_feature_program *program) {

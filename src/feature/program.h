@@ -75,12 +75,15 @@ fth_status fth_feature_describe(const fth_feature_program *program, char **out, 
 
 /* ---- learned boundaries and vocabularies ---- */
 
-/* Lines of the sample still wanted; 0 when nothing is to be learned or the sample is complete. */
+/* Lines still wanted: learn_lines less those taken in, or without end where that is 0; 0 when nothing is to be
+ * learned or it is done. */
 uint64_t fth_feature_learn_wanted(const fth_feature_program *program);
 /* Takes the block's lines, up to what is wanted; malformed numbers are left to `examples`. */
 fth_status fth_feature_learn_block(fth_feature_program *program, struct fth_block *block,
                                    fth_error *err);
-/* Vocabularies are the most frequent texts, those met first before others as frequent. Quantiles of the sample: boundary k of N buckets is the value of rank floor(k n / N), duplicates
+/* Vocabularies are the most frequent texts, those met first before others as frequent; where a table has more texts
+ * than are counted at a time, counts of rare ones may have been begun again (vocabulary.c). Quantiles of the lines, or
+ * of a sample of them where all are read: boundary k of N buckets is the value of rank floor(k n / N), duplicates
  * removed. Must be called before passes when fth_feature_learn_wanted was ever > 0 (or a state loaded). */
 fth_status fth_feature_learn_finish(fth_feature_program *program, fth_error *err);
 

@@ -15,6 +15,8 @@
 /* Lines that instructions work on together: their cells and outputs stay in the first cache. */
 #define FTH_FEATURE_CHUNK 64
 #define FTH_FEATURE_LOG1P_TABLE 4096
+#define FTH_FEATURE_SAMPLE (1u << 20) /* numbers kept of a column that is learned from all lines */
+#define FTH_FEATURE_TEXTS (1u << 22)  /* texts of a table that are counted at a time, at least */
 
 struct fth_feature_boundaries {
     float *values; /* ascending, no duplicates */
@@ -34,8 +36,8 @@ struct fth_feature_numeric {
     struct fth_feature_boundaries boundaries;
     /* learning */
     int learned;
-    float *sample; /* region of program->sample_wanted floats; NULL before and after learning */
-    uint64_t n_sample;
+    float *sample; /* region of program->sample_room floats; NULL before and after learning */
+    uint64_t n_sample, n_met; /* numbers in the sample, met so far */
 };
 
 /* A field made of several columns by OP+OSRP. */
@@ -78,6 +80,7 @@ struct fth_feature_indicator {
 struct fth_feature_vocabulary {
     const char *table, *file; /* file "": learned */
     uint32_t size, oov;       /* learned: at most */
+    size_t most;              /* texts that are counted at a time; the rarest make room for others */
     uint64_t min_count;
     int ready;
     struct fth_codes codes;
@@ -160,7 +163,7 @@ struct fth_feature_program {
 
     int n_learned;          /* numeric columns with learned boundaries */
     int learning_done;
-    uint64_t sample_lines, sample_wanted;
+    uint64_t sample_lines, sample_wanted, sample_room;
 };
 
 struct fth_feature_pass {

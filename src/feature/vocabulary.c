@@ -5,12 +5,16 @@
 
 #include "feature/program_private.h"
 
-/* Texts met so far, by hash. */
+/* Texts met so far, by hash. Where a table has more of them than `most`, those that were rarest so far are forgotten
+ * (lossy counting: Manku and Motwani, "Approximate frequency counts over data streams", VLDB 2002): when one of them
+ * comes again, it is counted from 0. Counts are then too low by at most the sum of the counts up to which texts were
+ * forgotten, and never too high. */
 struct fth_feature_counts {
     struct count {
         uint64_t hash, count, first; /* first: how many other texts were met before; count 0: an empty slot */
     } *slots;
     size_t n, mask;
+    uint64_t met; /* texts that were new when they came */
 };
 
 uint64_t fth_feature_vocabulary_number(const struct fth_feature_vocabulary *vocabulary,
@@ -69,44 +73,66 @@ static struct count *find(const struct fth_feature_counts *counts, uint64_t hash
     return &counts->slots[at];
 }
 
-/* Twice as many slots, or the first 1024. */
-static fth_status grow(struct fth_feature_counts *counts, fth_error *err) {
-    size_t old = counts->slots ? counts->mask + 1 : 0, larger = old ? 2 * old : 1024;
-    struct count *before = counts->slots, *slots = fth_alloc(larger, sizeof *slots);
-    if (!slots)
-        return fth_fail(err, FTH_E_MEMORY, "no memory to count %zu texts: lower features.learn_lines", old);
-    counts->slots = slots;
-    counts->mask = larger - 1;
+/* Counts above `above` move into `slots` new slots. */
+static fth_status move(struct fth_feature_counts *counts, size_t slots, uint64_t above, fth_error *err) {
+    size_t old = counts->slots ? counts->mask + 1 : 0;
+    struct count *before = counts->slots, *after = fth_alloc(slots, sizeof *after);
+    if (!after)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to count %zu texts: lower features.learn_lines", slots / 2);
+    counts->slots = after;
+    counts->mask = slots - 1;
+    counts->n = 0;
     for (size_t i = 0; i < old; i++)
-        if (before[i].count)
+        if (before[i].count > above) {
             *find(counts, before[i].hash) = before[i];
+            counts->n++;
+        }
     fth_free(before);
     return FTH_OK;
 }
 
-static fth_status count_text(struct fth_feature_chunk *chunk, struct fth_feature_counts *counts,
+/* Forgets the rarest texts, half of all or more. */
+static fth_status forget(struct fth_feature_counts *counts, fth_error *err) {
+    uint64_t above = 0;
+    for (size_t rare = 0; 2 * rare < counts->n; ) {
+        above = above < 16 ? above + 1 : 2 * above;
+        rare = 0;
+        for (size_t i = 0; i <= counts->mask; i++)
+            rare += counts->slots[i].count > 0 && counts->slots[i].count <= above;
+    }
+    return move(counts, counts->mask + 1, above, err);
+}
+
+static fth_status count_text(struct fth_feature_chunk *chunk, const struct fth_feature_vocabulary *vocabulary,
                              const char *bytes, uint32_t length) {
+    struct fth_feature_counts *counts = vocabulary->counts;
     if (fth_feature_is_missing(chunk->program, bytes, length))
         return FTH_OK;
-    if (!counts->slots || counts->n > counts->mask / 2)
-        FTH_TRY(grow(counts, chunk->err));
-    struct count *count = find(counts, fth_hash_bytes(bytes, length, 0));
-    if (count->count == 0)
-        *count = (struct count){.hash = fth_hash_bytes(bytes, length, 0), .first = counts->n++};
+    uint64_t hash = fth_hash_bytes(bytes, length, 0);
+    struct count *count = counts->slots ? find(counts, hash) : NULL;
+    if (!count || count->count == 0) {
+        if (counts->n >= vocabulary->most)
+            FTH_TRY(forget(counts, chunk->err));
+        if (!counts->slots || counts->n > counts->mask / 2)
+            FTH_TRY(move(counts, counts->slots ? 2 * (counts->mask + 1) : 1024, 0, chunk->err));
+        count = find(counts, hash);
+        *count = (struct count){.hash = hash, .first = counts->met++};
+        counts->n++;
+    }
     count->count++;
     return FTH_OK;
 }
 
-static fth_status count_list(struct fth_feature_chunk *chunk, struct fth_feature_counts *counts,
+static fth_status count_list(struct fth_feature_chunk *chunk, const struct fth_feature_vocabulary *vocabulary,
                              const struct fth_separator *separator, struct fth_feature_text text) {
     struct fth_split split;
     fth_split_begin(&split, text.bytes, 0, text.length);
     while (fth_split_window(&split, separator))
         for (uint32_t i = 0; i < split.n; i++) {
-            FTH_TRY(count_text(chunk, counts, text.bytes + split.start, split.ends[i] - split.start));
+            FTH_TRY(count_text(chunk, vocabulary, text.bytes + split.start, split.ends[i] - split.start));
             split.start = split.ends[i] + separator->length;
         }
-    return count_text(chunk, counts, text.bytes + split.start, text.length - split.start);
+    return count_text(chunk, vocabulary, text.bytes + split.start, text.length - split.start);
 }
 
 fth_status fth_feature_count_texts(struct fth_feature_chunk *chunk) {
@@ -124,8 +150,8 @@ fth_status fth_feature_count_texts(struct fth_feature_chunk *chunk) {
         for (uint32_t i = 0; i < chunk->n; i++) {
             struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
             FTH_TRY(field->separator.length
-                        ? count_list(chunk, vocabulary->counts, &field->separator, text)
-                        : count_text(chunk, vocabulary->counts, text.bytes, text.length));
+                        ? count_list(chunk, vocabulary, &field->separator, text)
+                        : count_text(chunk, vocabulary, text.bytes, text.length));
         }
     }
     return FTH_OK;

@@ -1,6 +1,8 @@
 /* The data side of a session: columns, learning from the head of the data, readers. */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "core/criteo.h"
 #include "data/inspect.h"
 #include "data/source.h"
@@ -22,6 +24,8 @@ fth_status fth_session_open_set(struct fth_session *session, const struct fth_da
     with_seed.labels = session->labels;
     return fth_data_set_create(&session->config->data, &with_seed, out, err);
 }
+
+#define LEARNING_TOLD_NS 5000000000ull /* between two lines on how far a first pass is */
 
 static int has_header(const struct fth_config *config) {
     return config->data.format == FTH_FORMAT_CSV && config->data.header;
@@ -162,15 +166,41 @@ double fth_session_epoch_fraction(const struct fth_session *session) {
 
 /* ---- learning ---- */
 
+/* A first pass over all of the data takes a while: how far it is. */
+struct learning {
+    fth_session *session;
+    uint64_t lines, begun, told; /* told: when, in ns */
+};
+
+static void tell_learning(struct learning *learning, const struct fth_block *block) {
+    const fth_session *session = learning->session;
+    uint64_t now = fth_now_ns();
+    if (now < learning->told + LEARNING_TOLD_NS)
+        return;
+    learning->told = now;
+    if (!session->file_starts) {
+        fth_log(FTH_LOG_INFO, "learning: %llu lines read", (unsigned long long)learning->lines);
+        return;
+    }
+    uint64_t all = session->file_starts[fth_data_set_files(session->train_set).n];
+    uint64_t read = session->file_starts[block->file_index] + block->byte_end;
+    fth_log(FTH_LOG_INFO, "learning: %llu lines read, %.0f %% of the training data",
+            (unsigned long long)learning->lines, all ? 100.0 * (double)read / (double)all : 100.0);
+}
+
 static fth_status learn_block(void *ctx, struct fth_block *block, int *more, fth_error *err) {
-    fth_feature_program *program = ctx;
+    struct learning *learning = ctx;
+    fth_feature_program *program = learning->session->program;
     FTH_TRY(fth_feature_learn_block(program, block, err));
+    learning->lines += block->n_lines;
+    tell_learning(learning, block);
     *more = fth_feature_learn_wanted(program) > 0;
     return FTH_OK;
 }
 
-/* Reads the first learn_lines lines, on this thread, in order. Malformed ones are left to training. */
+/* Reads the first learn_lines lines, or all, on this thread, in order. Malformed ones are left to training. */
 fth_status fth_session_learn(struct fth_session *session, fth_error *err) {
+    int all = session->config->features.learn_lines == 0;
     FTH_TRY(fth_session_vocabularies(session, err));
     if (fth_feature_learn_wanted(session->program) == 0)
         return FTH_OK;
@@ -182,10 +212,23 @@ fth_status fth_session_learn(struct fth_session *session, fth_error *err) {
         status = fth_fail(err, FTH_E_CONFIG,
                           "features: learned quantiles and vocabularies need training data that can be read "
                           "twice, not standard input or a pipe; give boundaries and files instead");
+    struct learning learning = {.session = session, .begun = fth_now_ns()};
+    learning.told = learning.begun;
+    if (status == FTH_OK && all)
+        fth_log(FTH_LOG_INFO, "learning quantiles and vocabularies from all of the training data "
+                              "(features.learn_lines: 0), before the first epoch");
     if (status == FTH_OK)
-        status = fth_data_each_block(set, learn_block, session->program, err);
+        status = fth_data_each_block(set, learn_block, &learning, err);
     fth_data_set_destroy(set);
-    return status == FTH_OK ? fth_feature_learn_finish(session->program, err) : status;
+    if (status == FTH_OK)
+        status = fth_feature_learn_finish(session->program, err);
+    double seconds = (double)(fth_now_ns() - learning.begun) / 1e9;
+    char took[32] = "";
+    if (seconds >= 1)
+        snprintf(took, sizeof took, " in %.0f s", seconds);
+    if (status == FTH_OK && all)
+        fth_log(FTH_LOG_INFO, "learned from %llu lines%s", (unsigned long long)learning.lines, took);
+    return status;
 }
 
 /* ---- a program for other files: their columns may stand in another order ---- */

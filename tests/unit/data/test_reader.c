@@ -207,6 +207,36 @@ static void restart_at_every_batch(void **state) {
     restarts(&config, 100, 2 * LINES);
 }
 
+/* One malformed line too many, the epoch's last: it is that for a reader that begins in the middle, too. */
+static void limit_goes_on(const struct fth_data_config *given, int64_t limit) {
+    struct fth_data_config config = *given;
+    struct fth_transform transform = hash_transform();
+    struct fth_reader_options options = {.batch_size = 32, .epochs = 1, .train = 1};
+    struct fth_position position;
+    fth_data_set *set;
+    config.bad_line_limit = limit;
+    assert_int_equal(fth_data_set_create(&config, &train_set, &set, NULL), FTH_OK);
+    for (int round = 0; round < 2; round++) {
+        fth_reader *reader;
+        struct fth_batch *batch;
+        fth_error err = {0};
+        int batches = 0;
+        assert_int_equal(fth_reader_create(set, &transform, &options, &reader, &err), FTH_OK);
+        while (fth_reader_next(reader, &batch, &err) == FTH_OK) {
+            assert_non_null(batch);
+            fth_reader_get_position(reader, &position);
+            fth_reader_release(reader, batch);
+            batches++;
+            if (round == 0 && batches == 8)
+                break;
+        }
+        assert_true(round == 0 || (batches > 0 && strstr(err.message, "more malformed lines than")));
+        fth_reader_destroy(reader);
+        options.start = &position;
+    }
+    fth_data_set_destroy(set);
+}
+
 /* With malformed and refused lines, a header, comments and a byte order mark. */
 static void restart_in_ugly_data(void **state) {
     static char ugly[40000];
@@ -239,8 +269,10 @@ static void restart_in_ugly_data(void **state) {
     assert_int_equal(all.counts.lines, 2 * (good + bad));
     read_result_free(&all);
     restarts(&config, 32, 2 * good);
+    limit_goes_on(&config, (int64_t)bad - 1);
     config.shuffle = 70;
     restarts(&config, 32, 2 * good);
+    limit_goes_on(&config, (int64_t)bad - 1);
     config.holdout = FTH_HOLDOUT_HASH;
     config.holdout_fraction = 0.3;
     all = read_all(&config, &train_set, &options);

@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "blocks.h"
 #include "feature/codes.h"
-#include "feature/program.h"
+#include "feature/program_private.h"
 
 static const char *const columns[] = {"label", "c", "l"};
 static const char *const c[] = {"c"}, *const l[] = {"l"};
@@ -23,7 +23,7 @@ struct made {
     fth_feature_program *program;
 };
 
-static void make(struct made *made, int64_t size, int64_t min_count, int64_t oov, const char *file) {
+static void make_lines(struct made *made, int64_t lines, int64_t size, int64_t min_count, int64_t oov, const char *file) {
     struct fth_categorical_config one = {.table = "t", .vocabulary_size = size, .vocabulary_file = file,
                                          .vocabulary_min_count = min_count, .oov_buckets = oov,
                                          .max_length = 100};
@@ -36,8 +36,12 @@ static void make(struct made *made, int64_t size, int64_t min_count, int64_t oov
                                        .embedding = {.dim = 1}};
     made->config.features.categorical = made->categorical;
     made->config.features.n_categorical = 2;
-    made->config.features.learn_lines = 100;
+    made->config.features.learn_lines = lines;
     assert_int_equal(fth_feature_create(&made->config, columns, 3, &made->program, NULL), FTH_OK);
+}
+
+static void make(struct made *made, int64_t size, int64_t min_count, int64_t oov, const char *file) {
+    make_lines(made, 100, size, min_count, oov, file);
 }
 
 static uint64_t key_of(uint64_t number) {
@@ -95,6 +99,34 @@ static void learned(void **state) {
     assert_true(single == key_of(3 + fth_hash_bytes("e", 1, 0) % 7));
     assert_true(list[0] == key_of(2) && list[1] == key_of(3 + fth_hash_bytes("new", 3, 0) % 7));
     assert_true(list[2] == missing());
+    fth_feature_destroy(made.program);
+}
+
+/* All of the lines, more texts than are counted at a time: the frequent ones are found all the same. */
+static void learned_from_all(void **state) {
+    struct made made;
+    uint64_t single, list[8];
+    uint32_t n;
+    make_lines(&made, 0, 50, 1, 0, "");
+    made.program->vocabularies[0].most = 400;
+    assert_true(fth_feature_learn_wanted(made.program) == UINT64_MAX);
+    for (uint32_t b = 0; b < 40; b++) {
+        char text[50 * 40], *at = text;
+        for (uint32_t i = 0; i < 50; i++) /* "often" 0 to 49 once a block, 100 texts a block that come once */
+            at += sprintf(at, "1,often%u,once%u;once%ux\n", (i * 7 + b) % 50, b * 50 + i, b * 50 + i);
+        struct fth_block *block = test_block_cells(text, ',');
+        assert_int_equal(fth_feature_learn_block(made.program, block, NULL), FTH_OK);
+        fth_block_destroy(block);
+    }
+    assert_int_equal(fth_feature_learn_finish(made.program, NULL), FTH_OK);
+    assert_int_equal(fth_feature_learn_wanted(made.program), 0);
+    assert_int_equal(made.program->vocabularies[0].codes.n, 50);
+    for (uint32_t i = 0; i < 50; i++) {
+        char line[40];
+        sprintf(line, "1,often%u,once1\n", i);
+        keys(made.program, line, &single, list, &n);
+        assert_true(single != missing() && list[0] == missing());
+    }
     fth_feature_destroy(made.program);
 }
 
@@ -173,6 +205,7 @@ static void codes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(learned),
+        cmocka_unit_test(learned_from_all),
         cmocka_unit_test(given),
         cmocka_unit_test(saved_and_loaded),
         cmocka_unit_test(codes),
