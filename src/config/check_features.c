@@ -5,184 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/config_private.h"
-
-/* One column of an item of features, as an embedding field or a number. */
-struct field {
-    const char *name, *table, *group;
-    const char *column;
-    const char *section; /* "derived", "numeric", "indicator" or "categorical" */
-    uint32_t item;       /* its number there */
-    int64_t dim, buckets, min_count, max_length;
-    const struct fth_categorical_config *categorical; /* NULL: a number's buckets */
-    int keep_last, sequence;
-};
-
-struct fields {
-    struct field *items; /* embedding fields */
-    uint32_t n;
-    struct field *numbers; /* dense inputs */
-    uint32_t n_numbers;
-};
-
-static fth_status fail_item(struct fth_loader *l, const struct field *field, const char *key,
-                            const char *message) {
-    char path[128];
-    snprintf(path, sizeof path, "features.%s.%u.%s", field->section, field->item, key);
-    return fth_load_fail_path(l, path, "%s", message);
-}
-
-/* ---- each item alone ---- */
-static fth_status check_name(struct fth_loader *l, const struct field *at, const char *name,
-                             const struct fth_strings *columns) {
-    if (*name && columns->n > 1)
-        return fail_item(l, at, "name", "one name for several columns; list each column on its own");
-    return FTH_OK;
-}
-
-static const char *feature_name(const char *name, const char *column) {
-    return *name ? name : column;
-}
-
-static fth_status check_numeric(struct fth_loader *l, uint32_t item) {
-    const struct fth_numeric_config *numeric = &l->config->features.numeric[item];
-    const struct field at = {.section = "numeric", .item = item};
-    for (uint32_t i = 1; i < numeric->boundaries.n; i++)
-        if (!(numeric->boundaries.items[i - 1] < numeric->boundaries.items[i]))
-            return fail_item(l, &at, "boundaries",
-                             "not increasing; each must be above the one before");
-    FTH_TRY(check_name(l, &at, numeric->name, &numeric->columns));
-    if (!*numeric->separator) {
-        const char *key = numeric->max_length                           ? "max_length"
-                          : numeric->reduce != FTH_REDUCE_MEAN          ? "reduce"
-                          : numeric->on_bad_value != FTH_BAD_VALUE_STOP ? "on_bad_value"
-                                                                        : NULL;
-        if (key)
-            return fail_item(l, &at, key,
-                             "only for lists; give the separator between a cell's numbers, such as \";\"");
-    }
-    if (numeric->boundaries.n && numeric->quantiles)
-        return fail_item(l, &at, "quantiles",
-                         "boundaries are given, so none are learned; remove one of the two");
-    if (numeric->quantiles == 1)
-        return fail_item(l, &at, "quantiles",
-                         "one interval tells nothing apart; use 2 or more, or 0");
-    if (numeric->boundaries.n || numeric->quantiles)
-        return FTH_OK;
-    if (numeric->bucket_only)
-        return fail_item(l, &at, "bucket_only",
-                         "there are no buckets; set boundaries or quantiles");
-    if (*numeric->table || numeric->dim)
-        return fail_item(l, &at, *numeric->table ? "table" : "dim",
-                         "only the bucketised copy has a table; set boundaries or quantiles");
-    return FTH_OK;
-}
-
-static fth_status check_indicator(struct fth_loader *l, uint32_t item) {
-    const struct fth_indicator_config *indicator = &l->config->features.indicator[item];
-    const struct field at = {.section = "indicator", .item = item};
-    FTH_TRY(check_name(l, &at, indicator->name, &indicator->columns));
-    if (indicator->values.n == 0)
-        return fail_item(l, &at, "values", "missing; list the texts that get an input each");
-    for (uint32_t i = 0; i < indicator->values.n; i++) {
-        if (!*indicator->values.items[i])
-            return fail_item(l, &at, "values", "the empty text is a missing value, it gets no input");
-        for (uint32_t k = 0; k < i; k++)
-            if (strcmp(indicator->values.items[i], indicator->values.items[k]) == 0)
-                return fail_item(l, &at, "values", "a text is listed twice");
-    }
-    return FTH_OK;
-}
-
-static int is_label(const struct fth_config *config, const char *column) {
-    int found = strcmp(column, config->data.label) == 0;
-    for (uint32_t t = 0; t < config->n_tasks; t++)
-        found |= strcmp(column, config->tasks[t].label) == 0;
-    return found && config->data.format == FTH_FORMAT_CSV;
-}
-
-static fth_status check_derived(struct fth_loader *l, uint32_t item) {
-    const struct fth_derived_config *derived = &l->config->features.derived[item];
-    const struct field at = {.section = "derived", .item = item};
-    int format = l->config->data.format, join = derived->as == FTH_DERIVE_JOIN;
-    if (format == FTH_FORMAT_LIBSVM || format == FTH_FORMAT_LIBFFM)
-        return fail_item(l, &at, "from", "libsvm and libffm lines have no columns");
-    if (!*derived->name)
-        return fail_item(l, &at, "name", "missing; name the new column");
-    if (join && (!*derived->file || !*derived->key || !*derived->value))
-        return fail_item(l, &at, !*derived->file ? "file" : !*derived->key ? "key" : "value",
-                         "missing; a join needs a file and two of its columns, key and value");
-    if (derived->as == FTH_DERIVE_CROSS && derived->from.n < 2)
-        return fail_item(l, &at, "from", "a cross needs two columns or more");
-    if (derived->as != FTH_DERIVE_CROSS && derived->from.n > 1)
-        return fail_item(l, &at, "from", "a join or a date is made from one column");
-    if (is_label(l->config, derived->name))
-        return fail_item(l, &at, "name", "this is the label's column");
-    return FTH_OK;
-}
-
-static fth_status check_categorical(struct fth_loader *l, uint32_t item) {
-    const struct fth_categorical_config *categorical = &l->config->features.categorical[item];
-    const struct field at = {.section = "categorical", .item = item};
-    int format = l->config->data.format;
-    int entries = format == FTH_FORMAT_LIBSVM || format == FTH_FORMAT_LIBFFM;
-    if (!categorical->bins)
-        FTH_TRY(check_name(l, &at, categorical->name, &categorical->columns));
-    if (entries && *categorical->separator)
-        return fail_item(l, &at, "separator",
-                         "libsvm and libffm lines have no cells to split; remove it");
-    if (categorical->bins) {
-        const char *key = entries                           ? "bins"
-                          : categorical->buckets            ? "buckets"
-                          : *categorical->vocabulary_file   ? "vocabulary_file"
-                          : categorical->vocabulary_size    ? "vocabulary_size"
-                          : categorical->sequence           ? "sequence"
-                          : *categorical->group             ? "group"
-                          : !*categorical->name             ? "name"
-                                                            : NULL;
-        if (key)
-            return fail_item(l, &at, key,
-                             strcmp(key, "name") == 0   ? "missing; name the feature that bins make of the columns"
-                             : strcmp(key, "bins") == 0 ? "libsvm and libffm lines have no columns; remove it"
-                                                        : "bins make one feature of all columns; remove one of the two");
-    }
-    int vocabulary = *categorical->vocabulary_file || categorical->vocabulary_size;
-    if (vocabulary && (entries || categorical->buckets))
-        return fail_item(l, &at, *categorical->vocabulary_file ? "vocabulary_file" : "vocabulary_size",
-                         entries ? "libsvm and libffm have numbers, not texts"
-                                 : "a vocabulary and buckets exclude each other; oov_buckets hashes the rest");
-    if (*categorical->vocabulary_file && categorical->vocabulary_size)
-        return fail_item(l, &at, "vocabulary_size", "a file is given, so none is learned; remove one");
-    if (!vocabulary && (categorical->oov_buckets || categorical->vocabulary_min_count > 1))
-        return fail_item(l, &at, categorical->oov_buckets ? "oov_buckets" : "vocabulary_min_count",
-                         "there is no vocabulary; set vocabulary_file or vocabulary_size");
-    if (categorical->sequence && !*categorical->separator)
-        return fail_item(l, &at, "separator",
-                         "missing; a sequence needs what stands between its values, such as \";\"");
-    if (*categorical->group && !*categorical->separator)
-        return fail_item(l, &at, "group", "only columns with a separator have positions to share");
-    if (categorical->ffm_field >= 0 && format != FTH_FORMAT_LIBFFM)
-        return fail_item(l, &at, "field", "only libffm has numbered fields; remove it");
-    if (categorical->ffm_field >= 0 && categorical->columns.n > 1)
-        return fail_item(l, &at, "field",
-                         "one number for several columns; list each column on its own");
-    return FTH_OK;
-}
+#include "config/check_features.h"
 
 /* ---- all together ---- */
 static fth_status collect(struct fth_loader *l, struct fields *out) {
     const struct fth_features_config *features = &l->config->features;
     int64_t dim = l->config->embedding.dim;
     for (uint32_t i = 0; i < features->n_derived; i++)
-        FTH_TRY(check_derived(l, i));
+        FTH_TRY(fth_check_derived(l, i));
     out->items = fth_arena_alloc(l->tree, l->n_columns + 1u, sizeof *out->items);
     out->numbers = fth_arena_alloc(l->tree, l->n_columns + 1u, sizeof *out->numbers);
     for (uint32_t i = 0; out->numbers && i < features->n_indicator; i++) {
         const struct fth_indicator_config *indicator = &features->indicator[i];
-        FTH_TRY(check_indicator(l, i));
+        FTH_TRY(fth_check_indicator(l, i));
         for (uint32_t c = 0; c < indicator->columns.n; c++)
             out->numbers[out->n_numbers++] =
-                (struct field){.name = feature_name(indicator->name, indicator->columns.items[c]),
+                (struct field){.name = fth_check_feature_name(indicator->name, indicator->columns.items[c]),
                                .column = indicator->columns.items[c],
                                .section = "indicator",
                                .item = i};
@@ -191,10 +29,10 @@ static fth_status collect(struct fth_loader *l, struct fields *out) {
         return fth_load_no_memory(l);
     for (uint32_t i = 0; i < features->n_numeric; i++) {
         const struct fth_numeric_config *numeric = &features->numeric[i];
-        FTH_TRY(check_numeric(l, i));
+        FTH_TRY(fth_check_numeric(l, i));
         for (uint32_t c = 0; c < numeric->columns.n; c++) {
             const char *column = numeric->columns.items[c];
-            const char *feature = feature_name(numeric->name, column);
+            const char *feature = fth_check_feature_name(numeric->name, column);
             if (!numeric->bucket_only)
                 out->numbers[out->n_numbers++] = (struct field){
                     .name = feature, .column = column, .section = "numeric", .item = i};
@@ -214,10 +52,10 @@ static fth_status collect(struct fth_loader *l, struct fields *out) {
     }
     for (uint32_t i = 0; i < features->n_categorical; i++) {
         const struct fth_categorical_config *from = &features->categorical[i];
-        FTH_TRY(check_categorical(l, i));
+        FTH_TRY(fth_check_categorical(l, i));
         for (uint32_t c = 0; c < from->columns.n; c++) {
             const char *column = from->columns.items[c];
-            const char *name = feature_name(from->name, column);
+            const char *name = fth_check_feature_name(from->name, column);
             if (from->bins && c > 0)
                 break; /* one feature, whatever it is made of */
             out->items[out->n++] = (struct field){.name = name,
@@ -267,16 +105,16 @@ static fth_status check_names(struct fth_loader *l, struct field *items, uint32_
     for (uint32_t i = 0; i < n; i++) {
         char message[300], quoted[64];
         fth_text_quote(quoted, sizeof quoted, items[i].name, strlen(items[i].name));
-        if (is_label(l->config, items[i].column)) {
+        if (fth_check_is_label(l->config, items[i].column)) {
             fth_text_quote(quoted, sizeof quoted, items[i].column, strlen(items[i].column));
             snprintf(message, sizeof message, "%s is the label, it cannot be a feature", quoted);
-            return fail_item(l, &items[i], "columns", message);
+            return fth_check_fail_item(l, &items[i], "columns", message);
         }
         if (i == 0 || strcmp(items[i - 1].name, items[i].name) != 0)
             continue;
         snprintf(message, sizeof message, "%s is already a feature of features.%s.%u; list it once, or give one a name",
                  quoted, items[i - 1].section, items[i - 1].item);
-        return fail_item(l, &items[i], "columns", message);
+        return fth_check_fail_item(l, &items[i], "columns", message);
     }
     return FTH_OK;
 }
@@ -291,6 +129,11 @@ static int same_vocabulary(const struct fth_categorical_config *a,
            a->vocabulary_min_count == b->vocabulary_min_count;
 }
 
+/* Keys of bins and keys of texts are not the same rows. */
+static int64_t bins_of(const struct field *field) {
+    return field->categorical ? field->categorical->bins : 0;
+}
+
 static fth_status check_shared(struct fth_loader *l, struct fields *fields) {
     qsort(fields->items, fields->n, sizeof *fields->items, by_table);
     for (uint32_t i = 1; i < fields->n; i++) {
@@ -300,6 +143,7 @@ static fth_status check_shared(struct fth_loader *l, struct fields *fields) {
         const char *key = a->dim != b->dim               ? "dim"
                           : a->buckets != b->buckets     ? "buckets"
                           : a->min_count != b->min_count ? "min_count"
+                          : bins_of(a) != bins_of(b)     ? "bins"
                                                          : NULL;
         if (!key && !same_vocabulary(a->categorical, b->categorical))
             key = "vocabulary";
@@ -337,7 +181,7 @@ static fth_status check_one_dim(struct fth_loader *l, const struct fields *field
                      "%lld; %s multiplies fields with each other, so all have embedding.dim (%lld)",
                      (long long)fields->items[i].dim, l->config->model.name,
                      (long long)l->config->embedding.dim);
-            return fail_item(l, &fields->items[i], "dim", message);
+            return fth_check_fail_item(l, &fields->items[i], "dim", message);
         }
     return FTH_OK;
 }

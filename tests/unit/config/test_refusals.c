@@ -379,6 +379,11 @@ static void combinations(void **state) {
          "f.yaml:2:1: features: a and b share the table t but differ in buckets; give both the "
          "same, or tables of their own"},
         {MODEL
+         "features: {categorical: [{columns: a, table: t}, {columns: [b, c], name: d, bins: 9, table: t}]}\n",
+         NULL,
+         "f.yaml:2:1: features: a and d share the table t but differ in bins; give both the "
+         "same, or tables of their own"},
+        {MODEL
          "features: {numeric: [{columns: a, quantiles: 4, table: t}], categorical: [{columns: b, "
          "table: t, min_count: 2}]}\n",
          NULL,

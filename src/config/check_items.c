@@ -1,0 +1,144 @@
+/* Features that contradict themselves, item by item. See check_features.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "config/check_features.h"
+
+fth_status fth_check_fail_item(struct fth_loader *l, const struct field *field, const char *key,
+                               const char *message) {
+    char path[128];
+    snprintf(path, sizeof path, "features.%s.%u.%s", field->section, field->item, key);
+    return fth_load_fail_path(l, path, "%s", message);
+}
+
+static fth_status check_name(struct fth_loader *l, const struct field *at, const char *name,
+                             const struct fth_strings *columns) {
+    if (*name && columns->n > 1)
+        return fth_check_fail_item(l, at, "name", "one name for several columns; list each column on its own");
+    return FTH_OK;
+}
+
+fth_status fth_check_numeric(struct fth_loader *l, uint32_t item) {
+    const struct fth_numeric_config *numeric = &l->config->features.numeric[item];
+    const struct field at = {.section = "numeric", .item = item};
+    for (uint32_t i = 1; i < numeric->boundaries.n; i++)
+        if (!(numeric->boundaries.items[i - 1] < numeric->boundaries.items[i]))
+            return fth_check_fail_item(l, &at, "boundaries",
+                                       "not increasing; each must be above the one before");
+    FTH_TRY(check_name(l, &at, numeric->name, &numeric->columns));
+    if (!*numeric->separator) {
+        const char *key = numeric->max_length                           ? "max_length"
+                          : numeric->reduce != FTH_REDUCE_MEAN          ? "reduce"
+                          : numeric->on_bad_value != FTH_BAD_VALUE_STOP ? "on_bad_value"
+                                                                        : NULL;
+        if (key)
+            return fth_check_fail_item(l, &at, key,
+                                       "only for lists; give the separator between a cell's numbers, such as \";\"");
+    }
+    if (numeric->boundaries.n && numeric->quantiles)
+        return fth_check_fail_item(l, &at, "quantiles",
+                                   "boundaries are given, so none are learned; remove one of the two");
+    if (numeric->quantiles == 1)
+        return fth_check_fail_item(l, &at, "quantiles",
+                                   "one interval tells nothing apart; use 2 or more, or 0");
+    if (numeric->boundaries.n || numeric->quantiles)
+        return FTH_OK;
+    if (numeric->bucket_only)
+        return fth_check_fail_item(l, &at, "bucket_only",
+                                   "there are no buckets; set boundaries or quantiles");
+    if (*numeric->table || numeric->dim)
+        return fth_check_fail_item(l, &at, *numeric->table ? "table" : "dim",
+                                   "only the bucketised copy has a table; set boundaries or quantiles");
+    return FTH_OK;
+}
+
+fth_status fth_check_indicator(struct fth_loader *l, uint32_t item) {
+    const struct fth_indicator_config *indicator = &l->config->features.indicator[item];
+    const struct field at = {.section = "indicator", .item = item};
+    FTH_TRY(check_name(l, &at, indicator->name, &indicator->columns));
+    if (indicator->values.n == 0)
+        return fth_check_fail_item(l, &at, "values", "missing; list the texts that get an input each");
+    for (uint32_t i = 0; i < indicator->values.n; i++) {
+        if (!*indicator->values.items[i])
+            return fth_check_fail_item(l, &at, "values", "the empty text is a missing value, it gets no input");
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(indicator->values.items[i], indicator->values.items[k]) == 0)
+                return fth_check_fail_item(l, &at, "values", "a text is listed twice");
+    }
+    return FTH_OK;
+}
+
+int fth_check_is_label(const struct fth_config *config, const char *column) {
+    int found = strcmp(column, config->data.label) == 0;
+    for (uint32_t t = 0; t < config->n_tasks; t++)
+        found |= strcmp(column, config->tasks[t].label) == 0;
+    return found && config->data.format == FTH_FORMAT_CSV;
+}
+
+fth_status fth_check_derived(struct fth_loader *l, uint32_t item) {
+    const struct fth_derived_config *derived = &l->config->features.derived[item];
+    const struct field at = {.section = "derived", .item = item};
+    int format = l->config->data.format, join = derived->as == FTH_DERIVE_JOIN;
+    if (format == FTH_FORMAT_LIBSVM || format == FTH_FORMAT_LIBFFM)
+        return fth_check_fail_item(l, &at, "from", "libsvm and libffm lines have no columns");
+    if (!*derived->name)
+        return fth_check_fail_item(l, &at, "name", "missing; name the new column");
+    if (join && (!*derived->file || !*derived->key || !*derived->value))
+        return fth_check_fail_item(l, &at, !*derived->file ? "file" : !*derived->key ? "key" : "value",
+                                   "missing; a join needs a file and two of its columns, key and value");
+    if (derived->as == FTH_DERIVE_CROSS && derived->from.n < 2)
+        return fth_check_fail_item(l, &at, "from", "a cross needs two columns or more");
+    if (derived->as != FTH_DERIVE_CROSS && derived->from.n > 1)
+        return fth_check_fail_item(l, &at, "from", "a join or a date is made from one column");
+    if (fth_check_is_label(l->config, derived->name))
+        return fth_check_fail_item(l, &at, "name", "this is the label's column");
+    return FTH_OK;
+}
+
+fth_status fth_check_categorical(struct fth_loader *l, uint32_t item) {
+    const struct fth_categorical_config *categorical = &l->config->features.categorical[item];
+    const struct field at = {.section = "categorical", .item = item};
+    int format = l->config->data.format;
+    int entries = format == FTH_FORMAT_LIBSVM || format == FTH_FORMAT_LIBFFM;
+    if (!categorical->bins)
+        FTH_TRY(check_name(l, &at, categorical->name, &categorical->columns));
+    if (entries && *categorical->separator)
+        return fth_check_fail_item(l, &at, "separator",
+                                   "libsvm and libffm lines have no cells to split; remove it");
+    if (categorical->bins) {
+        const char *key = entries                           ? "bins"
+                          : categorical->buckets            ? "buckets"
+                          : *categorical->vocabulary_file   ? "vocabulary_file"
+                          : categorical->vocabulary_size    ? "vocabulary_size"
+                          : categorical->sequence           ? "sequence"
+                          : *categorical->group             ? "group"
+                          : !*categorical->name             ? "name"
+                                                            : NULL;
+        if (key)
+            return fth_check_fail_item(l, &at, key,
+                                       strcmp(key, "name") == 0   ? "missing; name the feature that bins make of the columns"
+                                       : strcmp(key, "bins") == 0 ? "libsvm and libffm lines have no columns; remove it"
+                                                                  : "bins make one feature of all columns; remove one of the two");
+    }
+    int vocabulary = *categorical->vocabulary_file || categorical->vocabulary_size;
+    if (vocabulary && (entries || categorical->buckets))
+        return fth_check_fail_item(l, &at, *categorical->vocabulary_file ? "vocabulary_file" : "vocabulary_size",
+                                   entries ? "libsvm and libffm have numbers, not texts"
+                                           : "a vocabulary and buckets exclude each other; oov_buckets hashes the rest");
+    if (*categorical->vocabulary_file && categorical->vocabulary_size)
+        return fth_check_fail_item(l, &at, "vocabulary_size", "a file is given, so none is learned; remove one");
+    if (!vocabulary && (categorical->oov_buckets || categorical->vocabulary_min_count > 1))
+        return fth_check_fail_item(l, &at, categorical->oov_buckets ? "oov_buckets" : "vocabulary_min_count",
+                                   "there is no vocabulary; set vocabulary_file or vocabulary_size");
+    if (categorical->sequence && !*categorical->separator)
+        return fth_check_fail_item(l, &at, "separator",
+                                   "missing; a sequence needs what stands between its values, such as \";\"");
+    if (*categorical->group && !*categorical->separator)
+        return fth_check_fail_item(l, &at, "group", "only columns with a separator have positions to share");
+    if (categorical->ffm_field >= 0 && format != FTH_FORMAT_LIBFFM)
+        return fth_check_fail_item(l, &at, "field", "only libffm has numbered fields; remove it");
+    if (categorical->ffm_field >= 0 && categorical->columns.n > 1)
+        return fth_check_fail_item(l, &at, "field",
+                                   "one number for several columns; list each column on its own");
+    return FTH_OK;
+}
