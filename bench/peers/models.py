@@ -153,6 +153,7 @@ class Twin(nn.Module):
         self.floats = torch.from_numpy(batch.dense).to(self.tables[0].dtype)
         self.touched, self.found = [[] for _ in self.tables], [[] for _ in self.tables]
         self.linears, self.norms, self.dices = {}, {}, {}
+        self.further_loss = 0
         logit = self.logit()
         return logit if "tasks" in self.config else logit[:, 0]
 
@@ -161,7 +162,7 @@ class Twin(nn.Module):
         logit = self(batch)
         label = torch.from_numpy(batch.label).to(logit.dtype)
         if batch.weight is None:
-            return F.binary_cross_entropy_with_logits(logit, label)
+            return F.binary_cross_entropy_with_logits(logit, label) + self.further_loss
         weight = torch.from_numpy(batch.weight).to(logit.dtype)
         return F.binary_cross_entropy_with_logits(logit, label, weight, reduction="sum") / len(label)
 
@@ -353,4 +354,63 @@ class MMoE(Twin):
         return torch.cat(outputs, dim=1)
 
 
-TWINS = {"deepfm": DeepFM, "wide_deep": WideDeep, "dcnv2": DCNv2, "dlrm": DLRM, "din": DIN, "mmoe": MMoE, "xdeepfm": XDeepFM, "can": CAN}
+class DIEN(Twin):
+    """One history: the sequences hist_item and hist_category, with negatives neg_item and neg_category."""
+
+    def build(self):
+        for name in ("interest.hist_item", "evolution.hist_item"):
+            for part in ("weight", "recurrent"):
+                self.weights[key(f"{name}.{part}")] = self.parameter(f"{name}.{part}", np.asarray)
+            self.weights[key(f"{name}.bias")] = self.parameter(f"{name}.bias")
+        self.weights[key("attention.hist_item")] = self.parameter("attention.hist_item.weight", np.asarray)
+        self.mlp("deep", self.model["hidden"])
+        self.linear("deep.out")
+
+    def padded(self, rows, offsets):
+        """[examples, longest, n] and which of it is there."""
+        lengths = torch.from_numpy(offsets[1:] - offsets[:-1])
+        there = torch.arange(int(lengths.max())) < lengths[:, None]
+        out = torch.zeros(*there.shape, rows.shape[1], dtype=rows.dtype)
+        out[there] = rows
+        return out, there
+
+    def recurrent(self, name, x, there, scores=None):
+        """Every state; columns of the inputs' weights: candidate, update, reset, of the others: update, reset, candidate."""
+        weight, bias, recurrent = (self.weights[key(f"{name}.{part}")] for part in ("weight", "bias", "recurrent"))
+        h, states = torch.zeros(len(x), len(recurrent), dtype=x.dtype), []
+        for t in range(x.shape[1]):
+            candidate, update, reset = (x[:, t] @ weight + bias).chunk(3, dim=1)
+            of_update, of_reset, of_candidate = (h @ recurrent).chunk(3, dim=1)
+            u = torch.sigmoid(update + of_update)
+            if scores is not None:
+                u = u * scores[:, t, None]
+            g = torch.tanh(candidate + torch.sigmoid(reset + of_reset) * of_candidate)
+            h = torch.where(there[:, t, None], (1 - u) * h + u * g, h)
+            states.append(h)
+        return torch.stack(states, dim=1)
+
+    def auxiliary(self, states, keys, negatives, there):
+        """The mean over the examples of an example's mean over its pairs."""
+        good = F.softplus(-(states[:, :-1] * keys[:, 1:]).sum(dim=2))
+        bad = F.softplus((states[:, :-1] * negatives[:, 1:]).sum(dim=2))
+        pairs = there[:, 1:]
+        sums = torch.where(pairs, good + bad, torch.zeros((), dtype=good.dtype)).sum(dim=1)
+        return (sums / pairs.sum(dim=1).clamp(min=1)).mean() * self.model["auxiliary"]
+
+    def logit(self):
+        offsets = self.batch.offsets["hist_item"]
+        target = self.embeddings(["item", "category"]).flatten(1)
+        keys, there = self.padded(torch.cat(self.rows_of(["hist_item", "hist_category"]).chunk(2), dim=1), offsets)
+        negatives, _ = self.padded(torch.cat(self.rows_of(["neg_item", "neg_category"]).chunk(2), dim=1), offsets)
+        states = self.recurrent("interest.hist_item", keys, there)
+        self.further_loss = self.auxiliary(states, keys, negatives, there)
+        scores = (states * (target @ self.weights[key("attention.hist_item")])[:, None]).sum(dim=2)
+        some = there.any(dim=1, keepdim=True)  # of an example without positions nothing is used
+        scores = torch.where(there | ~some, scores, torch.full((), -np.inf, dtype=scores.dtype)).softmax(dim=1)
+        last = self.recurrent("evolution.hist_item", states, there, scores)[:, -1]
+        x = torch.cat([self.rows_of(["user"]), target, last], dim=1)
+        return self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
+
+
+TWINS = {"deepfm": DeepFM, "wide_deep": WideDeep, "dcnv2": DCNv2, "dlrm": DLRM, "din": DIN, "mmoe": MMoE, "xdeepfm": XDeepFM,
+         "can": CAN, "dien": DIEN}

@@ -14,6 +14,7 @@ enum fth_random_stream {
     FTH_RANDOM_DROPOUT = 3,    /* a = step, b = node, row, column: see kernels/cpu/cpu_kernels.h */
     FTH_RANDOM_SHUFFLE = 4,    /* a = epoch, b = block, element */
     FTH_RANDOM_HOLDOUT = 5,    /* a = line number */
+    FTH_RANDOM_NEGATIVE = 7,   /* a = step, b = node (32 bits), position (32 bits): ops/next_loss.c */
     FTH_RANDOM_GENERATE = 6,   /* data generator: a = example, b = draw within it */
 };
 

@@ -225,7 +225,8 @@ static int has_target(struct fields *fields, const char *target) {
     return 0;
 }
 
-static fth_status check_din(struct fth_loader *l, struct fields *fields) {
+static fth_status check_history(struct fth_loader *l, struct fields *fields) {
+    const char *model = l->config->model.name;
     const char *target = l->config->model.target;
     int sequence = 0;
     for (uint32_t i = 0; i < fields->n; i++)
@@ -233,22 +234,24 @@ static fth_status check_din(struct fth_loader *l, struct fields *fields) {
     if (!sequence)
         return fth_load_fail_path(
             l, "model.name",
-            "din attends to a history but no feature is a sequence; set sequence: true "
-            "and a separator for one of features.categorical");
+            "%s attends to a history but no feature is a sequence; set sequence: true "
+            "and a separator for one of features.categorical",
+            model);
     if (has_target(fields, target))
         return FTH_OK;
     if (!*target)
         return fth_load_fail_path(
             l, "model.name",
-            "din compares a target with the history: give a single-valued categorical "
-            "column the same table as a sequence");
+            "%s compares a target with the history: give a single-valued categorical "
+            "column the same table as a sequence",
+            model);
     char quoted[64];
     fth_text_quote(quoted, sizeof quoted, target, strlen(target));
     return fth_load_fail_path(
         l, "model.target",
         "%s is not a single-valued categorical column that shares its table with a "
-        "sequence, which din compares it with",
-        quoted);
+        "sequence, which %s compares it with",
+        quoted, model);
 }
 
 static fth_status check_wide(struct fth_loader *l, struct fields *fields) {
@@ -281,8 +284,8 @@ static fth_status check_model(struct fth_loader *l, struct fields *fields) {
         FTH_TRY(check_one_dim(l, fields));
     if (strcmp(name, "dlrm") == 0)
         return check_dlrm(l, fields);
-    if (strcmp(name, "din") == 0)
-        return check_din(l, fields);
+    if (strcmp(name, "din") == 0 || strcmp(name, "dien") == 0)
+        return check_history(l, fields);
     return check_wide(l, fields);
 }
 

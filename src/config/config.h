@@ -196,7 +196,7 @@ struct fth_embedding_config {
 
 /* ---- model: one struct for the zoo; a model reads what it uses, the rest is refused when set ---- */
 struct fth_model_config {
-    const char *name;         /* lr fm wide_deep deepfm dcn dcnv2 dlrm din mmoe */
+    const char *name;         /* lr fm wide_deep deepfm dcn dcnv2 dlrm din xdeepfm can mmoe dien */
     struct fth_ints hidden;   /* deep part's layers */
     struct fth_ints bottom;   /* dlrm */
     struct fth_ints top;      /* dlrm, without the last 1 */
@@ -214,7 +214,10 @@ struct fth_model_config {
     double dropout;
     int batch_norm, layer_norm, residual;
     struct fth_strings wide;  /* wide_deep: categorical fields of the wide part; empty: all */
-    const char *target;       /* din: the target item's field(s) are matched by table with the history */
+    double auxiliary;         /* dien: factor of the auxiliary loss; 0 none */
+    struct fth_strings negatives; /* dien: sequences of negatives for it; empty: drawn */
+    int64_t recurrent;        /* dien: width of the interest evolution; 0: that of the history */
+    const char *target;       /* din, dien: the target item's field(s) are matched by table with the history */
 };
 
 /* ---- optimizer: ---- */

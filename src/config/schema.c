@@ -134,12 +134,14 @@ enum {
     XDEEPFM = 1 << 8,
     CAN = 1 << 9,
     MMOE = 1 << 10,
-    HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN | XDEEPFM | CAN,
+    DIEN = 1 << 11,
+    HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN | XDEEPFM | CAN | DIEN,
 };
 static const struct fth_choice models[] = {{"lr", 0},     {"fm", 0},  {"wide_deep", 0},
                                            {"deepfm", 0}, {"dcn", 0}, {"dcnv2", 0},
                                            {"dlrm", 0},   {"din", 0}, {"xdeepfm", 0}, {"can", 0},
-                                           {"mmoe", 0},   {NULL, 0}};
+                                           {"mmoe", 0},   {"dien", 0},
+                                           {NULL, 0}};
 static const struct fth_choice activations[] = {
     {"relu", 0}, {"prelu", 0}, {"dice", 0}, {"sigmoid", 0}, {"tanh", 0}, {"gelu", 0}, {NULL, 0}};
 static const struct fth_choice attention_activations[] = {
@@ -185,14 +187,21 @@ static const struct fth_key model_keys[] = {
      .used_by = HIDDEN | DLRM | MMOE, .help = "share of units that is dropped in training"},
     {BOOL("batch_norm", fth_model_config, batch_norm, "false"), .used_by = HIDDEN | DLRM | MMOE,
      .help = "batch normalisation before each activation"},
-    {BOOL("layer_norm", fth_model_config, layer_norm, "false"), .used_by = (HIDDEN | DLRM) & ~DIN,
+    {BOOL("layer_norm", fth_model_config, layer_norm, "false"), .used_by = (HIDDEN | DLRM) & ~(DIN | DIEN),
      .help = "layer normalisation before each activation"},
-    {BOOL("residual", fth_model_config, residual, "false"), .used_by = HIDDEN & ~DIN,
+    {BOOL("residual", fth_model_config, residual, "false"), .used_by = HIDDEN & ~(DIN | DIEN),
      .help = "a layer as wide as the one before adds its input to its output"},
     {STRINGS("wide", fth_model_config, wide), .used_by = WIDE_DEEP,
      .help = "categorical fields of the wide part; empty: all"},
-    {STRING("target", fth_model_config, target), .used_by = DIN | CAN,
-     .help = "din: the column that is compared with the history; \"\": every column that shares a "
+    {FLOAT("auxiliary", fth_model_config, auxiliary, "1", 0, 1e6, 0), .used_by = DIEN,
+     .help = "factor of the auxiliary loss; 0: none"},
+    {STRINGS("negatives", fth_model_config, negatives), .used_by = DIEN,
+     .help = "sequences of negatives for the auxiliary loss, each of the table and group of the one it is for; "
+             "empty: drawn"},
+    {INT("recurrent", fth_model_config, recurrent, "0", 0, 65536), .used_by = DIEN,
+     .help = "units of the interest evolution; 0: as many as a position of the history has numbers"},
+    {STRING("target", fth_model_config, target), .used_by = DIN | CAN | DIEN,
+     .help = "din, dien: the column that is compared with the history; \"\": every column that shares a "
              "sequence's table. can: the column whose rows act on all others, without co_action"},
 };
 static const struct fth_section model_section = {

@@ -54,6 +54,21 @@ struct fth_value *fth_graph_value(fth_graph *graph, fth_id value) {
     return &graph->values[value];
 }
 
+fth_status fth_graph_add_loss(fth_graph *graph, fth_id loss, fth_error *err) {
+    const struct fth_value *value = fth_graph_value(graph, loss);
+    if (!value || value->columns != 1 ||
+        (value->extent != FTH_EXAMPLES && (value->extent != FTH_WHOLE || value->rows != 1)))
+        return fth_fail(err, FTH_E_ARGUMENT, "graph: value %d is no loss, one number an example or in all",
+                        (int)loss);
+    fth_id *losses =
+        grown(graph->arena, graph->losses, graph->n_losses, &graph->losses_capacity, sizeof *losses);
+    if (!losses)
+        return fth_fail(err, FTH_E_MEMORY, "graph: out of memory");
+    graph->losses = losses;
+    losses[graph->n_losses++] = loss;
+    return FTH_OK;
+}
+
 static fth_status value_add(fth_graph *graph, const struct fth_value *value, fth_id *out,
                             fth_error *err) {
     struct fth_value *values = grown(graph->arena, graph->values, graph->n_values,

@@ -128,6 +128,9 @@ struct fth_graph {
     const float *task_weights;   /* [n_tasks] of the tasks' losses; NULL: all 1. Borrowed */
     fth_id logit;                /* [examples, tasks], set by the model */
     fth_id loss;                 /* FTH_WHOLE [1, 1]: mean loss of the batch, set by the loss layer */
+    fth_id *losses;              /* further losses, [examples, 1] (their mean over the batch counts) or FTH_WHOLE
+                                    [1, 1], added to the loss by the loss layer */
+    uint32_t n_losses, losses_capacity;
     fth_stage stage;             /* stamped on new nodes */
 };
 
@@ -160,6 +163,10 @@ fth_status fth_graph_node(fth_graph *graph, const struct fth_op *op, const char 
 /* For shape rules: a new output value of the node. */
 fth_status fth_graph_output(fth_graph *graph, struct fth_node *node, uint32_t index, fth_extent extent,
                             int32_t group, uint32_t rows, uint32_t columns, fth_error *err);
+
+/* One more of graph->losses; any factor is in it already. Its op begins backward (op.h) or stands behind one that
+ * does. */
+fth_status fth_graph_add_loss(fth_graph *graph, fth_id loss, fth_error *err);
 
 struct fth_value *fth_graph_value(fth_graph *graph, fth_id value);
 

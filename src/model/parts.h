@@ -84,6 +84,31 @@ fth_status fth_parts_lookup_beside(fth_graph *graph, const struct fth_model_inpu
                                    const char *suffix, uint32_t dim, int positions, uint32_t *out,
                                    fth_error *err);
 
+/* Histories: the sequences of a ragged group, side by side, against the plain fields of the same tables. Which field a
+ * sequence is compared with is found by table, among those named model.target where that is set; a sequence without
+ * one is pooled by its mean like any other ragged field. */
+struct fth_parts_histories {
+    fth_graph *graph;
+    const struct fth_model_config *config;
+    const struct fth_model_inputs *inputs;
+    int32_t *target_of; /* [fields] a sequence's target field, else -1 */
+    fth_id *target;     /* [fields] a target field's embedding, once made, else FTH_NONE */
+    uint8_t *apart;     /* [fields] neither history nor feature: the model's own business */
+    fth_id *pooled;     /* what the model made of each history */
+    uint32_t n_pooled;
+};
+/* Matches them; `apart` may be NULL or [fields] (borrowed). Refuses inputs without a history or a target. */
+fth_status fth_parts_match(fth_graph *graph, const struct fth_model_config *config,
+                           const struct fth_model_inputs *inputs, uint8_t *apart,
+                           struct fth_parts_histories *out, fth_error *err);
+/* The first field of the next history, from field `from` on; n_fields: there is none. */
+uint32_t fth_parts_next_history(const struct fth_parts_histories *histories, uint32_t from);
+/* The history's sequences side by side [P, n], their targets in the same order [E, n]. */
+fth_status fth_parts_history(struct fth_parts_histories *histories, uint32_t first, fth_id *keys,
+                             fth_id *query, fth_error *err);
+/* Hidden layers over other fields, targets, pooled histories and floats: the logit. */
+fth_status fth_parts_over_histories(struct fth_parts_histories *histories, fth_error *err);
+
 /* The lookup of one field, without pooling when `positions`. */
 fth_status fth_parts_lookup(fth_graph *graph, const struct fth_model_inputs *inputs, uint32_t field,
                             int positions, uint32_t *out, fth_error *err);

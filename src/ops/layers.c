@@ -101,6 +101,21 @@ fth_status fth_layer_row_sum(fth_graph *graph, const char *name, fth_id x, fth_i
     return fth_graph_node(graph, &fth_op_row_sum, name, &x, 1, NULL, 0, out, err);
 }
 
+/* Further losses: those of examples join `each` [E, 1], so that all are summed up at once. */
+static fth_status losses_join(fth_graph *graph, fth_extent extent, fth_id *sum, fth_error *err) {
+    struct fth_add_whole_attributes one = {1, 1};
+    for (uint32_t i = 0; i < graph->n_losses; i++) {
+        fth_id inputs[2] = {*sum, graph->losses[i]};
+        if (fth_graph_value(graph, graph->losses[i])->extent != extent)
+            continue;
+        if (extent == FTH_EXAMPLES)
+            FTH_TRY(fth_graph_node(graph, &fth_op_add, "loss", inputs, 2, NULL, 0, sum, err));
+        else
+            FTH_TRY(fth_graph_node(graph, &fth_op_add_whole, "loss", inputs, 2, &one, sizeof one, sum, err));
+    }
+    return FTH_OK;
+}
+
 fth_status fth_layer_loss(fth_graph *graph, float label_smoothing, fth_error *err) {
     fth_id inputs[3] = {graph->logit, FTH_NONE, FTH_NONE}, losses[2], tiles;
     if (graph->logit == FTH_NONE)
@@ -119,9 +134,11 @@ fth_status fth_layer_loss(fth_graph *graph, float label_smoothing, fth_error *er
     struct fth_sum_tiles_attributes mean = {1};
     uint32_t first = graph->n_nodes;
     FTH_TRY(fth_graph_node(graph, &fth_op_bce, "loss", inputs, 3, bce, bytes, losses, err));
+    FTH_TRY(losses_join(graph, FTH_EXAMPLES, &losses[0], err));
     FTH_TRY(fth_graph_node(graph, &fth_op_col_sum, "loss", losses, 1, NULL, 0, &tiles, err));
     FTH_TRY(fth_graph_node(graph, &fth_op_sum_tiles, "loss", &tiles, 1, &mean, sizeof mean,
                            &graph->loss, err));
+    FTH_TRY(losses_join(graph, FTH_WHOLE, &graph->loss, err));
     /* Predicting has no labels: evaluation works from the logits. */
     for (uint32_t i = first; i < graph->n_nodes; i++)
         graph->nodes[i]->training_only = 1;

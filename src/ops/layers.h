@@ -93,6 +93,21 @@ fth_status fth_layer_segment_dot(fth_graph *graph, const char *name, fth_id x, f
 /* The row of each example's last position (first != 0: of its first), zeros where it has none: [P, n] -> [E, n]. */
 fth_status fth_layer_segment_last(fth_graph *graph, const char *name, fth_id x, int first, fth_id *out,
                                   fth_error *err);
+/* Recurrent layers over an example's positions (kernels.h has the equations): every state, [P, n] -> [P, units].
+ * "<name>.weight" n x 3 units (candidate, update, reset), ".bias", ".recurrent" units x 3 units (update, reset,
+ * candidate); an LSTM's 4 units (input, forget, candidate, output). Uniform +-1/sqrt(units). Two units at least.
+ * reverse: from the last position to the first. scores [P, 1]: AUGRU's (Zhou et al., AAAI 2019, eqs. 15 and 16). */
+fth_status fth_layer_gru(fth_graph *graph, const char *name, fth_id x, uint32_t units, int reverse,
+                         fth_id *out, fth_error *err);
+fth_status fth_layer_augru(fth_graph *graph, const char *name, fth_id x, fth_id scores, uint32_t units,
+                           fth_id *out, fth_error *err);
+fth_status fth_layer_lstm(fth_graph *graph, const char *name, fth_id x, uint32_t units, int reverse,
+                          fth_id *out, fth_error *err);
+/* DIEN's auxiliary loss (Zhou et al., AAAI 2019, eq. 6): the state at a position tells the next row of x from a
+ * negative, by their inner products: states, x [P, n]; negatives [P, n], or FTH_NONE: drawn among the rows of x of the
+ * tile's other examples. An example's pairs are averaged. Becomes one of graph->losses, `factor` times. */
+fth_status fth_layer_next_loss(fth_graph *graph, const char *name, fth_id states, fth_id x, fth_id negatives,
+                               float factor, fth_error *err);
 /* DIN's attention unit (Zhou et al. 2018, section 4.3) and its weighted sum: query [E, n], keys [P, n],
  * MLP over [q, k, q - k, q * k] with `hidden` layers, one weight a position, no softmax -> [E, n]. */
 fth_status fth_layer_attention(fth_graph *graph, const char *name, fth_id query, fth_id keys,
@@ -137,8 +152,8 @@ fth_status fth_layer_mlp(fth_graph *graph, const char *name, fth_id x, const str
                          fth_id *out, fth_error *err);
 
 /* Mean binary cross-entropy of graph->logit against the batch's labels, sample weights as factors, divided by
- * the number of examples; of several tasks the sum, each times its weight (graph->task_weights). Sets
- * graph->loss. */
+ * the number of examples; of several tasks the sum, each times its weight (graph->task_weights). Plus the
+ * means of graph->losses. Sets graph->loss. */
 fth_status fth_layer_loss(fth_graph *graph, float label_smoothing, fth_error *err);
 
 /* After fth_graph_differentiate: update nodes for every parameter that has a gradient, and one for all

@@ -111,6 +111,17 @@ struct fth_position_bias_attributes {
     enum fth_position_index index;
     uint32_t rows, columns; /* of w */
 };
+/* gru, lstm. Inputs: x, recurrent weights, scores or none, and weights and bias of the inputs or none: then x holds
+ * the gates' inputs (pass gate_split). */
+struct fth_recurrent_attributes {
+    int reverse; /* from an example's last position to its first */
+};
+enum { FTH_RECURRENT_X, FTH_RECURRENT_U, FTH_RECURRENT_SCORE, FTH_RECURRENT_W, FTH_RECURRENT_B };
+/* next_loss, next_loss_grad; `stream` tells the draws of a graph's nodes apart */
+struct fth_next_loss_attributes {
+    float factor;
+    uint32_t stream;
+};
 /* clip_factor(squares...): min(1, norm / sqrt(sum)) */
 struct fth_clip_attributes {
     float norm;

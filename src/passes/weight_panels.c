@@ -3,12 +3,21 @@
 #include "ops/ops.h"
 #include "passes/passes.h"
 
+static void mark(fth_graph *graph, fth_id weight) {
+    if (weight != FTH_NONE && graph->values[weight].role == FTH_ROLE_PARAMETER)
+        graph->values[weight].panels = 1;
+}
+
 static fth_status run(fth_graph *graph, fth_error *err) {
     (void)err;
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         const struct fth_node *node = graph->nodes[i];
-        if (node->op == &fth_op_linear && graph->values[node->inputs[1]].role == FTH_ROLE_PARAMETER)
-            graph->values[node->inputs[1]].panels = 1;
+        if (node->op == &fth_op_linear)
+            mark(graph, node->inputs[1]);
+        if (node->op == &fth_op_gru || node->op == &fth_op_lstm) {
+            mark(graph, node->inputs[FTH_RECURRENT_U]);
+            mark(graph, node->inputs[FTH_RECURRENT_W]);
+        }
     }
     return FTH_OK;
 }

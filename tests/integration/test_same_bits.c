@@ -11,7 +11,7 @@
 #include "runs.h"
 
 /* Ragged and not; between them dropout, batch norm, Dice, pooled and kept sequences. */
-static const char *const both[] = {"wide_deep", "din", "mmoe"};
+static const char *const both[] = {"wide_deep", "din", "mmoe", "dien"};
 
 static void reference(struct run *run, const char *model) {
     *run = (struct run){.config = run_config(model, run_data(0))};
@@ -55,7 +55,7 @@ static void test_machine_does_not_matter(void **state) {
         {"embedding.huge_pages=true"},
         {"checkpoint.every_steps=7"},
     };
-    for (size_t m = 0; m < 2; m++) {
+    for (size_t m = 0; m < 4; m++) {
         struct run expected;
         reference(&expected, both[m]);
         for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
@@ -100,7 +100,7 @@ static void test_factorised(void **state) {
 
 /* Every kind of place: the first step, in mid-epoch, the last step of an epoch, the last of all. */
 static void test_stop_and_resume(void **state) {
-    for (size_t m = 0; m < 2; m++) {
+    for (size_t m = 0; m < 4; m++) {
         struct run expected;
         reference(&expected, both[m]);
         uint64_t all = expected.training.steps, epoch = all / 3;
@@ -131,7 +131,7 @@ static void test_resume_elsewhere(void **state) {
                                               {"data.block_bytes=1024", "data.queue_depth=1"},
                                               {"without=[packing]"},
                                               {"without=[]", "data.queue_depth=8"}};
-    for (size_t m = 0; m < 2; m++) {
+    for (size_t m = 0; m < 4; m++) {
         struct run expected;
         reference(&expected, both[m]);
         struct run run = {.config = run_config(both[m], run_data(1)), .dir = run_new_dir(), .stop_after = 5};

@@ -101,8 +101,8 @@ static void graph_make(struct run *run, fth_id (*build)(struct gradcheck *check)
     } else {
         CHECK_OK(check, fth_layer_loss(check->graph, 0.125f, &check->err));
         for (uint32_t i = 0; i < check->graph->n_nodes; i++)
-            if (check->graph->nodes[i]->op == &fth_op_bce)
-                run->losses = check->graph->nodes[i]->outputs[0];
+            if (check->graph->nodes[i]->op == &fth_op_col_sum) /* further losses are in it */
+                run->losses = check->graph->nodes[i]->inputs[0];
     }
     CHECK_OK(check, fth_graph_differentiate(check->graph, &check->err));
     CHECK_OK(check, fth_layer_updates(check->graph, 0, &check->err));
@@ -166,10 +166,12 @@ static double difference(struct run *run, float *x) {
     double sum = 0;
     for (int i = 0; i < 4; i++) {
         *x = kept + at[i] * STEP;
+        interpret_refresh(run->it); /* it may be a weight, whose copies are read */
         interpret_run(run->it, FTH_FORWARD);
         sum += weight[i] * objective(run);
     }
     *x = kept;
+    interpret_refresh(run->it);
     return sum / (12 * (double)STEP);
 }
 

@@ -100,11 +100,12 @@ static const struct {
     {"can", "target: item, hidden: [16, 8], co_action_layers: [5, 3], co_action_dim: 6, dropout: 0.1"},
     {"din", "attention: [8], hidden: [16], activation: dice, dropout: 0.1"},
     {"mmoe", "experts: 3, expert_hidden: [16, 8], tower: [8], dropout: 0.1, batch_norm: true"},
+    {"dien", "hidden: [16], activation: sigmoid, dropout: 0.1, auxiliary: 0.5, recurrent: 12"},
 };
 
 const char *run_config(const char *model, const char *data) {
     static char text[4096];
-    const char *keys = NULL, *sequence = strcmp(model, "din") && strcmp(model, "can") ? "" : ", sequence: true";
+    const char *keys = NULL, *sequence = !strstr("din dien can", model) ? "" : ", sequence: true";
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         if (!strcmp(models[i].name, model))
             keys = models[i].keys;

@@ -31,8 +31,8 @@ static void must(fth_status status, const fth_error *err) {
 fth_graph *zoo_graph(const struct zoo_options *options) {
     static const int64_t widths[] = {20, 17}, bottom[] = {9, 4}, attention[] = {6, 3}, maps[] = {5, 3};
     const struct fth_model *model = fth_model_find(options->model);
-    int din = !strcmp(options->model, "din"), shallow = !strcmp(options->model, "lr") ||
-                                                       !strcmp(options->model, "fm");
+    int din = !strcmp(options->model, "din"), history = din || !strcmp(options->model, "dien");
+    int shallow = !strcmp(options->model, "lr") || !strcmp(options->model, "fm");
     struct fth_model_config config = {.name = options->model,
                                       .hidden = {widths, 2},
                                       .bottom = {bottom, 2},
@@ -50,8 +50,9 @@ fth_graph *zoo_graph(const struct zoo_options *options) {
                                       .attention_activation = options->attention_activation,
                                       .batch_norm = !options->plain && !shallow,
                                       .dropout = options->plain || shallow ? 0 : 0.25,
+                                      .auxiliary = 0.5,
                                       .target = strcmp(options->model, "can") ? "" : "item"};
-    struct fth_model_inputs inputs = {.n_dense = ZOO_DENSE, .fields = fields, .n_fields = din ? 6 : 4};
+    struct fth_model_inputs inputs = {.n_dense = ZOO_DENSE, .fields = fields, .n_fields = history ? 6 : 4};
     const char *without[] = {options->without ? options->without : ""};
     fth_graph *graph = NULL;
     fth_error err = {0};

@@ -68,12 +68,12 @@ static void check_model(void) {
 
 static void test_gradients(void **state) {
     for (const struct fth_model *const *model = fth_models(); *model; model++) {
-        int din = !strcmp((*model)->name, "din");
+        int history = !strcmp((*model)->name, "din") || !strcmp((*model)->name, "dien");
         assert_ptr_equal(fth_model_find((*model)->name), *model);
         assert_true(strlen((*model)->summary) > 0);
         for (int dense = 0; dense < 2; dense++) {
             config = config_for((*model)->name);
-            inputs = (struct fth_model_inputs){.n_dense = dense * 3, .fields = all_fields, .n_fields = din ? 6 : 5};
+            inputs = (struct fth_model_inputs){.n_dense = dense * 3, .fields = all_fields, .n_fields = history ? 6 : 5};
             check_model();
         }
     }
@@ -81,7 +81,7 @@ static void test_gradients(void **state) {
 }
 
 static void test_options(void **state) {
-    static const char *const names[] = {"wide_deep", "deepfm", "dcn", "dcnv2", "dlrm", "din", "xdeepfm", "can"};
+    static const char *const names[] = {"wide_deep", "deepfm", "dcn", "dcnv2", "dlrm", "din", "xdeepfm", "can", "dien"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         config = config_for(names[i]);
         config.batch_norm = 1;
@@ -102,7 +102,7 @@ static void test_options(void **state) {
 
 /* Dimensions may differ where the model does not multiply embeddings with each other. */
 static void test_mixed_dimensions(void **state) {
-    static const char *const names[] = {"lr", "wide_deep", "dcn", "dcnv2", "din", "can"};
+    static const char *const names[] = {"lr", "wide_deep", "dcn", "dcnv2", "din", "can", "dien"};
     struct fth_model_field fields[6];
     memcpy(fields, all_fields, sizeof fields);
     fields[0].dim = 3;
@@ -270,6 +270,50 @@ static void test_can_pairs(void **state) {
     }
 }
 
+/* The auxiliary loss is part of what is differentiated; negatives are no feature and no history. */
+static void test_dien(void **state) {
+    static const char *const negatives[] = {"hist_category", "neg_item"}, *const one[] = {"neg_item"};
+    static const char *const user[] = {"user"};
+    struct fth_model_field fields[8];
+    memcpy(fields, all_fields, sizeof all_fields);
+    fields[6] = fields[4];
+    fields[6].name = "neg_item";
+    fields[7] = fields[5];
+    fields[7].name = "neg_category";
+    inputs = (struct fth_model_inputs){.n_dense = 2, .fields = fields, .n_fields = 7};
+    config = config_for("dien");
+    config.recurrent = 3;
+    config.auxiliary = 0.5;
+    config.negatives = (struct fth_strings){one, 1};
+    refused("model.negatives: sequence hist_category has none");
+    fields[5].table = "other"; /* pooled by its mean */
+    check_model();
+    fth_graph *graph = NULL;
+    fth_error err = {0};
+    assert_int_equal(fth_graph_create(2, &graph, &err), FTH_OK);
+    assert_int_equal(fth_model_find("dien")->build(graph, &config, &inputs, &err), FTH_OK);
+    assert_int_equal(graph->n_losses, 1);
+    int read = 0;
+    for (uint32_t i = 0; i < graph->n_lookups; i++)
+        read += graph->lookups[i].field == 6;
+    assert_int_equal(read, 1);
+    fth_graph_destroy(graph);
+    config.auxiliary = 0;
+    check_model();
+    config.negatives.items = user;
+    refused("user is no sequence");
+    config.negatives.items = negatives;
+    config.negatives.n = 2;
+    fields[4].table = "nobody's";
+    refused("dien compares a history with a target");
+    memcpy(fields, all_fields, sizeof all_fields);
+    fields[1].dim = fields[4].dim = 1;
+    config = config_for("dien");
+    config.target = "item";
+    inputs.n_fields = 6;
+    refused("embedding.dim");
+}
+
 /* The wide part reads the named fields alone, in tables of their own that start at zero. */
 static void test_wide(void **state) {
     static const char *const wide[] = {"category"};
@@ -300,6 +344,7 @@ int main(void) {
         cmocka_unit_test(test_din_targets),      cmocka_unit_test(test_wide),
         cmocka_unit_test(test_can_pairs),
         cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_dien),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

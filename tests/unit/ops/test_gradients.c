@@ -660,9 +660,11 @@ static void test_key_grads(void **state) {
 }
 
 static void test_every_op_was_checked(void **state) {
-    /* test_factorise.c, test_sequence_gradients.c, test_gradients_tasks.c */
+    /* test_factorise.c, test_sequence_gradients.c, test_gradients_tasks.c,
+       test_gradients_recurrent.c */
     static const char *const elsewhere[] = {"factor_", "segment_attention", "segment_pool",
-                                            "position_bias", "row_softmax", "mix_experts"};
+                                            "position_bias", "row_softmax", "mix_experts",
+                                            "gru", "lstm", "next_loss"};
     for (const struct fth_op *const *op = fth_ops(); *op; op++) {
         int here = 1;
         for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)

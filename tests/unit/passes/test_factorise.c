@@ -88,7 +88,8 @@ static void build_graph(const struct setup *setup, struct world *world) {
     struct fth_model_field used[DIN_FIELDS];
     fth_error err = {0};
     const struct fth_model *model = fth_model_find(setup->model);
-    int din = has(setup, "din"), shallow = has(setup, "lr") || has(setup, "fm");
+    int din = has(setup, "din"), history = din || has(setup, "dien");
+    int shallow = has(setup, "lr") || has(setup, "fm");
     int one_dim = has(setup, "deepfm") || has(setup, "fm") || has(setup, "dlrm") || has(setup, "xdeepfm");
     int statistics = setup->examples > 10; /* those of two examples are all rounding */
     struct fth_model_config config = {.name = setup->model,
@@ -108,7 +109,7 @@ static void build_graph(const struct setup *setup, struct world *world) {
                                       .attention_activation = "sigmoid",
                                       .batch_norm = has(setup, "dcn") && statistics,
                                       .target = has(setup, "can") ? "item" : ""};
-    struct fth_model_inputs inputs = {.n_dense = DENSE, .fields = used, .n_fields = din ? DIN_FIELDS : FIELDS};
+    struct fth_model_inputs inputs = {.n_dense = DENSE, .fields = used, .n_fields = history ? DIN_FIELDS : FIELDS};
     uint32_t n_without = 0;
     while (setup->without[n_without])
         n_without++;
@@ -326,7 +327,7 @@ static void same_bits(const char *what, const struct change *got, const struct c
 
 /* ---- tests ---- */
 
-static const char *const layered[] = {"wide_deep", "deepfm", "xdeepfm", "can", "dcn", "dcnv2", "din", "mmoe"};
+static const char *const layered[] = {"wide_deep", "deepfm", "xdeepfm", "can", "dcn", "dcnv2", "din", "mmoe", "dien"};
 
 static int has_layer(const char *model) {
     for (size_t i = 0; i < sizeof layered / sizeof *layered; i++)

@@ -41,7 +41,8 @@ static void test_same_bits(void **state) {
         train((*model)->name, "without=[]", NULL, expected);
         for (const char *const *name = fth_pass_names(); *name; name++) {
             if (rounds(*name) &&
-                (!strcmp((*model)->name, "din") || !strcmp(*name, "factorise_first_layer")))
+                (!strcmp((*model)->name, "din") || !strcmp((*model)->name, "dien") ||
+                 !strcmp(*name, "factorise_first_layer")))
                 continue;
             snprintf(without, sizeof without, "without=[%s]", *name);
             train((*model)->name, without, NULL, got);
@@ -101,6 +102,9 @@ static void test_each_does_something(void **state) {
                 assert_int_equal(count_ops(full, "expand"), 0);
                 assert_int_equal(count_ops(graph, "attention_weights"), 0);
                 assert_int_equal(count_ops(graph, "expand"), 1);
+            } else if (!strcmp((*pass)->name, "gate_split") && !strcmp(name, "dien")) {
+                assert_int_equal(count_ops(full, "linear"), count_ops(graph, "linear") + 2);
+                assert_int_equal(count_ops(full, "gru"), 2);
             } else if (!strcmp((*pass)->name, "fuse_dice") && !strcmp(name, "din")) {
                 assert_int_equal(count_ops(full, "dice"), count_ops(graph, "dice_gate"));
                 assert_true(count_ops(full, "dice") > 0 && count_ops(full, "bn_apply") == 0);

@@ -1,0 +1,185 @@
+/* gru(x, U, scores or none, W or none, b or none) and lstm(x, U, none, W, b): recurrent layers over an example's
+ * positions, forwards or (`reverse`) from the last to the first. kernels.h has the arithmetic. Outputs the state at
+ * every position and what the gradient needs.
+ *
+ * With W the input is x W + b, made at every step from the rows of x; without it x is that already, one product over
+ * all positions before the loop (pass gate_split). What must stay in the loop is one dense product a step, of the
+ * states of the examples still running with U (recurrent.h), and a kernel over the gates. */
+#include "ops/recurrent.h"
+
+#include <string.h>
+
+enum { X = FTH_RECURRENT_X, U, SCORE, W, B };
+
+int fth_recurrent_is_lstm(const struct fth_node *node) {
+    return node->op == &fth_op_lstm || node->op == &fth_op_lstm_grad;
+}
+
+void fth_recurrent_print(const struct fth_node *node, struct fth_text *out) {
+    const struct fth_recurrent_attributes *a = node->attributes;
+    fth_text_printf(out, a->reverse ? "reverse" : "forward");
+}
+
+static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    int lstm = fth_recurrent_is_lstm(node);
+    uint32_t gates = fth_recurrent_gates(lstm);
+    FTH_TRY(fth_ops_need_positions(graph, node, X, err));
+    FTH_TRY(fth_ops_need(graph, node, U, err));
+    struct fth_value x = fth_ops_input(graph, node, X), u = fth_ops_input(graph, node, U);
+    if (u.rows < 2)
+        return fth_fail(err, FTH_E_ARGUMENT, "%u units are too few, a recurrent layer takes 2 or more", u.rows);
+    FTH_TRY(fth_ops_need_whole(graph, node, U, u.rows, gates * u.rows, err));
+    if (fth_recurrent_has(node, W)) {
+        FTH_TRY(fth_ops_need_whole(graph, node, W, x.columns, gates * u.rows, err));
+        FTH_TRY(fth_ops_need_whole(graph, node, B, 1, gates * u.rows, err));
+    } else if (x.columns != gates * u.rows)
+        return fth_fail(err, FTH_E_ARGUMENT, "input %d has %u columns, %u units take %u", X, x.columns, u.rows,
+                        gates * u.rows);
+    if (fth_recurrent_has(node, SCORE)) {
+        FTH_TRY(fth_ops_need_same_rows(graph, node, X, SCORE, err));
+        if (lstm || fth_ops_input(graph, node, SCORE).columns != 1)
+            return fth_fail(err, FTH_E_ARGUMENT, "scores are for gru, one number a position");
+    }
+    FTH_TRY(fth_ops_output_like(graph, node, 0, X, u.rows, err));
+    return fth_ops_output_like(graph, node, 1, X, fth_recurrent_kept(lstm) * u.rows, err);
+}
+
+struct state {
+    struct fth_step_product recurrent, input; /* input: with W */
+    uint32_t tile, positions;
+};
+
+struct scratch {
+    void *steps, *product;
+    uint32_t *rows;
+    float *h, *c, *r, *x, *gates;
+};
+
+static size_t cut(const struct state *state, int lstm, char *base, struct scratch *out) {
+    struct fth_cutter cutter = {base, 0};
+    size_t rows = state->tile * sizeof(float);
+    out->steps = fth_cut(&cutter, fth_steps_bytes(state->tile, state->positions));
+    out->rows = fth_cut(&cutter, state->tile * sizeof *out->rows);
+    out->h = fth_cut(&cutter, rows * state->recurrent.ldx);
+    out->c = fth_cut(&cutter, lstm ? rows * state->recurrent.ldx : 0);
+    out->r = fth_cut(&cutter, rows * state->recurrent.ldy);
+    out->x = fth_cut(&cutter, rows * state->input.ldx);
+    out->gates = fth_cut(&cutter, rows * state->input.ldy);
+    size_t products = fth_gemm_scratch(state->recurrent.gemm, state->tile);
+    if (state->input.gemm && fth_gemm_scratch(state->input.gemm, state->tile) > products)
+        products = fth_gemm_scratch(state->input.gemm, state->tile);
+    out->product = fth_cut(&cutter, products);
+    return cutter.used;
+}
+
+static void release(void *prepared) {
+    struct state *state = prepared;
+    fth_gemm_destroy(state->recurrent.gemm);
+    fth_gemm_destroy(state->input.gemm);
+    fth_free(state);
+}
+
+static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
+    struct state *state = fth_alloc(1, sizeof *state);
+    struct scratch scratch;
+    if (!state)
+        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+    state->tile = prepare->tile;
+    state->positions = prepare->in[X].rows;
+    fth_status status = fth_step_product_make(prepare, U, 0, 0, &state->recurrent, err);
+    if (status == FTH_OK && fth_recurrent_has(prepare->node, W))
+        status = fth_step_product_make(prepare, W, 0, 0, &state->input, err);
+    if (status != FTH_OK) {
+        release(state);
+        return status;
+    }
+    prepare->prepared = state;
+    prepare->scratch_bytes = cut(state, fth_recurrent_is_lstm(prepare->node), NULL, &scratch);
+    return FTH_OK;
+}
+
+/* The gates' inputs of one step from the rows of x. */
+static void inputs_of_step(const struct fth_run *run, const struct state *state, const struct scratch *s,
+                           uint32_t n) {
+    const struct fth_view *x = &run->in[X], *w = &run->in[W];
+    fth_steps_gather(n, s->rows, x->columns, x->data, x->ld, s->x, state->input.ldx);
+    fth_step_product_run(&state->input, w, n, s->x, s->gates, s->product);
+    fth_kernels_get()->bias_act(n, w->columns, s->gates, state->input.ldy, run->in[B].data, FTH_ACT_NONE,
+                                s->gates, state->input.ldy);
+}
+
+static void run(const struct fth_run *run) {
+    const struct fth_recurrent_attributes *a = run->node->attributes;
+    const struct state *state = run->prepared;
+    const struct fth_view *x = &run->in[X], *states = &run->out[0], *kept = &run->out[1];
+    const struct fth_kernels *k = fth_kernels_get();
+    int lstm = fth_recurrent_is_lstm(run->node), split = !fth_recurrent_has(run->node, W);
+    struct scratch s;
+    struct fth_steps steps;
+    cut(state, lstm, run->scratch, &s);
+    fth_steps_make(x->offsets, run->examples, a->reverse, s.steps, &steps);
+    size_t bytes = (size_t)run->examples * state->recurrent.ldx * sizeof(float);
+    memset(s.h, 0, bytes);
+    if (lstm)
+        memset(s.c, 0, bytes);
+    struct fth_recurrent step = {.n = states->columns,
+                                 .rows = s.rows,
+                                 .x = split ? x->data : s.gates,
+                                 .ldx = split ? x->ld : state->input.ldy,
+                                 .x_by_step = !split,
+                                 .r = s.r,
+                                 .ldr = state->recurrent.ldy,
+                                 .score = fth_recurrent_has(run->node, SCORE) ? run->in[SCORE].data : NULL,
+                                 .h = s.h,
+                                 .c = s.c,
+                                 .ldh = state->recurrent.ldx,
+                                 .ldc = state->recurrent.ldx,
+                                 .states = states->data,
+                                 .lds = states->ld,
+                                 .kept = kept->data,
+                                 .ldk = kept->ld};
+    for (uint32_t t = 0; t < steps.longest; t++) {
+        step.m = steps.running[t];
+        fth_steps_rows(&steps, t, (uint32_t)step.m, s.rows);
+        fth_step_product_run(&state->recurrent, &run->in[U], (uint32_t)step.m, s.h, s.r, s.product);
+        if (!split)
+            inputs_of_step(run, state, &s, (uint32_t)step.m);
+        (lstm ? k->lstm : k->gru)(&step);
+    }
+}
+
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                 double positions, struct fth_cost *out) {
+    struct fth_value x = fth_ops_input(graph, node, X), u = fth_ops_input(graph, node, U);
+    fth_ops_cost(graph, node, examples, positions, out);
+    double in = fth_recurrent_has(node, W) ? x.columns : 0;
+    out->flops = positions * u.columns * (2 * (u.rows + in) + 20); /* 20: a sigmoid */
+}
+
+const struct fth_op fth_op_gru = {.name = "gru",
+                                  .min_inputs = 5,
+                                  .max_inputs = 5,
+                                  .n_outputs = 2,
+                                  .granularity = FTH_PER_TILE,
+                                  .resource = FTH_COMPUTE,
+                                  .shape = shape,
+                                  .gradient = fth_recurrent_gradient,
+                                  .prepare = prepare,
+                                  .release = release,
+                                  .cost = cost,
+                                  .print = fth_recurrent_print,
+                                  .run = run};
+
+const struct fth_op fth_op_lstm = {.name = "lstm",
+                                   .min_inputs = 5,
+                                   .max_inputs = 5,
+                                   .n_outputs = 2,
+                                   .granularity = FTH_PER_TILE,
+                                   .resource = FTH_COMPUTE,
+                                   .shape = shape,
+                                   .gradient = fth_recurrent_gradient,
+                                   .prepare = prepare,
+                                   .release = release,
+                                   .cost = cost,
+                                   .print = fth_recurrent_print,
+                                   .run = run};
