@@ -261,7 +261,7 @@ static void joined_keys_are_those_of_texts(void **state) {
         const char *group = draw(&draws, 2) ? "g" : "";
         struct fth_categorical_config categorical[] = {
             {.columns = {kind, 1}, .buckets = draw(&draws, 2) ? 100 : 0},
-            {.columns = {kinds, 1}, .separator = separator, .table = "kind", .max_length = most,
+            {.columns = {kinds, 1}, .separator = draw(&draws, 6) ? separator : "q", .table = "kind", .max_length = most,
              .keep_last = (int)last, .group = group},
             {.columns = {history, 1}, .separator = draw(&draws, 4) ? separator : ".", .max_length = most,
              .keep_last = (int)last, .group = group},

@@ -13,10 +13,7 @@
 
 enum { BLOCKS = 60, LINES = 500, BUCKETS = 10 };
 
-/* The numbers 0 to 29999 in a random order, block by block. */
-static uint32_t number(uint32_t i) { return (uint32_t)((uint64_t)i * 7919 % (BLOCKS * LINES)); }
-
-/* Boundaries learned from at most `lines` lines, 0: all, with room for `room` numbers (0: as it is). */
+/* Boundaries of the numbers 0 to 29999, in order, learned from at most `lines` lines, 0: all, with room for `room` numbers (0: as it is). */
 static uint32_t learn(int64_t lines, uint64_t room, float *boundaries) {
     static const char *const columns[] = {"label", "x"}, *const x[] = {"x"};
     struct fth_numeric_config numeric = {.columns = {x, 1}, .quantiles = BUCKETS};
@@ -31,7 +28,7 @@ static uint32_t learn(int64_t lines, uint64_t room, float *boundaries) {
         static char text[LINES * 16];
         char *at = text;
         for (uint32_t i = 0; i < LINES; i++)
-            at += sprintf(at, "1,%u\n", number(b * LINES + i));
+            at += sprintf(at, "1,%u\n", b * LINES + i);
         struct fth_block *block = test_block_cells(text, ',');
         assert_int_equal(fth_feature_learn_block(program, block, NULL), FTH_OK);
         fth_block_destroy(block);
@@ -54,7 +51,7 @@ static void all_lines(void **state) {
     assert_int_equal(learn(BLOCKS * LINES, 0, few), BUCKETS - 1);
     assert_memory_equal(few, all, (BUCKETS - 1) * sizeof *all);
     assert_int_equal(learn(1000, 0, few), BUCKETS - 1);
-    assert_true(few[0] != all[0] || few[5] != all[5]);
+    assert_true(few[8] < 1000);
 }
 
 /* A sample of 2000 of 30000 is off by 1.1 % of them at most, standard deviation at the median. */
