@@ -11,8 +11,9 @@ static fth_status compile_one(fth_feature_program *p, const char *key,
     const char **names = (const char **)p->columns;
     derived->config = config;
     derived->from = fth_arena_alloc(p->arena, config->from.n, sizeof *derived->from);
+    derived->lookups = fth_arena_alloc(p->arena, 1, sizeof *derived->lookups);
     char *from = fth_arena_printf(p->arena, "%s.from", key);
-    if (!derived->from || !from)
+    if (!derived->from || !derived->lookups || !from)
         return fth_compile_no_memory(err);
     for (uint32_t i = 0; i < config->from.n; i++)
         FTH_TRY(fth_compile_find_column(p, from, config->from.items[i], &derived->from[i], err));
@@ -50,7 +51,7 @@ static const char *field_needs_text(const struct fth_feature_derived *derived,
     const struct fth_separator *a = &derived->separator, *b = &field->separator;
     if (field->vocabulary)
         return "a vocabulary numbers its texts";
-    if (a->length != b->length || memcmp(a->bytes, b->bytes, a->length) != 0)
+    if (a->length != b->length || (a->length && memcmp(a->bytes, b->bytes, a->length) != 0))
         return "a feature splits it otherwise than the join";
     return NULL;
 }

@@ -121,7 +121,8 @@ static fth_status map_value(const struct context *c, struct fth_feature_text in,
         return FTH_OK;
     if (c->derived->config->as == FTH_DERIVE_DATE)
         return date_of(c, in, out);
-    fth_side_table_find(c->derived->table, in.bytes, in.length, &out->bytes, &out->length);
+    int found = fth_side_table_find(c->derived->table, in.bytes, in.length, &out->bytes, &out->length);
+    fth_feature_count_lookups(c->derived, 1, (uint64_t)found);
     return FTH_OK;
 }
 

@@ -5,7 +5,22 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/log.h"
 #include "feature/program_private.h"
+
+#define FIRST_LOOKUPS 1000u
+
+void fth_feature_count_lookups(const struct fth_feature_derived *derived, uint64_t values, uint64_t found) {
+    struct fth_feature_lookups *lookups = derived->lookups;
+    const struct fth_derived_config *config = derived->config;
+    if (atomic_load_explicit(&lookups->values, memory_order_relaxed) >= FIRST_LOOKUPS)
+        return;
+    atomic_fetch_add(&lookups->found, found);
+    uint64_t before = atomic_fetch_add(&lookups->values, values);
+    if (before < FIRST_LOOKUPS && before + values >= FIRST_LOOKUPS && atomic_load(&lookups->found) == 0)
+        fth_log(FTH_LOG_WARN, "column '%s': none of the first %u values of '%s' is a key ('%s') of %s", config->name,
+                FIRST_LOOKUPS, config->from.items[0], config->key, config->file);
+}
 
 struct filling {
     const fth_feature_program *program;
@@ -46,12 +61,16 @@ static void join_texts(const fth_feature_program *program, const struct fth_feat
         hashes[i] = XXH3_64bits_withSeed(texts[i].bytes, texts[i].length, 0);
         fth_side_table_prefetch(table, hashes[i]);
     }
+    uint32_t values = 0, found = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t number = fth_feature_is_missing(program, texts[i].bytes, texts[i].length)
-                              ? 0
-                              : fth_side_table_number(table, hashes[i], texts[i].bytes, texts[i].length);
+        int missing = fth_feature_is_missing(program, texts[i].bytes, texts[i].length);
+        uint32_t number =
+            missing ? 0 : fth_side_table_number(table, hashes[i], texts[i].bytes, texts[i].length);
         keys[i] = number ? field->joined_keys[number - 1] : field->missing;
+        values += !missing;
+        found += number != 0;
     }
+    fth_feature_count_lookups(field->joined, values, found);
 }
 
 void fth_feature_join_cells(const fth_feature_program *program, const struct fth_feature_field *field,

@@ -3,6 +3,7 @@
 #define FTH_FEATURE_PROGRAM_PRIVATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/hash.h"
 #include "base/memory.h"
@@ -87,12 +88,18 @@ struct fth_feature_vocabulary {
     struct fth_feature_counts *counts; /* while learning */
 };
 
+/* How many of a join's first values were keys of its side table. */
+struct fth_feature_lookups {
+    _Atomic uint64_t values, found;
+};
+
 /* A column made from others. */
 struct fth_feature_derived {
     const struct fth_derived_config *config;
     uint32_t *from; /* [config->from.n] columns */
     struct fth_separator separator; /* length 0: a cell is one value */
     const fth_side_table *table;    /* join; NULL until fth_feature_set_side_table */
+    struct fth_feature_lookups *lookups;
     const char *not_fused;          /* why its column is made; NULL: it is not, its fields look values up themselves */
 };
 
@@ -281,7 +288,10 @@ fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
                                  const struct fth_feature_group *group);
 fth_status fth_feature_run_entries(struct fth_feature_chunk *chunk);
 
-/* join.c: the keys of values joined to a list's first `keep` elements from `start` on; how many. Those of one cell
+/* join.c. Counts values, none of them missing, that a join looked up; warns when none of the first thousand was
+ * found: keys written otherwise than in the data are easily overlooked. */
+void fth_feature_count_lookups(const struct fth_feature_derived *derived, uint64_t values, uint64_t found);
+/* The keys of values joined to a list's first `keep` elements from `start` on; how many. Those of one cell
  * each: a chunk's. */
 uint32_t fth_feature_join_list(const fth_feature_program *program, const struct fth_feature_field *field,
                                const char *text, uint32_t start, uint32_t length, uint32_t keep,

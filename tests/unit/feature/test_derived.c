@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "blocks.h"
 #include "feature/date.h"
@@ -294,6 +295,45 @@ static void joined_keys_are_those_of_texts(void **state) {
     fth_side_table_destroy(table);
 }
 
+static int warnings;
+static void count_warning(void *ctx, fth_log_level level, const char *line) {
+    assert_int_equal(level, FTH_LOG_WARN);
+    assert_string_equal(line, "column 'kinds': none of the first 1000 values of 'history' is a key ('id') of kinds.csv");
+    warnings++;
+}
+
+/* A side file that has nothing to do with the data is told of, once, whether the join is fused or not. */
+static void unknown_keys(void **state) {
+    static const char *const some[][2] = {{"nobody", "x"}}, *const known[][2] = {{"item7", "x"}};
+    static const char *const columns[] = {"label", "history"};
+    static const char *const history[] = {"history"}, *const kinds[] = {"kinds"};
+    struct fth_derived_config derived = {.as = FTH_DERIVE_JOIN, .name = "kinds", .from = {history, 1},
+                                         .separator = ";", .file = "kinds.csv", .key = "id"};
+    struct fth_categorical_config categorical = {.columns = {kinds, 1}, .separator = ";", .max_length = 10};
+    struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"}, .embedding = {.dim = 1}};
+    config.features.derived = &derived;
+    config.features.categorical = &categorical;
+    config.features.n_derived = config.features.n_categorical = 1;
+    for (int round = 0; round < 4; round++) {
+        fth_side_table *table = make_table(round < 2 ? some : known, 1);
+        struct test_program t;
+        char text[500 * 24], *at = text;
+        for (int i = 0; i < 500; i++)
+            at += sprintf(at, "1,item%d;item%d;\n", i, i + 1);
+        warnings = 0;
+        fth_log_set(count_warning, NULL);
+        test_program_create(&t, &config, columns, 2, round % 2);
+        assert_int_equal(fth_feature_set_side_table(t.program, 0, table, NULL), FTH_OK);
+        test_program_run(&t, test_block_cells(text, ','));
+        struct fth_transform transform = fth_feature_pass_transform(t.pass);
+        assert_int_equal(transform.examples(transform.ctx, t.block, t.batch, NULL), FTH_OK);
+        fth_log_set(NULL, NULL);
+        assert_int_equal(warnings, round < 2);
+        test_program_drop(&t);
+        fth_side_table_destroy(table);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(side_tables),
@@ -301,6 +341,7 @@ int main(void) {
         cmocka_unit_test(what_is_no_date),
         cmocka_unit_test(derived_columns),
         cmocka_unit_test(joined_keys_are_those_of_texts),
+        cmocka_unit_test(unknown_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
