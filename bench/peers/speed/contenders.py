@@ -69,8 +69,8 @@ class Worker:
 class Fathom:
     """fathom bench, on the lines that the peers hold."""
 
-    def __init__(self, options, model, file=None, configuration=None):
-        self.options, self.model = options, model
+    def __init__(self, options, model, file=None, configuration=None, held=shapes.HELD):
+        self.options, self.model, self.held = options, model, held
         self.config = os.path.join(options.work, f"{model}.yaml" if not file else f"{model}-text.yaml")
         with open(self.config, "w", encoding="utf-8") as out:
             json.dump(configuration or shapes.configuration(model, file), out, indent=1)
@@ -86,7 +86,7 @@ class Fathom:
         """What fathom bench writes as JSON."""
         out = os.path.join(self.options.work, "bench.json")
         self.call("bench", self.config, "--set", f"train.batch_size={batch}", "--threads", str(threads),
-                  "--batches", str(shapes.HELD), "--seconds", str(self.options.seconds), "--json", out, *arguments)
+                  "--batches", str(self.held), "--seconds", str(self.options.seconds), "--json", out, *arguments)
         with open(out, encoding="utf-8") as file:
             read = json.load(file)
         if read["generated"]:

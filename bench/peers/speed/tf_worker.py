@@ -51,7 +51,7 @@ INPUTS = len(shapes.CARDINALITIES) * shapes.DIM + shapes.NUMBERS
 
 
 def concatenated(rows, batch):
-    return tf.concat([tf.reshape(rows, (-1, INPUTS - shapes.NUMBERS)), batch["dense"]], 1)
+    return tf.concat([tf.reshape(rows, (-1, rows.shape[1] * shapes.DIM)), batch["dense"]], 1)
 
 
 class DLRM:
@@ -90,9 +90,9 @@ class DLRM:
 class WideDeep:
     pairs = False
 
-    def __init__(self, shape, draws):
-        self.wide = dense(shapes.NUMBERS, 1, draws)
-        self.deep = Mlp([INPUTS] + shape["hidden"], draws, out=True)
+    def __init__(self, shape, draws, fields=len(shapes.CARDINALITIES), numbers=shapes.NUMBERS):
+        self.wide = dense(numbers, 1, draws)
+        self.deep = Mlp([fields * shapes.DIM + numbers] + shape["hidden"], draws, out=True)
 
     def __call__(self, rows, batch):
         vectors = rows[:, :, :shapes.DIM]
@@ -149,9 +149,8 @@ MODELS = {"dlrm": DLRM, "wide_deep": WideDeep, "deepfm": DeepFM, "dcnv2": DCNv2,
 
 
 class Step:
-    def __init__(self, model, rows):
-        self.model = MODELS[model](shapes.MODELS[model], tf.random.Generator.from_seed(1))
-        width = shapes.DIN_DIM if model == "din" else shapes.DIM + (model in shapes.LINEAR)
+    def __init__(self, model, rows, width):
+        self.model = model
         self.rows = tf.Variable(tf.random.uniform((rows, width), -0.05, 0.05))
         self.row_sums = tf.Variable(tf.fill((rows, width), shapes.INITIAL))
         self.variables = self.model.variables()
@@ -165,6 +164,11 @@ class Step:
             var=self.rows.handle, accum=self.row_sums.handle, lr=shapes.LEARNING_RATE, epsilon=shapes.EPSILON,
             grad=gradient, indices=rows, use_locking=False)
 
+    def update(self, gradients):
+        for v, sums, gradient in zip(self.variables, self.sums, gradients):
+            tf.raw_ops.ResourceApplyAdagradV2(var=v.handle, accum=sums.handle, lr=shapes.LEARNING_RATE,
+                                              epsilon=shapes.EPSILON, grad=gradient, use_locking=False)
+
     @tf.function
     def __call__(self, batch):
         rows = tf.gather(self.rows, batch["lookups"])
@@ -173,9 +177,7 @@ class Step:
             logit = self.model(rows, batch)
             loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=batch["label"], logits=logit))
         of_rows, *gradients = tape.gradient(loss, [rows] + self.variables)
-        for v, sums, gradient in zip(self.variables, self.sums, gradients):
-            tf.raw_ops.ResourceApplyAdagradV2(var=v.handle, accum=sums.handle, lr=shapes.LEARNING_RATE,
-                                              epsilon=shapes.EPSILON, grad=gradient, use_locking=False)
+        self.update(gradients)
         self.update_rows(tf.reshape(batch["lookups"], (-1,)), tf.reshape(of_rows, (-1, self.rows.shape[1])))
         return loss
 
@@ -193,7 +195,9 @@ def main():
     tf.config.threading.set_intra_op_parallelism_threads(shapes.THREADS)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     held = inputs.load(folder, model)
-    step = Step(model, int(held["starts"][-1]))
+    width = shapes.DIN_DIM if model == "din" else shapes.DIM + (model in shapes.LINEAR)
+    network = MODELS[model](shapes.MODELS[model], tf.random.Generator.from_seed(1))
+    step = Step(network, int(held["starts"][-1]), width)
     batches = {}
     print(json.dumps({"ready": f"TensorFlow {tf.__version__}"}), flush=True)
     for line in sys.stdin:

@@ -76,10 +76,10 @@ INPUTS = len(shapes.CARDINALITIES) * shapes.DIM + shapes.NUMBERS
 class WideDeep(nn.Module):
     """A row: the embedding and behind it the id's own weight."""
 
-    def __init__(self, shape):
+    def __init__(self, shape, fields=len(shapes.CARDINALITIES), numbers=shapes.NUMBERS):
         super().__init__()
-        self.wide = nn.Linear(shapes.NUMBERS, 1)
-        self.deep = mlp([INPUTS] + shape["hidden"], out=True)
+        self.wide = nn.Linear(numbers, 1)
+        self.deep = mlp([fields * shapes.DIM + numbers] + shape["hidden"], out=True)
 
     def forward(self, rows, batch):
         linear = rows[:, :, shapes.DIM].sum(dim=1) + self.wide(batch["dense"])[:, 0]

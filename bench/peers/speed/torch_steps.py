@@ -23,9 +23,11 @@ class Rows:
         self.sums = torch.full_like(self.weights, shapes.INITIAL)
 
     @torch.no_grad()
-    def update(self, lookups, gradients):
-        """Adagrad on the rows of a step; several lookups of a row are summed first."""
+    def update(self, lookups, gradients, place=None):
+        """Adagrad on the rows of a step; several lookups of a row are summed first. place: which of the gradients is a
+        lookup's, where it is not the one of its number."""
         ordered, order = torch.sort(lookups)
+        order = order if place is None else place.index_select(0, order)
         rows, counts = torch.unique_consecutive(ordered, return_counts=True)
         begin = torch.cat([counts.new_zeros(1), counts.cumsum(0)[:-1]])
         gradient = F.embedding_bag(order, gradients, begin, mode="sum")

@@ -1,0 +1,151 @@
+"""What was measured, as Markdown and as a picture."""
+import math
+import sys
+
+import shapes
+from plot import text
+from report import figure, row
+from workloads import WORKLOADS
+
+TARGET_TEXT, TARGET_MEAN, TARGET_MEMORY = 5.0, 8.0, {"amz-dien": 5.0, "uba-dien": 5.0}
+PEERS = {"PyTorch": "pytorch", "TensorFlow": "tensorflow"}
+# What is left out: how the table calls it, a name for --without (or arguments), what is measured, and of which models.
+ALL, LINEAR, RECURRENT = ("wide_deep", "deepfm", "dien"), ("wide_deep", "deepfm"), ("dien",)
+ABLATIONS = [
+    ("string splitting and its fusions, counting", "feature_fusion", "text", ALL),
+    ("gates split off the loop over time", "gate_split", "memory", RECURRENT),
+    ("concatenation in place", "concat_in_place", "memory", ALL),
+    ("sums trained without rows", "train_sums", "memory", LINEAR),
+    ("first layer factorised", "factorise_first_layer", "memory", LINEAR),
+    ("tables in packs", "packing", "memory", ALL),
+    ("weights in panels, for the products that read them", "weight_panels", "memory", ALL),
+    ("updates with their gradients", "fuse_updates", "memory", ALL),
+    ("small work in tiles (one example a tile)", "--set tile=1", "memory", ALL),
+]
+
+
+def best(results, name, peer, kind):
+    """The better way of a peer."""
+    values = [results.median(name, batch_of(results, name), c, "examples_per_second", "speed")
+              for c in contenders_of(results, name) if c.startswith(f"{peer} {kind}")]
+    return max((value for value in values if value), default=None)
+
+
+def batch_of(results, name):
+    return next(s["batch"] for s in results.samples if s["model"] == name)
+
+
+def contenders_of(results, name, measure="speed"):
+    return list(dict.fromkeys(s["contender"] for s in results.samples if (s["measure"], s["model"]) == (measure, name)))
+
+
+def share(text_rate, memory_rate):
+    """Of the time from text, what reading batches from memory saves."""
+    return f"{max(0.0, 1 - text_rate / memory_rate):.0%}" if text_rate and memory_rate else ""
+
+
+def rates(results, name, kind):
+    ours = results.median(name, batch_of(results, name), f"fathom {kind}", "examples_per_second", "speed")
+    theirs = {peer: best(results, name, peer, kind) for peer in PEERS.values()}
+    strongest = max((value for value in theirs.values() if value), default=None)
+    return ours, theirs, ours / strongest if ours and strongest else None
+
+
+def thousands(value):
+    return f"{value / 1e3:.3g}" if value else ""
+
+
+def names_of(results, measure):
+    there = {s["model"] for s in results.samples if s["measure"] == measure}
+    return [name for name in WORKLOADS if name in there]
+
+
+def speed_table(results):
+    heads = ["workload", "batch"]
+    for kind in "from text", "from memory":
+        heads += [f"Fathom, {kind}"] + list(PEERS) + ["against the better"]
+    heads += [f"feature processing: {who}" for who in ["Fathom"] + list(PEERS)]
+    lines, ratios = [row(heads), row(["---"] * len(heads))], []
+    for name in names_of(results, "speed"):
+        cells, both = [WORKLOADS[name].title, str(batch_of(results, name))], {}
+        for kind in "text", "memory":
+            ours, theirs, ratio = both[kind] = rates(results, name, kind)
+            target = TARGET_TEXT if kind == "text" else TARGET_MEMORY.get(name)
+            cells += [thousands(ours)] + [thousands(theirs[peer]) for peer in PEERS.values()] + [figure(ratio, target, 1)]
+        if both["text"][2]:
+            ratios.append(both["text"][2])
+        cells.append(share(both["text"][0], both["memory"][0]))
+        cells += [share(both["text"][1][peer], both["memory"][1][peer]) for peer in PEERS.values()]
+        lines.append(row(cells))
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        lines += ["", f"Geometric mean from text: {figure(mean, TARGET_MEAN, 1)} times the better peer, of {len(ratios)} workloads."]
+    return lines
+
+
+def ablation_table(results):
+    names = names_of(results, "ablation")
+    lines = [row(["left out"] + [WORKLOADS[name].title for name in names]), row(["---"] * (len(names) + 1))]
+    for label, _, kind, _ in ABLATIONS:
+        cells = []
+        for name in names:
+            full, without = (results.median(name, batch_of(results, name), contender, "examples_per_second", "ablation")
+                             for contender in ("all, text" if kind == "text" else "all", label))
+            cells.append(f"{full / without:.2f}" if full and without else "")
+        if any(cells):
+            lines.append(row([label + (", from text" if kind == "text" else "")] + cells))
+    return lines
+
+
+def markdown(results):
+    lines = []
+    if names_of(results, "speed"):
+        counts = [s["contender"] for s in results.samples if s["measure"] == "speed" and s["model"] == names_of(results, "speed")[0]]
+        lines += [f"{results.machine.get('cpu', '')}, {shapes.THREADS} threads, {results.machine.get('isa', '')}; Fathom, "
+                  f"{', '.join(results.versions)}. Thousand examples/s, medians of {max(map(counts.count, counts))}, of each peer "
+                  "the better of its ways; targets in brackets. Feature processing: the share of the time from text that "
+                  "batches in memory save. AtRec's own ratios are not in what of the paper we could read.", ""]
+        lines += speed_table(results) + [""]
+    if names_of(results, "ablation"):
+        lines += ["Examples/s with everything over examples/s with one thing left out:", ""] + ablation_table(results)
+    return "\n".join(lines)
+
+
+def svg(results):
+    """A group of bars a workload, from text and from memory, as multiples of the better peer's (dashed)."""
+    width, left, bar, y = 860, 130, 13, 60
+    colours = {"fathom": "#0b5fa5", "pytorch": "#e89b3f", "tensorflow": "#8a8f98"}
+    bars, longest = [], 1.0
+    for name in names_of(results, "speed"):
+        for kind in "text", "memory":
+            ours, theirs, _ = rates(results, name, kind)
+            reference = max((v for v in theirs.values() if v), default=ours)
+            found = {who: value for who, value in ({"fathom": ours} | theirs).items() if value}
+            bars.append((f"{WORKLOADS[name].title}, {kind}", found, reference))
+            longest = max([longest] + [value / reference for value in found.values()])
+    scale, body = (width - left - 90) / longest, []
+    for i, who in enumerate(colours):
+        body += [f'<rect x="{left + i * 120}" y="30" width="12" height="12" fill="{colours[who]}"/>',
+                 text(left + i * 120 + 18, 41, {"fathom": "Fathom"}.get(who) or {v: k for k, v in PEERS.items()}[who])]
+    for title, found, reference in bars:
+        body.append(text(left - 8, y + len(found) * bar / 2 + 4, title, 'text-anchor="end" font-size="9"'))
+        for who, value in found.items():
+            length = value / reference * scale
+            body.append(f'<rect x="{left}" y="{y}" width="{length:.1f}" height="{bar - 2}" fill="{colours[who]}"/>')
+            body.append(text(left + length + 5, y + 10, thousands(value), 'font-size="10"'))
+            y += bar
+        y += 8
+    body.append(f'<line x1="{left + scale:.1f}" x2="{left + scale:.1f}" y1="52" y2="{y}" stroke="#444" stroke-dasharray="3 3"/>')
+    title = "Bars: examples/s as a multiple of the better peer (dashed). Figures: thousand examples/s."
+    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" width="{width}" height="{y}" '
+                      'font-family="sans-serif" font-size="12" fill="#222">',
+                      f'<rect width="{width}" height="{y}" fill="white"/>', text(left, 18, title)] + body + ["</svg>", ""])
+
+
+def paste(path, words):
+    page = path.read_text(encoding="utf-8")
+    before, begin, rest = page.partition("<!-- atrec -->\n")
+    _, end, after = rest.partition("<!-- end atrec -->\n")
+    if not begin or not end:
+        sys.exit(f"run: {path} has no lines <!-- atrec --> and <!-- end atrec -->")
+    path.write_text(f"{before}{begin}\n{words}\n\n{end}{after}", encoding="utf-8")
