@@ -94,13 +94,6 @@ static inline void fth_index_prefetch(const struct fth_index *index, uint64_t ha
     __builtin_prefetch(&index->groups[fth_index_group(index, hash)]);
 }
 
-/* The group should be in cache by now: the row that the key probably has, 0 when none has its tag. */
-static inline uint32_t fth_index_guess(const struct fth_index *index, uint64_t hash) {
-    const struct fth_index_group *group = &index->groups[fth_index_group(index, hash)];
-    uint32_t bits = fth_index_match(group->tags, fth_index_tag(hash));
-    return bits ? group->rows[__builtin_ctz(bits)] : 0;
-}
-
 /* A key that is not in the index; the index must not be full. */
 static inline void fth_index_insert(struct fth_index *index, uint64_t hash, uint32_t row) {
     uint32_t at = fth_index_group(index, hash), empty;

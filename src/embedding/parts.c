@@ -118,10 +118,18 @@ static inline void fetch_group(const struct fth_pack *pack, uint64_t hash) {
     fth_index_prefetch(&shard_of(pack, hash)->index, hash);
 }
 
+/* The group is in cache by now: every row that may be the key's, and where the search goes on. */
 static inline void fetch_meta(const struct fth_pack *pack, uint64_t hash) {
-    uint32_t row = fth_index_guess(&shard_of(pack, hash)->index, hash);
-    if (!(row & FTH_ROW_CANDIDATE))
-        __builtin_prefetch(fth_pack_hash_at(pack, row));
+    const struct fth_index *index = &shard_of(pack, hash)->index;
+    const struct fth_index_group *group = &index->groups[fth_index_group(index, hash)];
+    uint32_t bits = fth_index_match(group->tags, fth_index_tag(hash));
+    for (; bits; bits &= bits - 1) {
+        uint32_t row = group->rows[__builtin_ctz(bits)];
+        if (!(row & FTH_ROW_CANDIDATE))
+            __builtin_prefetch(fth_pack_hash_at(pack, row));
+    }
+    if (!fth_index_empty(group))
+        __builtin_prefetch(&index->groups[(fth_index_group(index, hash) + 1) & index->group_mask]);
 }
 
 uint32_t fth_find_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
