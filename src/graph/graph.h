@@ -57,7 +57,8 @@ struct fth_value {
     fth_id gradient;        /* set by autodiff; FTH_NONE when there is none */
     fth_param_init init;    /* parameters and state */
     float init_scale;
-    int panels;             /* parameters that matrix products read: kept in panels, too (kernels/panels.h) */
+    int panels;             /* parameters that matrix products read: kept in panels, too (kernels/panels.h); 0, or
+                               1 + the graph's precision */
     int no_decay;           /* parameters that L2 and weight decay leave alone (biases, norms) */
 };
 
@@ -132,6 +133,7 @@ struct fth_graph {
                                     [1, 1], added to the loss by the loss layer */
     uint32_t n_losses, losses_capacity;
     fth_stage stage;             /* stamped on new nodes */
+    int precision;               /* of matrix products (fth_precision of kernels/gemm.h); 0: fp32 */
 };
 
 fth_status fth_graph_create(uint32_t n_dense, fth_graph **out, fth_error *err);

@@ -31,6 +31,7 @@ struct fth_view {
                                 updates; NULL when nobody reads it */
     uint32_t ld_transposed;
     float *panels;           /* where the value says so: `data` in panels, kept equal by updates */
+    int precision;           /* of what lies in panels */
     float *const *slots;     /* the optimizer's, each laid out like data */
 };
 

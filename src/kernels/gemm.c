@@ -80,9 +80,9 @@ static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
                         form, s->m, s->k);
     uint32_t columns_a = s->form == FTH_GEMM_TN ? s->m : s->k;
     uint32_t columns_b = s->form == FTH_GEMM_NT ? s->k : s->n;
-    if (s->panels && (s->form != FTH_GEMM_NN || s->precision != FTH_FP32))
+    if (s->panels && s->form != FTH_GEMM_NN)
         return fth_fail(err, FTH_E_ARGUMENT,
-                        "matrix product %s of m %u, n %u, k %u: only fp32 products nn take panels", form,
+                        "matrix product %s of m %u, n %u, k %u: only products nn take panels", form,
                         s->m, s->n, s->k);
     if (s->lda < columns_a || (!s->panels && s->ldb < columns_b) || s->ldc < s->n)
         return fth_fail(err, FTH_E_ARGUMENT,
@@ -127,6 +127,9 @@ fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider
     if (refusal)
         return fth_fail(err, FTH_E_UNSUPPORTED, "matrix product %s by %s: %s",
                         fth_gemm_form_name(shape->form), backend->name, refusal);
+    if (shape->panels && shape->precision != FTH_FP32 && provider != FTH_GEMM_FATHOM)
+        return fth_fail(err, FTH_E_UNSUPPORTED, "matrix product by %s: it cannot read panels of bf16",
+                        backend->name);
     fth_gemm *gemm = fth_alloc(1, sizeof *gemm);
     if (!gemm)
         return fth_fail(err, FTH_E_MEMORY, "matrix product: out of memory");

@@ -4,6 +4,8 @@
  *   NN, NT   for chunk of examples:  A packed by rows;   for panel of columns:  B's panel packed, C written
  *   TN       for chunk of examples:  A packed by pairs;  for panel of columns:  B's panel packed, C added to
  *
+ * Where B lies in panels of bf16 (panels.h, NN), nothing of it is packed.
+ *
  * For a kernel that wants A by rows, pairs are turned. A panel of B is used as soon as it is packed, while it is in cache. Threads: no state; scratch belongs
  * to the caller. */
 #include <stdio.h>
@@ -34,7 +36,7 @@ static struct layout layout_of(const struct fth_gemm_shape *s, const struct fth_
     l.depth = up(tn ? DEPTH : s->k, kernel->depth);
     l.a_ld = pairs ? up(s->m, 16) : up(l.depth / 2, 16) | 16;
     l.a_part = l.a_ld * (pairs ? l.depth / 2 : tn ? up(s->m, 16) : ROWS);
-    l.b_part = (size_t)WIDEST * up(l.depth / 2, 16);
+    l.b_part = s->panels ? 0 : (size_t)WIDEST * up(l.depth / 2, 16);
     return l;
 }
 
@@ -76,7 +78,7 @@ static void pack_b(const struct fth_gemm_shape *s, const struct fth_bf16_kernel 
         turn_parts(pack.n, pack.depth / 2, &pack, out, panel->ldb, low);
     } else {
         pack.x = b + (size_t)first * s->ldb + column;
-        pack.ldo = panel->ldb;
+        pack.ldo = pack.width = panel->ldb;
         pack.out = out;
         pack.low = low;
         kernel->pack_pairs(&pack);
@@ -90,7 +92,7 @@ static void pack_a(const struct fth_gemm_shape *s, const struct fth_bf16_kernel 
                    struct fth_bf16_panel *panel, uint32_t *out, uint32_t *turned) {
     struct fth_bf16_pack pack = {.x = a + (size_t)first * s->lda, .ldx = s->lda, .n = n, .k = k,
                                  .depth = panel->depth, .out = out, .ldo = l->a_ld,
-                                 .low = l->parts > 1 ? l->a_part : 0};
+                                 .width = l->a_ld, .low = l->parts > 1 ? l->a_part : 0};
     panel->a = out;
     panel->a_low = pack.low;
     panel->a_row = l->a_ld;
@@ -103,7 +105,7 @@ static void pack_a(const struct fth_gemm_shape *s, const struct fth_bf16_kernel 
         kernel->pack_pairs(&pack);
     } else {
         pack.out = turned;
-        pack.ldo = up(n, 16);
+        pack.ldo = pack.width = up(n, 16);
         pack.low = pack.low ? pack.ldo * (pack.depth / 2) : 0;
         kernel->pack_pairs(&pack);
         turn_parts(pack.depth / 2, n, &pack, out, l->a_ld, panel->a_low);
@@ -131,7 +133,12 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
             panel.columns = last ? panels.last : FTH_PANEL;
             panel.ldb = last ? panels.ld_last : FTH_PANEL;
             panel.c = c + (tn ? 0 : (size_t)first * s->ldc) + (size_t)p * FTH_PANEL;
-            pack_b(s, kernel, &l, b, tn ? first : 0, k, p * FTH_PANEL, &panel, words_b, turned);
+            if (s->panels) {
+                panel.b = (const uint32_t *)(const void *)b + (size_t)p * FTH_PANEL * fth_panels_pairs(k);
+                panel.b_low = l.parts > 1 ? fth_panels_words(k, s->n) : 0;
+            } else {
+                pack_b(s, kernel, &l, b, tn ? first : 0, k, p * FTH_PANEL, &panel, words_b, turned);
+            }
             kernel->panel(&panel);
         }
     }

@@ -28,6 +28,7 @@ struct fth_bf16_pack {
     uint32_t n, k, depth;
     uint32_t *out;
     size_t ldo, low;
+    size_t width; /* pairs: words of a row that are written, a multiple of 16 */
 };
 
 /* C[rows, columns] = or += A B for one panel of B; columns is at most 79. */
@@ -53,7 +54,7 @@ struct fth_bf16_kernel {
 };
 
 /* By AVX512-BF16. rows: out[i][q] = (x[i][2q], x[i][2q + 1]), i < n. pairs: out[q][j] = (x[2q][j],
- * x[2q + 1][j]), j < n; zero up to ldo. */
+ * x[2q + 1][j]), j < n; zero up to `width`. */
 void fth_bf16_pack_rows(const struct fth_bf16_pack *pack);
 void fth_bf16_pack_pairs(const struct fth_bf16_pack *pack);
 
@@ -64,5 +65,11 @@ extern const struct fth_bf16_kernel fth_bf16_amx; /* not run on any machine so f
 size_t fth_bf16_scratch(const struct fth_gemm_shape *shape, const struct fth_bf16_kernel *kernel);
 void fth_bf16_run(const struct fth_gemm_shape *shape, const struct fth_bf16_kernel *kernel, uint32_t rows,
                   const float *a, const float *b, float *c, void *scratch);
+
+/* panels.h's functions for bf16 and bf16x3. */
+void fth_panels_store_bf16(const struct fth_panels_target *target, uint32_t row, uint32_t column, uint32_t height,
+                           uint32_t width, const float *block, size_t ld);
+void fth_panels_store_transposed_bf16(const struct fth_panels_target *target, uint32_t row, uint32_t column,
+                                      uint32_t height, uint32_t width, const float *block, size_t ld);
 
 #endif

@@ -52,7 +52,7 @@ void fth_bf16_pack_pairs(const struct fth_bf16_pack *p) {
     for (uint32_t q = 0; q < p->depth / 2; q++) {
         const float *first = p->x + (size_t)2 * q * p->ldx, *second = first + p->ldx;
         uint32_t *out = p->out + q * p->ldo;
-        for (uint32_t j = 0; j < p->ldo; j += 16) {
+        for (uint32_t j = 0; j < p->width; j += 16) {
             uint32_t n = j < p->n ? p->n - j : 0;
             __m512 even = _mm512_maskz_loadu_ps(2 * q < p->k ? lanes(n) : 0, first + j);
             __m512 odd = _mm512_maskz_loadu_ps(2 * q + 1 < p->k ? lanes(n) : 0, second + j);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "kernels/gemm_bf16.h"
 #include "kernels/kernels.h"
 
 struct fth_panels_place fth_panels_at(const struct fth_panels_target *target, uint32_t row, uint32_t column) {
@@ -19,6 +20,10 @@ struct fth_panels_place fth_panels_at(const struct fth_panels_target *target, ui
 
 void fth_panels_store(const struct fth_panels_target *target, uint32_t row, uint32_t column, uint32_t height,
                       uint32_t width, const float *block, size_t ld) {
+    if (target->precision != FTH_FP32) {
+        fth_panels_store_bf16(target, row, column, height, width, block, ld);
+        return;
+    }
     for (uint32_t done = 0; done < width;) {
         struct fth_panels_place p = fth_panels_at(target, row, column + done);
         uint32_t columns = p.columns < width - done ? p.columns : width - done;
@@ -30,6 +35,10 @@ void fth_panels_store(const struct fth_panels_target *target, uint32_t row, uint
 
 void fth_panels_store_transposed(const struct fth_panels_target *target, uint32_t row, uint32_t column,
                                  uint32_t height, uint32_t width, const float *block, size_t ld) {
+    if (target->precision != FTH_FP32) {
+        fth_panels_store_transposed_bf16(target, row, column, height, width, block, ld);
+        return;
+    }
     for (uint32_t done = 0; done < height;) {
         struct fth_panels_place p = fth_panels_at(target, column, row + done);
         uint32_t columns = p.columns < height - done ? p.columns : height - done;

@@ -5,7 +5,12 @@
  * product goes through one panel at a time, so that it reads the weights as one stream, which the hardware fetches ahead; rows of a
  * whole matrix are strided pieces, of which it does not (docs/layout.md). On a batch's way: updates keep
  * the panels of a weight equal to it, tiles multiply by them. Threads: stores to different elements may
- * run at the same time. */
+ * run at the same time.
+ *
+ * For products in bf16 and bf16x3 (fth_precision of gemm.h) a panel consists of words, two rows' bf16 each
+ * (gemm_bf16.h), of FTH_PANEL columns on every CPU, rows up to a multiple of 32, which AMX wants. The words of what
+ * lies behind B are zeros that nobody writes. bf16x3: the low parts of the whole matrix lie behind its high
+ * parts. */
 #ifndef FTH_KERNELS_PANELS_H
 #define FTH_KERNELS_PANELS_H
 
@@ -45,13 +50,28 @@ static inline size_t fth_panels_floats(uint32_t rows, uint32_t columns) {
     return (size_t)rows * ((p.count - 1) * p.width + p.ld_last);
 }
 
+/* The same for bf16: pairs of rows, and words of a part (high or low). */
+static inline uint32_t fth_panels_pairs(uint32_t rows) {
+    return (rows + 31) / 32 * 16;
+}
+static inline size_t fth_panels_words(uint32_t rows, uint32_t columns) {
+    struct fth_panels p = fth_panels_cut(columns, FTH_PANEL);
+    return (size_t)fth_panels_pairs(rows) * ((p.count - 1) * p.width + p.ld_last);
+}
+
+/* Floats of room in any precision. */
+static inline size_t fth_panels_room(int precision, uint32_t rows, uint32_t columns) {
+    return precision ? fth_panels_words(rows, columns) * (size_t)precision : fth_panels_floats(rows, columns);
+}
+
 /* The panels of a matrix X[rows, columns]. */
 struct fth_panels_target {
     float *panels;
     uint32_t rows, columns;
+    int precision; /* fth_precision; 0: fp32 */
 };
 
-/* Where X[row][column] lies, the floats of a row there, and how many columns follow in the same panel. */
+/* fp32: where X[row][column] lies, the floats of a row there, and how many columns follow in the same panel. */
 struct fth_panels_place {
     float *start;
     uint32_t ld, columns;

@@ -39,11 +39,11 @@ void fth_ops_store_copies(const struct fth_view *w, uint32_t row, uint32_t colum
                           uint32_t columns) {
     const float *block = w->data + (size_t)row * w->ld + column;
     if (w->panels) {
-        struct fth_panels_target straight = {w->panels, w->rows, w->columns};
+        struct fth_panels_target straight = {w->panels, w->rows, w->columns, w->precision};
         fth_panels_store(&straight, row, column, rows, columns, block, w->ld);
     }
     if (w->transposed && w->panels) {
-        struct fth_panels_target transposed = {w->transposed, w->columns, w->rows};
+        struct fth_panels_target transposed = {w->transposed, w->columns, w->rows, w->precision};
         fth_panels_store_transposed(&transposed, row, column, rows, columns, block, w->ld);
     } else if (w->transposed) {
         fth_kernels_get()->transpose(rows, columns, block, w->ld,

@@ -63,8 +63,8 @@ int fth_weight_blocks_step(const struct fth_weight_blocks *blocks, uint32_t bloc
     size_t corner = (size_t)range.row * w->ld + range.column;
     struct fth_gemm_step step = {.kind = optimizer->step, .args = args, .w = w->data + corner, .ld = w->ld,
                                  .row = range.row, .column = range.column,
-                                 .panels = {w->panels, w->rows, w->columns},
-                                 .transposed = {w->transposed, w->columns, w->rows}};
+                                 .panels = {w->panels, w->rows, w->columns, w->precision},
+                                 .transposed = {w->transposed, w->columns, w->rows, w->precision}};
     for (uint32_t i = 0; i < optimizer->n_slots; i++)
         step.slots[i] = w->slots[i] + corner;
     return fth_gemm_run_step(gemm_of(blocks, block), x->rows, x->data + range.row, dy->data + range.column, c,

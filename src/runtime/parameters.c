@@ -45,8 +45,9 @@ static size_t lay_out(fth_parameters *parameters, const fth_graph *graph, const 
         for (uint32_t s = 0; s < p->n_slots; s++)
             p->slots[s] = place(region, &offset, matrix, &index);
         if (panels)
-            p->panels = place(region, &offset, fth_panels_floats(p->rows, p->columns), &index);
-        size_t copy = panels ? fth_panels_floats(p->columns, p->rows) : (size_t)p->columns * p->ld_transposed;
+            p->panels = place(region, &offset, fth_panels_room(p->precision, p->rows, p->columns), &index);
+        size_t copy = panels ? fth_panels_room(p->precision, p->columns, p->rows)
+                             : (size_t)p->columns * p->ld_transposed;
         if (transposed[p->value])
             p->transposed = place(region, &offset, copy, &index);
     }
@@ -82,7 +83,8 @@ void fth_parameter_refresh(struct fth_parameter *p) {
                             .data = p->data,
                             .transposed = p->transposed,
                             .ld_transposed = p->ld_transposed,
-                            .panels = p->panels};
+                            .panels = p->panels,
+                            .precision = p->precision};
     fth_ops_store_copies(&view, 0, 0, p->rows, p->columns);
 }
 
@@ -102,6 +104,7 @@ static void collect(fth_parameters *parameters, const fth_graph *graph,
             .columns = value->columns,
             .ld = fth_padded_columns(value->columns),
             .ld_transposed = fth_padded_columns(value->rows),
+            .precision = value->panels ? value->panels - 1 : 0,
             .n_slots = value->role == FTH_ROLE_PARAMETER ? optimizer->n_slots : 0,
             .slot_names = {optimizer->slot_names[0], optimizer->slot_names[1]},
         };

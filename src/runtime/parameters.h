@@ -20,6 +20,7 @@ struct fth_parameter {
     float *data;       /* [rows][ld] */
     float *transposed; /* [columns][ld_transposed], or in panels, or NULL */
     float *panels;     /* or NULL */
+    int precision;     /* of what lies in panels */
     uint32_t n_slots;  /* 0 for states */
     const char *slot_names[FTH_MAX_SLOTS];
     float *slots[FTH_MAX_SLOTS];

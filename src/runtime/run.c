@@ -42,6 +42,7 @@ static struct fth_view parameter_view(const struct fth_plan *plan, const struct 
                              .transposed = p->transposed,
                              .ld_transposed = p->ld_transposed,
                              .panels = p->panels,
+                             .precision = p->precision,
                              .slots = p->slots};
 }
 

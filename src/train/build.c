@@ -103,8 +103,8 @@ static fth_status model_graph(struct fth_session *session, fth_graph *graph, fth
     return status;
 }
 
-/* An optimizer that needs a parameter's whole gradient first (LAMB) leaves its update unfused. Panels are for
- * fp32; products in another precision are cheaper than what factorising puts in their place. */
+/* An optimizer that needs a parameter's whole gradient first (LAMB) leaves its update unfused. Products in
+ * another precision than fp32 are cheaper than what factorising puts in their place. */
 static fth_status run_passes(struct fth_session *session, enum fth_pass_when when, fth_error *err) {
     const struct fth_strings *without = &session->config->without;
     const char **names = fth_alloc(without->n + 3, sizeof *names);
@@ -118,7 +118,6 @@ static fth_status run_passes(struct fth_session *session, enum fth_pass_when whe
     if (session->dense_optimizer->whole_parameter)
         names[n++] = "fuse_updates";
     if (session->config->precision != FTH_PRECISION_FP32) {
-        names[n++] = "weight_panels";
         names[n++] = "factorise_first_layer";
     }
     fth_status status = fth_passes_run(session->graph, when, names, n, err);
@@ -130,6 +129,7 @@ static fth_status build_graph(struct fth_session *session, fth_error *err) {
     const struct fth_config *config = session->config;
     FTH_TRY(fth_graph_create(fth_feature_schema(session->program)->n_dense, &session->graph, err));
     fth_graph *graph = session->graph;
+    graph->precision = (int)config->precision;
     FTH_TRY(model_graph(session, graph, err));
     FTH_TRY(fth_layer_loss(graph, (float)config->train.label_smoothing, err));
     FTH_TRY(run_passes(session, FTH_PASS_FORWARD, err));
