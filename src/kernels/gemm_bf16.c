@@ -112,6 +112,16 @@ static void pack_a(const struct fth_gemm_shape *s, const struct fth_bf16_kernel 
     }
 }
 
+/* TN: what is packed after panel p of B, that is the next one, or the first one of the next examples. */
+static void fetch_next(const struct fth_gemm_shape *s, struct fth_bf16_panel *panel, const float *b, uint32_t first,
+                       uint32_t end, uint32_t rows, uint32_t p, uint32_t panels) {
+    int last = p + 1 == panels;
+    const float *next = b + (size_t)(last ? end : first) * s->ldb + (last ? 0 : (p + 1) * FTH_PANEL);
+    panel->next = (const uint32_t *)(const void *)next;
+    panel->ld_next = s->ldb;
+    panel->next_rows = !last ? end - first : rows - end < end - first ? rows - end : end - first;
+}
+
 void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel, uint32_t rows,
                   const float *a, const float *b, float *c, void *scratch) {
     struct layout l = layout_of(s, kernel);
@@ -139,6 +149,8 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
             } else {
                 pack_b(s, kernel, &l, b, tn ? first : 0, k, p * FTH_PANEL, &panel, words_b, turned);
             }
+            if (tn)
+                fetch_next(s, &panel, b, first, first + n, rows, p, panels.count);
             kernel->panel(&panel);
         }
     }

@@ -42,6 +42,10 @@ struct fth_bf16_panel {
     float *c;
     size_t ldc;
     int add;
+    /* What is read next, brought into the second cache on the way: rows of 64 columns; 0: nothing. */
+    const uint32_t *next;
+    size_t ld_next;
+    uint32_t next_rows;
 };
 
 struct fth_bf16_kernel {

@@ -6,10 +6,12 @@
 #include "emulated_bf16.h"
 #define WORDS  /* one type there */
 #define HALVES
+#define FETCH(hint, place) ((void)(place))
 #else
 #include <immintrin.h>
 #define WORDS (__m512i)
 #define HALVES (__m512bh)
+#define FETCH(hint, place) _mm_prefetch((const char *)(place), hint)
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
@@ -48,12 +50,16 @@ INLINE __m512 upper_half(__m512i words) {
 }
 #endif
 
+#define PACK_AHEAD 8u /* rows, which lie apart */
+
 void fth_bf16_pack_pairs(const struct fth_bf16_pack *p) {
     for (uint32_t q = 0; q < p->depth / 2; q++) {
         const float *first = p->x + (size_t)2 * q * p->ldx, *second = first + p->ldx;
         uint32_t *out = p->out + q * p->ldo;
         for (uint32_t j = 0; j < p->width; j += 16) {
             uint32_t n = j < p->n ? p->n - j : 0;
+            FETCH(_MM_HINT_T0, first + PACK_AHEAD * p->ldx + j);
+            FETCH(_MM_HINT_T0, second + PACK_AHEAD * p->ldx + j);
             __m512 even = _mm512_maskz_loadu_ps(2 * q < p->k ? lanes(n) : 0, first + j);
             __m512 odd = _mm512_maskz_loadu_ps(2 * q + 1 < p->k ? lanes(n) : 0, second + j);
             __m512i words = interleaved(even, odd);
@@ -87,17 +93,31 @@ void fth_bf16_pack_rows(const struct fth_bf16_pack *p) {
 
 #define MAX_ROWS 8
 #define MAX_VECTORS 5
+#define LINES 4u
+
+/* The lines that the block of that number fetches, one a pair: a column of lines of as many rows. */
+INLINE const uint32_t *next_of(const struct fth_bf16_panel *p, uint32_t block, size_t *ld) {
+    size_t row = (size_t)(block / LINES) * (p->depth / 2) * (size_t)p->terms;
+    if (row >= p->next_rows)
+        return p->b; /* in cache */
+    *ld = p->ld_next;
+    return p->next + row * p->ld_next + block % LINES * 16;
+}
 
 /* R rows by V vectors of C, which the compiler keeps in registers: both are constants where it is called. */
 INLINE void block(int R, int V, const struct fth_bf16_panel *p, uint32_t row) {
+    const int most = V == 4 ? 6 : V == 5 ? 4 : 8;
     __m512 sum[MAX_ROWS][MAX_VECTORS];
     for (int r = 0; r < R; r++)
         for (int v = 0; v < V; v++)
             sum[r][v] = _mm512_setzero_ps();
+    size_t ld_next = 0;
+    const uint32_t *next = next_of(p, row / (uint32_t)most, &ld_next);
     for (int term = p->terms - 1; term >= 0; term--) {
         const uint32_t *a = p->a + row * p->a_row + (term == 2 ? p->a_low : 0);
         const uint32_t *b = p->b + (term == 1 ? p->b_low : 0);
-        for (uint32_t q = 0; q < p->depth / 2; q++, a += p->a_pair, b += p->ldb) {
+        for (uint32_t q = 0; q < p->depth / 2; q++, a += p->a_pair, b += p->ldb, next += ld_next) {
+            FETCH(_MM_HINT_T1, next);
             __m512bh columns[MAX_VECTORS];
             for (int v = 0; v < V; v++)
                 columns[v] = HALVES _mm512_loadu_si512(b + 16 * v);

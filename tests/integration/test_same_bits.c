@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/cpu.h"
 #include "runs.h"
 
 /* Ragged and not; between them dropout, batch norm, Dice, pooled and kept sequences. */
@@ -95,6 +96,27 @@ static void test_factorised(void **state) {
         run.stop_after = 0;
         run_resume_ok(&run);
         same(&expected, &run, changes[i][0]);
+    }
+}
+
+/* Weights kept in panels of bf16 are what products round themselves; a restored model has them, too. */
+static void test_reduced_precision(void **state) {
+    static const char *const precisions[] = {"precision=bf16", "precision=bf16x3"};
+    if (!fth_cpu_get()->avx512_bf16)
+        skip();
+    for (size_t i = 0; i < 2; i++) {
+        struct run expected = {.config = run_config("wide_deep", run_data(0)), .overrides = {precisions[i]}};
+        run_train_ok(&expected);
+        struct run plain = {.config = run_config("wide_deep", run_data(0)),
+                            .overrides = {precisions[i], "without=[weight_panels, fuse_updates]", "threads=3"}};
+        run_train_ok(&plain);
+        same(&expected, &plain, precisions[i]);
+        struct run run = {.config = run_config("wide_deep", run_data(0)), .dir = run_new_dir(), .stop_after = 9,
+                          .overrides = {precisions[i]}};
+        run_train_ok(&run);
+        run.stop_after = 0;
+        run_resume_ok(&run);
+        same(&expected, &run, precisions[i]);
     }
 }
 
@@ -237,6 +259,7 @@ int main(void) {
         cmocka_unit_test(test_other_models),
         cmocka_unit_test(test_early_stopping),     cmocka_unit_test(test_more_steps),
         cmocka_unit_test(test_periodic_checkpoints), cmocka_unit_test(test_factorised),
+        cmocka_unit_test(test_reduced_precision),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "kernels/gemm_bf16.h"
 #include "kernels/gemm_private.h"
+#include "kernels/panels.h"
 
 extern const struct fth_bf16_kernel emulated_bf16_avx512, emulated_bf16_amx;
 
@@ -43,6 +44,7 @@ struct operands {
     struct fth_gemm_shape shape;
     uint32_t rows;
     float *a, *b;
+    float *panels; /* B's, where the shape says so */
 };
 
 static float a_of(const struct operands *o, uint32_t i, uint32_t p) {
@@ -99,7 +101,7 @@ static float *run(const struct operands *o, const struct fth_bf16_kernel *kernel
     assert_non_null(c);
     memset(scratch, 0xff, bytes + 64); /* NaN: nothing may be read that was not written */
     memcpy(c, before, floats * sizeof *c);
-    fth_bf16_run(&o->shape, kernel, o->rows, o->a, o->b, c, scratch);
+    fth_bf16_run(&o->shape, kernel, o->rows, o->a, o->shape.panels ? o->panels : o->b, c, scratch);
     for (int i = 0; i < 64; i++)
         assert_int_equal(scratch[bytes + i], 0xff);
     fth_free(scratch);
@@ -163,6 +165,59 @@ static void equals_the_model(void **state) {
     fth_free(o.b);
 }
 
+/* B's panels, stored in blocks that end anywhere, so half a word at a time, or in one block; or the transposed
+ * copy's from B turned over. All the same memory. */
+static float *panels_of(const struct operands *o, int way) {
+    uint32_t k = o->shape.k, n = o->shape.n, ld = o->shape.ldb;
+    float *panels = fth_alloc(fth_panels_room(o->shape.precision, k, n), sizeof *panels);
+    float *turned = fth_alloc((size_t)n * k, sizeof *turned);
+    assert_non_null(panels);
+    assert_non_null(turned);
+    struct fth_panels_target to = {panels, k, n, (int)o->shape.precision};
+    for (uint32_t p = 0; p < k; p++)
+        for (uint32_t j = 0; j < n; j++)
+            turned[j * k + p] = o->b[(size_t)p * ld + j];
+    uint32_t rows = way == 0 ? 7 : k, columns = way == 0 ? 19 : n;
+    for (uint32_t p = 0; p < k && way < 2; p += rows)
+        for (uint32_t j = 0; j < n; j += columns)
+            fth_panels_store(&to, p, j, k - p < rows ? k - p : rows, n - j < columns ? n - j : columns,
+                             o->b + (size_t)p * ld + j, ld);
+    if (way == 2)
+        fth_panels_store_transposed(&to, 0, 0, n, k, turned, k);
+    for (uint32_t j = 0; j < n && way == 3; j += 21)
+        for (uint32_t p = 0; p < k; p += 15)
+            fth_panels_store_transposed(&to, j, p, n - j < 21 ? n - j : 21, k - p < 15 ? k - p : 15,
+                                        turned + (size_t)j * k + p, k);
+    fth_free(turned);
+    return panels;
+}
+
+static void panels_equal_the_model(void **state) {
+    (void)state;
+    static const uint32_t depths[] = {1, 2, 31, 64, 70, 300}, widths[] = {2, 15, 16, 40, 64, 79, 81, 150};
+    for (int i = 0; i < 24; i++) {
+        struct operands o = operands(FTH_GEMM_NN, i % 2 ? FTH_BF16 : FTH_BF16X3, 1 + draw(70), depths[i % 6],
+                                     widths[i / 3]);
+        size_t bytes = fth_panels_room(o.shape.precision, o.shape.k, o.shape.n) * sizeof(float);
+        o.b[draw(o.shape.n)] = 0x1p-130f; /* taken as 0, by the model, too */
+        o.panels = panels_of(&o, 0);
+        for (int way = 1; way < 4; way++) {
+            float *same = panels_of(&o, way);
+            if (memcmp(o.panels, same, bytes))
+                fail_msg("k %u n %u precision %d: stored another way (%d) they are others", o.shape.k, o.shape.n,
+                         (int)o.shape.precision, way);
+            fth_free(same);
+        }
+        for (uint32_t j = 0; j < o.shape.n; j++)
+            o.b[j] = o.b[j] == 0x1p-130f ? 0.0f : o.b[j];
+        o.shape.panels = 1;
+        check(&o);
+        fth_free(o.panels);
+        fth_free(o.a);
+        fth_free(o.b);
+    }
+}
+
 /* What bf16x3 is for: 17 bits of every operand. */
 static void three_products_are_near_fp32(void **state) {
     (void)state;
@@ -191,6 +246,7 @@ static void three_products_are_near_fp32(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_the_model),
+        cmocka_unit_test(panels_equal_the_model),
         cmocka_unit_test(three_products_are_near_fp32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,7 +115,7 @@ static void apart(const struct problem *p, struct weight *w, const float *c, uin
         else
             kernels->opt_adam(p->n, w->x[0] + at, w->x[1] + at, w->x[2] + at, g, p->args);
     }
-    struct fth_panels_target straight = {w->x[3], w->rows, w->columns}, turned = {w->x[4], w->columns, w->rows};
+    struct fth_panels_target straight = {w->x[3], w->rows, w->columns, 0}, turned = {w->x[4], w->columns, w->rows, 0};
     fth_panels_store(&straight, p->row, p->column, p->m, p->n, w->x[0] + corner, w->ld);
     if (p->transposed)
         fth_panels_store_transposed(&turned, p->row, p->column, p->m, p->n, w->x[0] + corner, w->ld);
@@ -125,8 +125,8 @@ static int together(const struct problem *p, struct weight *w, const struct fth_
     size_t corner = (size_t)p->row * w->ld + p->column;
     struct fth_gemm_step step = {.kind = p->kind, .args = p->args, .w = w->x[0] + corner, .ld = w->ld,
                                  .row = p->row, .column = p->column,
-                                 .panels = {w->x[3], w->rows, w->columns},
-                                 .transposed = {p->transposed ? w->x[4] : NULL, w->columns, w->rows}};
+                                 .panels = {w->x[3], w->rows, w->columns, 0},
+                                 .transposed = {p->transposed ? w->x[4] : NULL, w->columns, w->rows, 0}};
     int slots = p->kind == FTH_STEP_SGD ? 0 : p->kind == FTH_STEP_ADAGRAD ? 1 : 2;
     for (int i = 0; i < slots; i++)
         step.slots[i] = w->x[1 + i] + corner;

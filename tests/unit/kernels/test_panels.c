@@ -45,7 +45,7 @@ static void blocks_end_where_the_layout_says(void **state) {
             float *x = filled((size_t)rows * ld, (uint32_t)(i * 31 + j));
             size_t n = fth_panels_floats(rows, columns), m = fth_panels_floats(columns, rows);
             float *straight = fth_alloc(n + 1, 4), *turned = fth_alloc(m + 1, 4);
-            struct fth_panels_target to = {straight, rows, columns}, back = {turned, columns, rows};
+            struct fth_panels_target to = {straight, rows, columns, 0}, back = {turned, columns, rows, 0};
             straight[n] = turned[m] = 7;
             for (uint32_t r = 0; r < rows; r += 50)
                 for (uint32_t c = 0; c < columns; c += 70) {
@@ -95,7 +95,7 @@ static void products_are_those_with_the_matrix(void **state) {
                     panels.ldb = 0;
                     float *a = filled((size_t)rows * plain.lda, 1), *b = filled((size_t)k * plain.ldb, 2);
                     float *packed = fth_alloc(fth_panels_floats(k, n), 4);
-                    struct fth_panels_target to = {packed, k, n};
+                    struct fth_panels_target to = {packed, k, n, 0};
                     fth_panels_store(&to, 0, 0, k, n, b, plain.ldb);
                     float *want = product(&plain, FTH_GEMM_REFERENCE, rows, a, b);
                     float *c = product(&panels, (fth_gemm_provider)provider, rows, a, packed);
@@ -117,7 +117,7 @@ static void products_are_those_with_the_matrix(void **state) {
                 }
 }
 
-static void only_fp32_products_nn_take_panels(void **state) {
+static void only_products_nn_take_panels(void **state) {
     struct fth_gemm_shape shape = {.form = FTH_GEMM_TN, .m = 8, .n = 8, .k = 8, .lda = 8, .ldb = 8,
                                    .ldc = 8, .panels = 1};
     fth_gemm *gemm;
@@ -130,7 +130,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_end_where_the_layout_says),
         cmocka_unit_test(products_are_those_with_the_matrix),
-        cmocka_unit_test(only_fp32_products_nn_take_panels),
+        cmocka_unit_test(only_products_nn_take_panels),
     };
     fth_gemm_thread_init();
     return cmocka_run_group_tests(tests, NULL, NULL);
