@@ -96,6 +96,27 @@ class Twin(nn.Module):
         rows = self.rows_of(fields, suffix)
         return rows.view(len(fields), len(self.batch.label), -1).transpose(0, 1)
 
+    def examples(self, field):
+        """Which example a row of a field belongs to."""
+        offsets = self.batch.offsets.get(field)
+        if offsets is None:
+            return torch.arange(len(self.batch.label))
+        return torch.repeat_interleave(torch.from_numpy(offsets[1:] - offsets[:-1]))
+
+    def pooled(self, field):
+        """A field's row an example: its own, or the mean of a list's."""
+        rows, example = self.rows_of([field]), self.examples(field)
+        if field not in self.batch.offsets:
+            return rows
+        sums = torch.zeros(len(self.batch.label), rows.shape[1], dtype=rows.dtype).index_add(0, example, rows)
+        return sums / torch.bincount(example, minlength=len(sums)).clamp(min=1)[:, None]
+
+    @staticmethod
+    def by_dimension(embeddings):
+        """As Fathom puts them side by side: fields of one dimension together, in the order of the first of each."""
+        dims = list(dict.fromkeys(embedding.shape[1] for embedding in embeddings))
+        return [embedding for dim in dims for embedding in embeddings if embedding.shape[1] == dim]
+
     def linear_terms(self, name, fields):
         """A weight a key, a weight a float, a bias."""
         return self.embeddings(fields, ".linear").sum(dim=1) + self.apply_linear(name, self.floats)
@@ -156,7 +177,6 @@ class Twin(nn.Module):
         self.further_loss = 0
         logit = self.logit()
         return logit if "tasks" in self.config else logit[:, 0]
-
 
     def loss(self, batch):
         logit = self(batch)
@@ -239,18 +259,6 @@ class CAN(Twin):
         outputs = torch.cat(outputs, dim=1)
         return torch.zeros(len(weights), outputs.shape[1], dtype=outputs.dtype).index_add(0, example, outputs)
 
-    def examples(self, field):
-        """Which example a row of a field belongs to."""
-        offsets = self.batch.offsets.get(field)
-        if offsets is None:
-            return torch.arange(len(self.batch.label))
-        return torch.repeat_interleave(torch.from_numpy(offsets[1:] - offsets[:-1]))
-
-    def pooled(self, field):
-        rows, example = self.rows_of([field]), self.examples(field)
-        sums = torch.zeros(len(self.batch.label), rows.shape[1], dtype=rows.dtype).index_add(0, example, rows)
-        return sums / torch.bincount(example, minlength=len(sums)).clamp(min=1)[:, None]
-
     def logit(self):
         inductions, feeds, units = {}, {}, []
         for induction, feed in (pair.split(":") for pair in self.model["co_action"]):
@@ -259,15 +267,42 @@ class CAN(Twin):
             if feed not in feeds:
                 feeds[feed] = self.rows_of([feed], ".feed")
             units.append(self.co_action(inductions[induction], feeds[feed], self.examples(feed)))
-        embeddings = [self.pooled(field) if field in self.batch.offsets else self.rows_of([field]) for field in self.fields]
+        embeddings = [self.pooled(field) for field in self.fields]
         x = torch.cat(self.by_dimension(embeddings) + units + [self.floats], dim=1)
         return self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
 
-    @staticmethod
-    def by_dimension(embeddings):
-        """As Fathom puts them side by side: fields of one dimension together, in the order of the first of each."""
-        dims = list(dict.fromkeys(embedding.shape[1] for embedding in embeddings))
-        return [embedding for dim in dims for embedding in embeddings if embedding.shape[1] == dim]
+
+class TwoTower(Twin):
+    """model.user_fields empty: all that are not the item's. Frequencies are counted over the steps of one run."""
+
+    def build(self):
+        self.seen = {}
+        self.towers = {"item": self.model["item_fields"]}
+        self.towers["user"] = [field for field in self.fields if field not in self.towers["item"]]
+        for name in self.towers:
+            self.mlp(name, self.model["hidden"][:-1])
+            self.linear(name + ".out")
+
+    def tower(self, name):
+        embeddings = [self.pooled(field) for field in self.towers[name]]
+        x = torch.cat(self.by_dimension(embeddings) + ([self.floats] if name == "user" else []), dim=1)
+        y = self.apply_linear(name + ".out", self.apply_mlp(name, self.model["hidden"][:-1], x))
+        return F.normalize(y, dim=1) if self.model.get("normalise") else y
+
+    def logit(self):
+        self.user, self.item = self.tower("user") / self.model.get("temperature", 1.0), self.tower("item")
+        return (self.user * self.item).sum(dim=1, keepdim=True)
+
+    def loss(self, batch):
+        logit = self(batch)
+        if self.model.get("loss") != "in_batch_softmax":
+            return F.binary_cross_entropy_with_logits(logit, torch.from_numpy(batch.label))
+        keys = batch.keys[self.towers["item"][0]].tolist()
+        for key_ in keys:
+            self.seen[key_] = self.seen.get(key_, 0) + 1
+        scores = self.user @ self.item.T - torch.tensor([self.seen[key_] for key_ in keys]).log().to(logit.dtype)
+        own = torch.log_softmax(scores, dim=1).diagonal()
+        return -(torch.from_numpy(batch.label) * own).sum() / len(keys)
 
 
 class DCNv2(Twin):
@@ -413,4 +448,4 @@ class DIEN(Twin):
 
 
 TWINS = {"deepfm": DeepFM, "wide_deep": WideDeep, "dcnv2": DCNv2, "dlrm": DLRM, "din": DIN, "mmoe": MMoE, "xdeepfm": XDeepFM,
-         "can": CAN, "dien": DIEN}
+         "can": CAN, "dien": DIEN, "two_tower": TwoTower}

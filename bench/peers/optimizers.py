@@ -36,6 +36,8 @@ class LazyAdam:
         beta1, beta2 = self.betas
         correction1, correction2 = 1 - beta1 ** self.step_number, 1 - beta2 ** self.step_number
         for table, m, v, lookups in zip(self.tables, self.m, self.v, touched):
+            if not lookups:  # rows that are only counted
+                continue
             rows = torch.unique(torch.cat(lookups))
             g = table.grad[rows]
             m[rows] = beta1 * m[rows] + (1 - beta1) * g

@@ -280,7 +280,11 @@ static fth_status check_model(struct fth_loader *l, struct fields *fields) {
         return fth_load_fail_path(
             l, "model.layer_norm",
             "a layer is normalised once; use batch_norm or layer_norm, not both");
-    if (strcmp(name, "fm") == 0 || strcmp(name, "deepfm") == 0 || strcmp(name, "dlrm") == 0)
+    if (strcmp(name, "two_tower") == 0 && l->config->model.in_batch_softmax && l->config->train.label_smoothing > 0)
+        return fth_load_fail_path(l, "train.label_smoothing",
+                                  "the softmax of model.loss has no smoothing; leave it out");
+    if (strcmp(name, "fm") == 0 || strcmp(name, "deepfm") == 0 || strcmp(name, "dlrm") == 0 ||
+        strcmp(name, "xdeepfm") == 0)
         FTH_TRY(check_one_dim(l, fields));
     if (strcmp(name, "dlrm") == 0)
         return check_dlrm(l, fields);

@@ -204,6 +204,9 @@ struct fth_model_config {
     struct fth_strings co_action; /* can: "induction:feed"; empty: target with every other field */
     struct fth_ints co_action_layers; /* can: widths of a row's network */
     int64_t co_action_dim, co_action_orders; /* can: floats of a feed's row, powers of it */
+    struct fth_strings user_fields, item_fields; /* two_tower; no user_fields: all that are not the item's */
+    int in_batch_softmax, log_q, normalise;      /* two_tower: loss, its correction; vectors of length 1 */
+    double temperature;                          /* two_tower: divides the product */
     int64_t cross_layers;     /* dcn, dcnv2 */
     struct fth_ints attention; /* din: attention unit's hidden layers */
     int64_t experts;          /* mmoe */

@@ -135,13 +135,15 @@ enum {
     CAN = 1 << 9,
     MMOE = 1 << 10,
     DIEN = 1 << 11,
-    HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN | XDEEPFM | CAN | DIEN,
+    TWO_TOWER = 1 << 12,
+    HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN | XDEEPFM | CAN | DIEN | TWO_TOWER,
 };
 static const struct fth_choice models[] = {{"lr", 0},     {"fm", 0},  {"wide_deep", 0},
                                            {"deepfm", 0}, {"dcn", 0}, {"dcnv2", 0},
                                            {"dlrm", 0},   {"din", 0}, {"xdeepfm", 0}, {"can", 0},
-                                           {"mmoe", 0},   {"dien", 0},
+                                           {"mmoe", 0},   {"dien", 0},   {"two_tower", 0},
                                            {NULL, 0}};
+static const struct fth_choice tower_losses[] = {{"pointwise", 0}, {"in_batch_softmax", 1}, {NULL, 0}};
 static const struct fth_choice activations[] = {
     {"relu", 0}, {"prelu", 0}, {"dice", 0}, {"sigmoid", 0}, {"tanh", 0}, {"gelu", 0}, {NULL, 0}};
 static const struct fth_choice attention_activations[] = {
@@ -168,6 +170,19 @@ static const struct fth_key model_keys[] = {
      .help = "floats of a feed's row"},
     {INT("co_action_orders", fth_model_config, co_action_orders, "2", 1, 16), .used_by = CAN,
      .help = "powers of the feed that the network is applied to, 1 up to this"},
+    {STRINGS("user_fields", fth_model_config, user_fields), .used_by = TWO_TOWER,
+     .help = "categorical fields of the user's tower, which reads all numbers too; empty: all others than item_fields"},
+    {STRINGS("item_fields", fth_model_config, item_fields), .used_by = TWO_TOWER,
+     .help = "categorical fields of the item's tower, its id first"},
+    {ENUM("loss", fth_model_config, in_batch_softmax, "pointwise", tower_losses), .used_by = TWO_TOWER,
+     .help = "pointwise: cross-entropy of each example; in_batch_softmax: a positive example's item against all "
+             "items of the batch"},
+    {BOOL("log_q", fth_model_config, log_q, "true"), .used_by = TWO_TOWER,
+     .help = "in_batch_softmax: the logarithm of an item's frequency so far is taken off its score"},
+    {BOOL("normalise", fth_model_config, normalise, "false"), .used_by = TWO_TOWER,
+     .help = "both towers' vectors are divided by their lengths"},
+    {FLOAT("temperature", fth_model_config, temperature, "1", 0, 1000, FTH_LOW_OPEN), .used_by = TWO_TOWER,
+     .help = "divides the product of the vectors"},
     {INT("cross_layers", fth_model_config, cross_layers, "3", 1, 64), .used_by = DCN | DCNV2,
      .help = "crossings"},
     {WIDTHS("attention", fth_model_config, attention, "[80, 40]"), .used_by = DIN,

@@ -136,13 +136,15 @@ static fth_status fill(struct fth_embedding *embedding, const struct fth_embeddi
     }
     for (uint32_t i = 0; i < n; i++) {
         const struct fth_embedding_lookup *lookup = &embedding->lookups[i];
-        embedding->packs[lookup->pack].single &= !lookup->argmax && !lookup->is.numbered;
+        embedding->packs[lookup->pack].single &= !lookup->argmax && !lookup->is.numbered &&
+                                                !lookup->is.counted;
     }
     embedding->rows = (struct fth_rows){
         .ctx = embedding,
         .gather = fth_embedding_gather,
         .gather_many = fth_embedding_gather_many,
         .unique = fth_embedding_unique,
+        .frequencies = fth_embedding_frequencies,
         .update_tasks = fth_embedding_update_tasks,
         .update = fth_embedding_update,
         .gradient_squares = fth_embedding_gradient_squares,

@@ -195,6 +195,8 @@ void fth_embedding_gather(void *ctx, uint32_t lookup, uint32_t example0, uint32_
                           uint32_t ld);
 void fth_embedding_gather_many(void *ctx, const uint32_t *lookups, uint32_t n_lookups,
                                uint32_t example0, uint32_t n, float *out, uint32_t ld);
+void fth_embedding_frequencies(void *ctx, uint32_t lookup, uint32_t example0, uint32_t n, float *out,
+                               uint32_t ldo);
 uint32_t fth_embedding_update_tasks(void *ctx);
 void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, uint32_t n,
                           float grad_scale, uint32_t task, void *scratch);

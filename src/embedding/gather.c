@@ -105,3 +105,13 @@ void fth_embedding_gather_many(void *ctx, const uint32_t *lookups, uint32_t n_lo
         out += embedding->lookups[lookups[l]].is.dim;
     }
 }
+
+void fth_embedding_frequencies(void *ctx, uint32_t number, uint32_t example0, uint32_t n, float *out,
+                               uint32_t ldo) {
+    const struct fth_embedding *embedding = ctx;
+    const struct fth_embedding_lookup *lookup = &embedding->lookups[number];
+    const struct fth_pack *pack = &embedding->packs[lookup->pack];
+    const uint32_t *rows = embedding->row_of + lookup->base + example0;
+    for (uint32_t i = 0; i < n; i++)
+        out[(size_t)i * ldo] = embedding->batch ? (float)fth_pack_get_meta(pack, rows[i]).frequency : 0;
+}

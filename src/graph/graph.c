@@ -38,6 +38,8 @@ fth_status fth_graph_create(uint32_t n_dense, fth_graph **out, fth_error *err) {
     graph->n_tasks = 1;
     graph->dense = graph->label = graph->weight = FTH_NONE;
     graph->logit = graph->loss = FTH_NONE;
+    graph->softmax.user = graph->softmax.item = FTH_NONE;
+    graph->softmax.sampled = -1;
     graph->stage = FTH_FORWARD;
     *out = graph;
     return FTH_OK;

@@ -90,6 +90,7 @@ struct fth_lookup {
     int weighted;       /* the field has values */
     uint64_t min_count; /* admission */
     int zero_init;      /* rows start at zero (linear terms) */
+    int counted;        /* training wants rows' frequencies (fth_rows.frequencies): one key an example */
     int numbered;       /* training wants the batch's unique rows (fth_unique_rows): one key an example,
                            no values, and no other lookup of the table */
 };
@@ -128,6 +129,12 @@ struct fth_graph {
     uint32_t n_tasks;            /* labels an example, 1 unless set before the first layer */
     const float *task_weights;   /* [n_tasks] of the tasks' losses; NULL: all 1. Borrowed */
     fth_id logit;                /* [examples, tasks], set by the model */
+    /* user and item [examples, k], set by a model whose loss is a softmax over the batch's items; sampled: the
+     * counted lookup of the item, -1 none. Else user is FTH_NONE. */
+    struct {
+        fth_id user, item;
+        int32_t sampled;
+    } softmax;
     fth_id loss;                 /* FTH_WHOLE [1, 1]: mean loss of the batch, set by the loss layer */
     fth_id *losses;              /* further losses, [examples, 1] (their mean over the batch counts) or FTH_WHOLE
                                     [1, 1], added to the loss by the loss layer */

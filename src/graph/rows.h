@@ -52,6 +52,9 @@ struct fth_rows {
                         uint32_t n, float *out, uint32_t ld);
     /* Of lookups that ask for it (fth_lookup.numbered); NULL: there never are any. */
     const struct fth_unique_rows *(*unique)(void *ctx, uint32_t lookup);
+    /* How often the keys of examples [example0, example0 + n) have been trained on, this batch included: out[i *
+     * ldo]. Of lookups that ask for it (fth_lookup.counted). */
+    void (*frequencies)(void *ctx, uint32_t lookup, uint32_t example0, uint32_t n, float *out, uint32_t ldo);
     /* A fixed number of update tasks, whatever the threads and the batch. */
     uint32_t (*update_tasks)(void *ctx);
     /* Sums the gradients per unique row in example order and applies the row optimizer; the table

@@ -101,6 +101,17 @@ fth_status fth_layer_row_sum(fth_graph *graph, const char *name, fth_id x, fth_i
     return fth_graph_node(graph, &fth_op_row_sum, name, &x, 1, NULL, 0, out, err);
 }
 
+static fth_status batch_softmax(fth_graph *graph, fth_id label, fth_id weight, fth_id *out, fth_error *err) {
+    fth_id inputs[5] = {graph->softmax.user, graph->softmax.item, FTH_NONE, label, weight}, outputs[3];
+    struct fth_log_frequency_attributes sampled = {(uint32_t)graph->softmax.sampled};
+    if (graph->softmax.sampled >= 0)
+        FTH_TRY(fth_graph_node(graph, &fth_op_log_frequency, "loss", NULL, 0, &sampled, sizeof sampled,
+                               &inputs[2], err));
+    FTH_TRY(fth_graph_node(graph, &fth_op_batch_softmax, "loss", inputs, 5, NULL, 0, outputs, err));
+    *out = outputs[0];
+    return FTH_OK;
+}
+
 /* Further losses: those of examples join `each` [E, 1], so that all are summed up at once. */
 static fth_status losses_join(fth_graph *graph, fth_extent extent, fth_id *sum, fth_error *err) {
     struct fth_add_whole_attributes one = {1, 1};
@@ -133,7 +144,10 @@ fth_status fth_layer_loss(fth_graph *graph, float label_smoothing, fth_error *er
         bce->weights[t] = graph->task_weights ? graph->task_weights[t] : 1;
     struct fth_sum_tiles_attributes mean = {1};
     uint32_t first = graph->n_nodes;
-    FTH_TRY(fth_graph_node(graph, &fth_op_bce, "loss", inputs, 3, bce, bytes, losses, err));
+    if (graph->softmax.user != FTH_NONE)
+        FTH_TRY(batch_softmax(graph, inputs[1], inputs[2], losses, err));
+    else
+        FTH_TRY(fth_graph_node(graph, &fth_op_bce, "loss", inputs, 3, bce, bytes, losses, err));
     FTH_TRY(losses_join(graph, FTH_EXAMPLES, &losses[0], err));
     FTH_TRY(fth_graph_node(graph, &fth_op_col_sum, "loss", losses, 1, NULL, 0, &tiles, err));
     FTH_TRY(fth_graph_node(graph, &fth_op_sum_tiles, "loss", &tiles, 1, &mean, sizeof mean,

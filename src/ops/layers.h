@@ -78,6 +78,11 @@ fth_status fth_layer_row_softmax(fth_graph *graph, const char *name, fth_id x, f
 fth_status fth_layer_mix_experts(fth_graph *graph, const char *name, fth_id gates, fth_id x, fth_id *out,
                                  fth_error *err);
 
+/* Rows of length 1. */
+fth_status fth_layer_normalise(fth_graph *graph, const char *name, fth_id x, fth_id *out, fth_error *err);
+/* x times a fixed factor. */
+fth_status fth_layer_scale(fth_graph *graph, const char *name, fth_id x, float factor, fth_id *out,
+                           fth_error *err);
 /* [E, n] -> [P, n]: every position of the group gets its example's row. */
 fth_status fth_layer_expand(fth_graph *graph, const char *name, fth_id x, int32_t group, fth_id *out,
                             fth_error *err);
@@ -151,9 +156,10 @@ struct fth_mlp_options {
 fth_status fth_layer_mlp(fth_graph *graph, const char *name, fth_id x, const struct fth_mlp_options *options,
                          fth_id *out, fth_error *err);
 
-/* Mean binary cross-entropy of graph->logit against the batch's labels, sample weights as factors, divided by
- * the number of examples; of several tasks the sum, each times its weight (graph->task_weights). Plus the
- * means of graph->losses. Sets graph->loss. */
+/* Where a model has set graph->softmax: the mean over the batch of label * weight * (log sum exp - score), without
+ * smoothing (batch_softmax.c). Else the mean binary cross-entropy of graph->logit against the batch's labels,
+ * sample weights as factors, divided by the number of examples; of several tasks the sum, each times its weight
+ * (graph->task_weights). Plus the means of graph->losses. Sets graph->loss. */
 fth_status fth_layer_loss(fth_graph *graph, float label_smoothing, fth_error *err);
 
 /* After fth_graph_differentiate: update nodes for every parameter that has a gradient, and one for all

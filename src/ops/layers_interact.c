@@ -35,6 +35,19 @@ fth_status fth_layer_cin(fth_graph *graph, const char *name, fth_id x, fth_id x0
     return FTH_OK;
 }
 
+fth_status fth_layer_normalise(fth_graph *graph, const char *name, fth_id x, fth_id *out, fth_error *err) {
+    fth_id outputs[2];
+    FTH_TRY(fth_graph_node(graph, &fth_op_row_normalise, name, &x, 1, NULL, 0, outputs, err));
+    *out = outputs[0];
+    return FTH_OK;
+}
+
+fth_status fth_layer_scale(fth_graph *graph, const char *name, fth_id x, float factor, fth_id *out,
+                           fth_error *err) {
+    struct fth_scale_attributes attributes = {factor};
+    return fth_graph_node(graph, &fth_op_scale, name, &x, 1, &attributes, sizeof attributes, out, err);
+}
+
 fth_status fth_layer_co_action(fth_graph *graph, const char *name, fth_id weights, fth_id x,
                                const struct fth_co_action_options *options, fth_id *out, fth_error *err) {
     struct fth_co_action_attributes *attributes;

@@ -68,6 +68,9 @@ struct fth_co_action_attributes {
     uint32_t orders, n;
     uint32_t widths[];
 };
+struct fth_log_frequency_attributes {
+    uint32_t lookup;
+};
 struct fth_bce_attributes {
     float smoothing;
     uint32_t n_tasks;

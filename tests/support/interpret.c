@@ -193,6 +193,13 @@ static void rows_gather_many(void *ctx, const uint32_t *lookups, uint32_t n_look
                     out + (size_t)i * it->graph->lookups[lookups[0]].dim, ld);
 }
 
+/* Not all alike. */
+static void rows_frequencies(void *ctx, uint32_t lookup, uint32_t example0, uint32_t n, float *out,
+                             uint32_t ldo) {
+    for (uint32_t i = 0; i < n; i++)
+        out[(size_t)i * ldo] = (float)((example0 + i) % 3 + lookup % 2);
+}
+
 static uint32_t rows_update_tasks(void *ctx) {
     return ROW_TASKS;
 }
@@ -340,6 +347,7 @@ struct interpret *interpret_create(fth_graph *graph, const struct interpret_opti
     it->table = (struct fth_rows){.ctx = it,
                                   .gather = rows_gather,
                                   .gather_many = rows_gather_many,
+                                  .frequencies = rows_frequencies,
                                   .update_tasks = rows_update_tasks,
                                   .update = rows_update,
                                   .gradient_squares = rows_squares,

@@ -98,6 +98,7 @@ static const struct {
     {"dlrm", "bottom: [16, 8], top: [16], dropout: 0.1, activation: gelu"},
     {"xdeepfm", "cin: [8, 6], hidden: [16, 8], dropout: 0.2, batch_norm: true"},
     {"can", "target: item, hidden: [16, 8], co_action_layers: [5, 3], co_action_dim: 6, dropout: 0.1"},
+    {"two_tower", "item_fields: [item, category], loss: in_batch_softmax, normalise: true, temperature: 0.2, hidden: [16, 8], dropout: 0.1"},
     {"din", "attention: [8], hidden: [16], activation: dice, dropout: 0.1"},
     {"mmoe", "experts: 3, expert_hidden: [16, 8], tower: [8], dropout: 0.1, batch_norm: true"},
     {"dien", "hidden: [16], activation: sigmoid, dropout: 0.1, auxiliary: 0.5, recurrent: 12"},

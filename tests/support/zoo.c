@@ -30,6 +30,7 @@ static void must(fth_status status, const fth_error *err) {
 
 fth_graph *zoo_graph(const struct zoo_options *options) {
     static const int64_t widths[] = {20, 17}, bottom[] = {9, 4}, attention[] = {6, 3}, maps[] = {5, 3};
+    static const char *const items[] = {"item"};
     const struct fth_model *model = fth_model_find(options->model);
     int din = !strcmp(options->model, "din"), history = din || !strcmp(options->model, "dien");
     int shallow = !strcmp(options->model, "lr") || !strcmp(options->model, "fm");
@@ -46,6 +47,10 @@ fth_graph *zoo_graph(const struct zoo_options *options) {
                                       .experts = 3,
                                       .expert_hidden = {widths, 2},
                                       .tower = {bottom, 1},
+                                      .item_fields = {items, 1},
+                                      .temperature = 0.5,
+                                      .in_batch_softmax = 1,
+                                      .log_q = 1,
                                       .activation = din ? "dice" : "relu",
                                       .attention_activation = options->attention_activation,
                                       .batch_norm = !options->plain && !shallow,

@@ -1,4 +1,4 @@
-/* Binary cross-entropy for any vector width: loss_avx2.c and loss_avx512.c include it. See
+/* Binary cross-entropy and blocks of a softmax for any vector width: loss_avx2.c and loss_avx512.c include it. See
  * kernels.def. */
 #ifndef FTH_KERNELS_CPU_LOSS_SIMD_H
 #define FTH_KERNELS_CPU_LOSS_SIMD_H
@@ -32,6 +32,54 @@ void FTH_K(bce)(size_t m, const float *z, size_t ldz, const float *y, const floa
         for (size_t j = 0; j < count; j++)
             dz[(i + j) * lddz] = gradients[j];
     }
+}
+
+/* The largest lane; lanes outside a tail must be small. */
+static FTH_INLINE float largest_of(vf v) {
+    float lanes[VW], most;
+    v_store(lanes, v);
+    most = lanes[0];
+    for (size_t j = 1; j < VW; j++)
+        most = lanes[j] > most ? lanes[j] : most;
+    return most;
+}
+
+static void softmax_block_row(size_t n, float *x, const float *shift, float *most, float *sum,
+                              float *factor) {
+    vt t = v_tail(n % VW);
+    size_t whole = n - n % VW;
+    vf largest = v_set(*most), total = v_zero(), before = v_set(*most);
+    float lanes[VW];
+    for (size_t j = 0; j < n; j += VW) {
+        int part = j == whole;
+        vf s = v_sub(v_get(x + j, part, t), v_get(shift + j, part, t));
+        v_put(x + j, part, t, s);
+        if (part) { /* the lanes outside hold zeros */
+            v_store(lanes, s);
+            for (size_t l = n - whole; l < VW; l++)
+                lanes[l] = *most;
+            s = v_load(lanes);
+        }
+        largest = v_max(largest, s);
+    }
+    float now = largest_of(largest);
+    vf m = v_set(now);
+    for (size_t j = 0; j < n; j += VW) {
+        int part = j == whole;
+        vf e = v_exp(v_sub(v_get(x + j, part, t), m));
+        v_put(x + j, part, t, e);
+        total = v_add(total, part ? v_keep_part(t, e) : e);
+    }
+    v_store(lanes, v_exp(v_sub(before, m)));
+    *factor = lanes[0];
+    *sum = *sum * *factor + v_sum(total);
+    *most = now;
+}
+
+void FTH_K(softmax_block)(size_t m, size_t n, float *x, size_t ldx, const float *shift, float *most,
+                          float *sum, float *factor) {
+    for (size_t i = 0; i < m; i++)
+        softmax_block_row(n, x + i * ldx, shift, most + i, sum + i, factor + i);
 }
 
 #endif

@@ -61,10 +61,48 @@ static void scalar_bce_follows_its_formula(void **state) {
         }
 }
 
+/* Two blocks after another, as a running softmax has them; scores far apart and past the end of the batch. */
+static void run_softmax_block(const struct fth_kernels *k, struct call *c) {
+    size_t m = c->m, n = c->n, ldx;
+    float *most = call_inout(c, 1, m, -3, 3, NULL), *sum = call_inout(c, 1, m, 0, 2, NULL);
+    for (int block = 0; block < 2; block++) {
+        float *x = call_inout(c, m, n, -reach, reach, &ldx), *shift = call_in(c, 1, n, -2, 2, NULL);
+        float *factor = call_out(c, 1, m, NULL);
+        if (n > 2)
+            shift[n - 1] = 1e30f;
+        k->softmax_block(m, n, x, ldx, shift, most, sum, factor);
+    }
+}
+
+static void softmax_block_agrees(void **state) {
+    static const float reaches[] = {1, 30};
+    for (size_t r = 0; r < 2; r++)
+        for (size_t n = 1; n < 70; n += n < 34 ? 1 : 7) {
+            reach = reaches[r];
+            check_shape(run_softmax_block, 3, n, 4e-6f, 1e-6f);
+        }
+}
+
+static void scalar_softmax_block_follows_its_formula(void **state) {
+    const struct fth_kernels *k = fth_kernels_for(FTH_ISA_SCALAR);
+    float x[2][2] = {{1, 5}, {2, 1e4f}}, shift[2] = {0.5f, -1}, most = -1e30f, sum = 0, factor;
+    k->softmax_block(1, 2, x[0], 2, shift, &most, &sum, &factor);
+    assert_true(most == 6 && factor == 0 && x[0][1] == 1);
+    assert_near(sum, 1 + exp(-5.5), 1e-6);
+    shift[1] = 1e30f; /* takes no part */
+    x[1][0] = 9;
+    k->softmax_block(1, 2, x[1], 2, shift, &most, &sum, &factor);
+    assert_true(most == 8.5f && x[1][0] == 1 && x[1][1] == 0);
+    assert_near(factor, exp(-2.5), 1e-6);
+    assert_near(sum, (1 + exp(-5.5)) * exp(-2.5) + 1, 1e-6);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bce_agrees),
         cmocka_unit_test(bce_is_stable),
+        cmocka_unit_test(softmax_block_agrees),
+        cmocka_unit_test(scalar_softmax_block_follows_its_formula),
         cmocka_unit_test(scalar_bce_follows_its_formula),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,7 @@ static const struct fth_model_field all_fields[] = {
     {.name = "hist_category", .table = "category", .dim = 4, .group = 0, .sequence = 1},
 };
 static const int64_t six_four[] = {6, 4}, five[] = {5}, three[] = {3}, maps[] = {4, 3};
+static const char *const item_names[] = {"item", "category"};
 
 static struct fth_model_config config_for(const char *name) {
     return (struct fth_model_config){.name = name,
@@ -31,6 +32,9 @@ static struct fth_model_config config_for(const char *name) {
                                      .top = {five, 1},
                                      .cin = {maps, 2},
                                      .cross_layers = 2,
+                                     .item_fields = {item_names, 2},
+                                     .temperature = 1,
+                                     .log_q = 1,
                                      .co_action_layers = {three, 1},
                                      .co_action_dim = 4,
                                      .co_action_orders = 2,
@@ -81,7 +85,8 @@ static void test_gradients(void **state) {
 }
 
 static void test_options(void **state) {
-    static const char *const names[] = {"wide_deep", "deepfm", "dcn", "dcnv2", "dlrm", "din", "xdeepfm", "can", "dien"};
+    static const char *const names[] = {"wide_deep", "deepfm", "dcn", "dcnv2", "dlrm", "din", "xdeepfm", "can", "dien",
+                                        "two_tower"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         config = config_for(names[i]);
         config.batch_norm = 1;
@@ -102,7 +107,8 @@ static void test_options(void **state) {
 
 /* Dimensions may differ where the model does not multiply embeddings with each other. */
 static void test_mixed_dimensions(void **state) {
-    static const char *const names[] = {"lr", "wide_deep", "dcn", "dcnv2", "din", "can", "dien"};
+    static const char *const names[] = {"lr", "wide_deep", "dcn", "dcnv2", "din", "can", "dien",
+                                        "two_tower"};
     struct fth_model_field fields[6];
     memcpy(fields, all_fields, sizeof fields);
     fields[0].dim = 3;
@@ -314,6 +320,40 @@ static void test_dien(void **state) {
     refused("embedding.dim");
 }
 
+/* Softmax over the batch, vectors of length 1; the sampled items are counted in a table of their own. */
+static void test_two_tower(void **state) {
+    static const char *const users[] = {"user"}, *const list[] = {"tags", "item"}, *const all[] = {"user", "item"};
+    config = config_for("two_tower");
+    config.in_batch_softmax = config.normalise = 1;
+    config.temperature = 0.5;
+    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 6};
+    check_model();
+    config.log_q = 0;
+    config.user_fields = (struct fth_strings){users, 1};
+    check_model();
+    config.log_q = 1;
+    fth_graph *graph = NULL;
+    fth_error err = {0};
+    assert_int_equal(fth_graph_create(3, &graph, &err), FTH_OK);
+    assert_int_equal(fth_model_find("two_tower")->build(graph, &config, &inputs, &err), FTH_OK);
+    assert_true(graph->softmax.sampled >= 0);
+    const struct fth_lookup *sampled = &graph->lookups[graph->softmax.sampled];
+    assert_string_equal(sampled->table, "item.sampled");
+    assert_int_equal(sampled->counted && sampled->field == 1 && sampled->dim == 1, 1);
+    fth_graph_destroy(graph);
+    config.item_fields = (struct fth_strings){list, 2};
+    refused("tags comes first");
+    config.item_fields.n = 0;
+    refused("model.item_fields");
+    config.item_fields = (struct fth_strings){all, 2};
+    config.user_fields.n = 0;
+    inputs = (struct fth_model_inputs){.fields = all_fields, .n_fields = 2};
+    refused("model.user_fields");
+    static const int64_t one[] = {8, 1};
+    config.hidden.items = one;
+    refused("model.hidden");
+}
+
 /* The wide part reads the named fields alone, in tables of their own that start at zero. */
 static void test_wide(void **state) {
     static const char *const wide[] = {"category"};
@@ -345,6 +385,7 @@ int main(void) {
         cmocka_unit_test(test_can_pairs),
         cmocka_unit_test(test_tasks),
         cmocka_unit_test(test_dien),
+        cmocka_unit_test(test_two_tower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,6 +221,37 @@ static fth_id loss(struct gradcheck *c) {
     return FTH_NONE;
 }
 
+static fth_id normalise(struct gradcheck *c) {
+    fth_id y;
+    CHECK_OK(c, fth_layer_normalise(c->graph, "n", gradcheck_input(c, c->group, c->columns + 1), &y, &c->err));
+    return y;
+}
+
+/* Two towers of one layer; corrected by frequencies or not. */
+static fth_id towers(struct gradcheck *c, int corrected) {
+    fth_id x[2], product;
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(c, fth_layer_linear(c->graph, i ? "item" : "user", gradcheck_input(c, -1, c->columns), 3, 1, &x[i],
+                                     &c->err));
+    CHECK_OK(c, fth_layer_mul(c->graph, x[0], x[1], &product, &c->err));
+    CHECK_OK(c, fth_layer_row_sum(c->graph, "product", product, &c->graph->logit, &c->err));
+    c->graph->softmax.user = x[0];
+    c->graph->softmax.item = x[1];
+    struct fth_lookup lookup = {.table = "sampled", .dim = 1, .group = -1, .counted = 1};
+    uint32_t sampled;
+    if (corrected) {
+        CHECK_OK(c, fth_graph_lookup(c->graph, &lookup, &sampled, &c->err));
+        c->graph->softmax.sampled = (int32_t)sampled;
+    }
+    return FTH_NONE;
+}
+static fth_id towers_plain(struct gradcheck *c) {
+    return towers(c, 0);
+}
+static fth_id towers_corrected(struct gradcheck *c) {
+    return towers(c, 1);
+}
+
 static fth_id mlp_loss(struct gradcheck *c) {
     static const int64_t hidden[] = {9, 5};
     struct fth_mlp_options options = {.hidden = hidden, .n_hidden = 2, .activation = "tanh"};
@@ -443,6 +474,9 @@ static const struct {
     CASE(co_action_one, ROWS),
     CASE(co_action_two, ROWS),
     CASE(co_action_three, ROWS),
+    CASE(normalise, ROWS),
+    CASE(towers_plain, EXAMPLES),
+    CASE(towers_corrected, EXAMPLES),
     CASE(loss, EXAMPLES),
     CASE(mlp_loss, EXAMPLES),
     CASE(prelu, ROWS),

@@ -85,6 +85,7 @@ static int has(const struct setup *setup, const char *model) {
 
 static void build_graph(const struct setup *setup, struct world *world) {
     static const int64_t widths[] = {150, 37}, bottom[] = {20, 16}, attention[] = {6}, maps[] = {6, 4};
+    static const char *const items[] = {"item"};
     struct fth_model_field used[DIN_FIELDS];
     fth_error err = {0};
     const struct fth_model *model = fth_model_find(setup->model);
@@ -105,6 +106,8 @@ static void build_graph(const struct setup *setup, struct world *world) {
                                       .experts = 2,
                                       .expert_hidden = {widths, 2},
                                       .tower = {bottom, 1},
+                                      .item_fields = {items, 1},
+                                      .temperature = 0.5,
                                       .activation = din && statistics ? "dice" : shallow ? "none" : "relu",
                                       .attention_activation = "sigmoid",
                                       .batch_norm = has(setup, "dcn") && statistics,
@@ -327,7 +330,7 @@ static void same_bits(const char *what, const struct change *got, const struct c
 
 /* ---- tests ---- */
 
-static const char *const layered[] = {"wide_deep", "deepfm", "xdeepfm", "can", "dcn", "dcnv2", "din", "mmoe", "dien"};
+static const char *const layered[] = {"wide_deep", "deepfm", "xdeepfm", "can", "dcn", "dcnv2", "din", "mmoe", "dien", "two_tower"};
 
 static int has_layer(const char *model) {
     for (size_t i = 0; i < sizeof layered / sizeof *layered; i++)

@@ -41,6 +41,7 @@ static fth_error err;
 
 static fth_graph *graph_make(const char *name, int passes, float clip_norm) {
     static const int64_t hidden[] = {20, 4}, top[] = {5}, attention[] = {3}, maps[] = {4, 3};
+    static const char *const items[] = {"item"};
     struct fth_model_config config = {.name = name,
                                       .hidden = {hidden, 2},
                                       .bottom = {hidden, 2},
@@ -53,6 +54,10 @@ static fth_graph *graph_make(const char *name, int passes, float clip_norm) {
                                       .experts = 2,
                                       .expert_hidden = {hidden, 2},
                                       .tower = {top, 1},
+                                      .item_fields = {items, 1},
+                                      .temperature = 0.5,
+                                      .in_batch_softmax = 1,
+                                      .log_q = 1,
                                       .attention = {attention, 1},
                                       .activation = strcmp(name, "din") ? "relu" : "dice",
                                       .dropout = 0.25,

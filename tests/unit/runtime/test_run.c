@@ -263,7 +263,8 @@ static void check_model(const char *name) {
         snprintf(what, sizeof what, "%s, %u examples, tile %u", name, w.examples, w.tile);
         struct outcome plain = run_plain(&options, &w);
         struct outcome one = run_plan(&options, &w, 1, shapes[i].max_batch);
-        assert_true(isfinite(one.loss) && one.loss > 0);
+        /* two examples may both be negative, which a softmax over the batch has nothing to say of */
+        assert_true(isfinite(one.loss) && (one.loss > 0 || (w.examples == 2 && one.loss == 0)));
         compare(&plain, &one, 2e-4f, what);
         for (uint32_t workers = 2; workers <= 8; workers += 6) {
             struct outcome many = run_plan(&options, &w, workers, shapes[i].max_batch);
