@@ -50,6 +50,12 @@ class Twin(nn.Module):
         self.dense[name] = parameter, convert
         return parameter
 
+    def norm(self, name, width):
+        norm = nn.LayerNorm(width, eps=1e-5)
+        norm.weight = self.parameter(name + ".scale")
+        norm.bias = self.parameter(name + ".shift")
+        self.layers[key(name)] = norm
+
     def linear(self, name):
         bias = self.parameter(name + ".bias")
         weight = self.parameter(name + ".weight", np.asarray if len(bias) == 1 else np.transpose)
@@ -62,10 +68,7 @@ class Twin(nn.Module):
             layer = f"{name}.{i}"
             self.linear(layer)
             if self.model.get("layer_norm"):
-                norm = nn.LayerNorm(widths[i], eps=1e-5)
-                norm.weight = self.parameter(layer + ".norm.scale")
-                norm.bias = self.parameter(layer + ".norm.shift")
-                self.layers[key(layer + ".norm")] = norm
+                self.norm(layer + ".norm", widths[i])
             if self.model["activation"] == "dice":
                 self.slopes[key(layer)] = self.parameter(layer + ".slope")
 
@@ -447,5 +450,104 @@ class DIEN(Twin):
         return self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
 
 
+class DSIN(Twin):
+    """One history: the sequences hist_item and hist_category, compared with item and category; sessions by length."""
+
+    def build(self):
+        name = "session.hist_item"
+        self.columns = self.start.dense[f"{name}.column.bias"].size
+        for part in ("number.weight", "position.weight", "column.bias"):
+            self.take_weights(f"{name}.{part}")
+        for part in ("attention.qkv", "attention.out", "interest", "evolved"):
+            self.take_weights(f"{name}.{part}.weight", np.asarray)
+        for part in ("forward", "backward"):
+            self.take_weights(f"{name}.{part}.weight", np.asarray)
+            self.take_weights(f"{name}.{part}.recurrent", np.asarray)
+            self.take_weights(f"{name}.{part}.bias")
+        self.norm(f"{name}.attention.norm", self.columns)
+        self.norm(f"{name}.feed_forward.norm", self.columns)
+        self.linear(f"{name}.feed_forward.0")
+        self.linear(f"{name}.feed_forward.out")
+        self.mlp("deep", self.model["hidden"])
+        self.linear("deep.out")
+
+    def take_weights(self, name, convert=np.ravel):
+        self.weights[key(name)] = self.parameter(name, convert)
+
+    def part(self, name):
+        return self.weights[key("session.hist_item." + name)]
+
+    def cut(self, offsets):
+        """Sessions: of which example, first position, length; counted from the end of an example."""
+        most = self.model["session_length"]
+        sessions = []
+        for example, (begin, end) in enumerate(zip(offsets[:-1], offsets[1:])):
+            first = (end - begin) % most
+            starts = ([begin] if first else []) + list(range(begin + first, end, most))
+            sessions += [(example, start, stop - start) for start, stop in zip(starts, starts[1:] + [end])]
+        return np.array(sessions, dtype=np.int64).reshape(-1, 3)
+
+    def attend(self, x, at, inside):
+        """Self-attention within sessions; at [sessions, most]: positions, inside: which of them are there."""
+        heads = self.model["heads"]
+        qkv = (x @ self.part("attention.qkv.weight"))[at]
+        q, k, v = (part.view(*at.shape, heads, -1).transpose(1, 2) for part in qkv.chunk(3, dim=2))
+        scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
+        weights = torch.softmax(scores.masked_fill(~inside[:, None, None, :], -torch.inf), dim=-1)
+        y = (weights @ v).transpose(1, 2).flatten(2)[inside]
+        return torch.empty_like(x).index_copy(0, at[inside], y) @ self.part("attention.out.weight")
+
+    def lstm(self, name, x, example, number, count, n_examples):
+        """States of all sessions; number: how many sessions of the example come before it."""
+        sums = x @ self.part(name + ".weight") + self.part(name + ".bias")
+        h = torch.zeros(n_examples, self.columns, dtype=x.dtype)
+        c, states = h, torch.zeros(len(x), self.columns, dtype=x.dtype)
+        for step in range(count):
+            now = torch.nonzero(number == step)[:, 0]
+            who = example[now]
+            i, f, g, o = (sums[now] + h[who] @ self.part(name + ".recurrent")).chunk(4, dim=1)
+            new_c = torch.sigmoid(f) * c[who] + torch.sigmoid(i) * torch.tanh(g)
+            new_h = torch.sigmoid(o) * torch.tanh(new_c)
+            c, h = c.index_copy(0, who, new_c), h.index_copy(0, who, new_h)
+            states = states.index_copy(0, now, new_h)
+        return states
+
+    def activate(self, name, x, query, example):
+        scores = ((query @ self.part(name + ".weight"))[example] * x).sum(dim=1)
+        n = len(query)
+        most = torch.full((n,), -torch.inf, dtype=x.dtype).index_reduce(0, example, scores.detach(), "amax")
+        e = torch.exp(scores - most[example])
+        weights = e / torch.zeros(n, dtype=x.dtype).index_add(0, example, e)[example]
+        return torch.zeros(n, x.shape[1], dtype=x.dtype).index_add(0, example, x * weights[:, None])
+
+    def logit(self):
+        target = self.embeddings(["item", "category"]).flatten(1)
+        keys = torch.cat(self.rows_of(["hist_item", "hist_category"]).chunk(2), dim=1)
+        sessions = self.cut(self.batch.offsets["hist_item"])
+        example, start, length = (torch.from_numpy(column.copy()) for column in sessions.T)
+        counts = torch.bincount(example, minlength=len(target))
+        before = torch.arange(len(example)) - (counts.cumsum(0) - counts)[example]
+        behind = counts[example] - 1 - before
+        steps = torch.arange(int(length.max()))
+        inside = steps[None, :] < length[:, None]
+        at = torch.where(inside, start[:, None] + steps, start[:, None])
+        position = torch.empty(len(keys), dtype=torch.int64).index_copy(0, at[inside], steps.expand(at.shape)[inside])
+        session = torch.repeat_interleave(length)
+        number = behind.clamp(max=self.model["sessions"] - 1)[session]
+        x = keys + self.part("number.weight")[number][:, None] + self.part("position.weight")[position][:, None]
+        x = x + self.part("column.bias")
+        x = self.apply_norm("session.hist_item.attention.norm", x + self.attend(x, at, inside))
+        y = self.activation("session.hist_item.feed_forward.0", self.apply_linear("session.hist_item.feed_forward.0", x))
+        y = self.apply_linear("session.hist_item.feed_forward.out", y)
+        x = self.apply_norm("session.hist_item.feed_forward.norm", x + y)
+        interest = torch.zeros(len(length), self.columns, dtype=x.dtype).index_add(0, session, x) / length[:, None]
+        most = int(counts.max())
+        states = torch.cat([self.lstm("forward", interest, example, before, most, len(target)),
+                            self.lstm("backward", interest, example, behind, most, len(target))], dim=1)
+        x = torch.cat([self.rows_of(["user"]), target, self.activate("interest", interest, target, example),
+                       self.activate("evolved", states, target, example)], dim=1)
+        return self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
+
+
 TWINS = {"deepfm": DeepFM, "wide_deep": WideDeep, "dcnv2": DCNv2, "dlrm": DLRM, "din": DIN, "mmoe": MMoE, "xdeepfm": XDeepFM,
-         "can": CAN, "dien": DIEN, "two_tower": TwoTower}
+         "can": CAN, "dien": DIEN, "two_tower": TwoTower, "dsin": DSIN}

@@ -220,6 +220,9 @@ struct fth_model_config {
     double auxiliary;         /* dien: factor of the auxiliary loss; 0 none */
     struct fth_strings negatives; /* dien: sequences of negatives for it; empty: drawn */
     int64_t recurrent;        /* dien: width of the interest evolution; 0: that of the history */
+    int64_t heads, feed_forward; /* dsin: of the self-attention; width of the layer behind it */
+    const char *session;      /* dsin: the sequence that names sessions */
+    int64_t session_length, sessions; /* dsin: most positions of one; those with a bias of their own */
     const char *target;       /* din, dien: the target item's field(s) are matched by table with the history */
 };
 

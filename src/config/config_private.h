@@ -80,7 +80,7 @@ struct fth_section {
     const char *help;
 };
 
-#define FTH_SECTION_MAX_KEYS 32
+#define FTH_SECTION_MAX_KEYS 64
 
 extern const struct fth_section fth_schema_root;
 

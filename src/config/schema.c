@@ -136,12 +136,13 @@ enum {
     MMOE = 1 << 10,
     DIEN = 1 << 11,
     TWO_TOWER = 1 << 12,
-    HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN | XDEEPFM | CAN | DIEN | TWO_TOWER,
+    DSIN = 1 << 13,
+    HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN | XDEEPFM | CAN | DIEN | TWO_TOWER | DSIN,
 };
 static const struct fth_choice models[] = {{"lr", 0},     {"fm", 0},  {"wide_deep", 0},
                                            {"deepfm", 0}, {"dcn", 0}, {"dcnv2", 0},
                                            {"dlrm", 0},   {"din", 0}, {"xdeepfm", 0}, {"can", 0},
-                                           {"mmoe", 0},   {"dien", 0},   {"two_tower", 0},
+                                           {"mmoe", 0},   {"dien", 0},   {"two_tower", 0}, {"dsin", 0},
                                            {NULL, 0}};
 static const struct fth_choice tower_losses[] = {{"pointwise", 0}, {"in_batch_softmax", 1}, {NULL, 0}};
 static const struct fth_choice activations[] = {
@@ -196,8 +197,8 @@ static const struct fth_key model_keys[] = {
     {STRING("activation", fth_model_config, activation), .choices = activations, .standard = "relu",
      .used_by = HIDDEN | DLRM | MMOE, .help = "between layers"},
     {STRING("attention_activation", fth_model_config, attention_activation),
-     .choices = attention_activations, .standard = "same", .used_by = DIN,
-     .help = "between the attention unit's layers; same: activation"},
+     .choices = attention_activations, .standard = "same", .used_by = DIN | DSIN,
+     .help = "between the attention unit's layers (dsin: in the feed-forward layer); same: activation"},
     {FLOAT("dropout", fth_model_config, dropout, "0", 0, 1, FTH_HIGH_OPEN),
      .used_by = HIDDEN | DLRM | MMOE, .help = "share of units that is dropped in training"},
     {BOOL("batch_norm", fth_model_config, batch_norm, "false"), .used_by = HIDDEN | DLRM | MMOE,
@@ -215,7 +216,17 @@ static const struct fth_key model_keys[] = {
              "empty: drawn"},
     {INT("recurrent", fth_model_config, recurrent, "0", 0, 65536), .used_by = DIEN,
      .help = "units of the interest evolution; 0: as many as a position of the history has numbers"},
-    {STRING("target", fth_model_config, target), .used_by = DIN | CAN | DIEN,
+    {INT("heads", fth_model_config, heads, "2", 1, 256), .used_by = DSIN,
+     .help = "heads of the self-attention; they divide the columns of a position"},
+    {INT("feed_forward", fth_model_config, feed_forward, "64", 1, 65536), .used_by = DSIN,
+     .help = "width of the feed-forward layer behind the self-attention"},
+    {STRING("session", fth_model_config, session), .used_by = DSIN,
+     .help = "the sequence whose value names a position's session; \"\": only session_length divides"},
+    {INT("session_length", fth_model_config, session_length, "10", 1, 4096), .used_by = DSIN,
+     .help = "most positions of a session; longer ones are divided, counted from their end"},
+    {INT("sessions", fth_model_config, sessions, "5", 1, 4096), .used_by = DSIN,
+     .help = "sessions with a bias of their own, from the latest; earlier ones share the last"},
+    {STRING("target", fth_model_config, target), .used_by = DIN | CAN | DIEN | DSIN,
      .help = "din, dien: the column that is compared with the history; \"\": every column that shares a "
              "sequence's table. can: the column whose rows act on all others, without co_action"},
 };

@@ -102,11 +102,13 @@ static const struct {
     {"din", "attention: [8], hidden: [16], activation: dice, dropout: 0.1"},
     {"mmoe", "experts: 3, expert_hidden: [16, 8], tower: [8], dropout: 0.1, batch_norm: true"},
     {"dien", "hidden: [16], activation: sigmoid, dropout: 0.1, auxiliary: 0.5, recurrent: 12"},
+    {"dsin", "session: hist_category, heads: 2, feed_forward: 12, session_length: 2, sessions: 2, hidden: [16], "
+             "activation: dice, dropout: 0.1"},
 };
 
 const char *run_config(const char *model, const char *data) {
     static char text[4096];
-    const char *keys = NULL, *sequence = !strstr("din dien can", model) ? "" : ", sequence: true";
+    const char *keys = NULL, *sequence = !strstr("din dien dsin can", model) ? "" : ", sequence: true";
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         if (!strcmp(models[i].name, model))
             keys = models[i].keys;

@@ -32,7 +32,7 @@ fth_graph *zoo_graph(const struct zoo_options *options) {
     static const int64_t widths[] = {20, 17}, bottom[] = {9, 4}, attention[] = {6, 3}, maps[] = {5, 3};
     static const char *const items[] = {"item"};
     const struct fth_model *model = fth_model_find(options->model);
-    int din = !strcmp(options->model, "din"), history = din || !strcmp(options->model, "dien");
+    int din = !strcmp(options->model, "din"), history = strstr("din dien dsin", options->model) != NULL;
     int shallow = !strcmp(options->model, "lr") || !strcmp(options->model, "fm");
     struct fth_model_config config = {.name = options->model,
                                       .hidden = {widths, 2},
@@ -41,6 +41,10 @@ fth_graph *zoo_graph(const struct zoo_options *options) {
                                       .attention = {attention, 2},
                                       .cin = {maps, 2},
                                       .cross_layers = 2,
+                                      .heads = 2,
+                                      .feed_forward = 5,
+                                      .session_length = 2,
+                                      .sessions = 2,
                                       .co_action_layers = {maps, 2},
                                       .co_action_dim = 4,
                                       .co_action_orders = 2,

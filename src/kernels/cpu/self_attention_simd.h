@@ -7,8 +7,6 @@
 #ifndef FTH_KERNELS_CPU_SELF_ATTENTION_SIMD_H
 #define FTH_KERNELS_CPU_SELF_ATTENTION_SIMD_H
 
-#include <math.h>
-
 #define QUERIES FTH_SELF_ATTENTION_QUERIES
 
 /* out (+)= a b: a[i][l] at a + i * ai + l * al, [rows, depth]; b [depth, n]. */
@@ -63,28 +61,35 @@ static FTH_INLINE size_t whole_vectors(size_t n) {
     return (n + VW - 1) / VW * VW;
 }
 
-/* Softmax of scale * s, in place; room for whole vectors. */
+static FTH_INLINE float largest_lane(vf v) {
+    float lanes[VW];
+    v_store(lanes, v);
+    for (size_t half = VW / 2; half; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            lanes[j] = lanes[j] > lanes[j + half] ? lanes[j] : lanes[j + half];
+    return lanes[0];
+}
+
+/* Softmax of scale * s, in place; room for whole vectors, whose rest becomes 0. (Not by -infinity there: exp of it
+ * underflows, which is slow.) */
 static void softmax_row(size_t n, float scale, float *s) {
     size_t padded = whole_vectors(n);
-    float lanes[VW], largest;
     for (size_t j = n; j < padded; j++)
-        s[j] = -INFINITY; /* a weight of 0 */
+        s[j] = s[0];
     vf most = v_load(s), sum = v_zero(), factor = v_set(scale);
     for (size_t j = VW; j < padded; j += VW)
         most = v_max(most, v_load(s + j));
-    v_store(lanes, most);
-    largest = lanes[0];
-    for (size_t j = 1; j < VW; j++)
-        largest = lanes[j] > largest || isnan(lanes[j]) ? lanes[j] : largest;
-    most = v_set(largest);
+    most = v_set(largest_lane(most));
     for (size_t j = 0; j < padded; j += VW) {
         vf e = v_exp(v_mul(factor, v_sub(v_load(s + j), most)));
+        if (j + VW > n)
+            e = v_keep_part(v_tail(n - j), e);
         v_store(s + j, e);
         sum = v_add(sum, e);
     }
-    vf whole = v_set(v_sum(sum));
+    vf part = v_set(1.0f / v_sum(sum));
     for (size_t j = 0; j < padded; j += VW)
-        v_store(s + j, v_div(v_load(s + j), whole));
+        v_store(s + j, v_mul(v_load(s + j), part));
 }
 
 /* dp becomes the gradient of the scores: scale * p (dp - <p, dp>). */

@@ -35,6 +35,10 @@ static struct fth_model_config config_for(const char *name) {
                                      .item_fields = {item_names, 2},
                                      .temperature = 1,
                                      .log_q = 1,
+                                     .heads = 2,
+                                     .feed_forward = 5,
+                                     .session_length = 2,
+                                     .sessions = 2,
                                      .co_action_layers = {three, 1},
                                      .co_action_dim = 4,
                                      .co_action_orders = 2,
@@ -72,7 +76,7 @@ static void check_model(void) {
 
 static void test_gradients(void **state) {
     for (const struct fth_model *const *model = fth_models(); *model; model++) {
-        int history = !strcmp((*model)->name, "din") || !strcmp((*model)->name, "dien");
+        int history = strstr("din dien dsin", (*model)->name) != NULL;
         assert_ptr_equal(fth_model_find((*model)->name), *model);
         assert_true(strlen((*model)->summary) > 0);
         for (int dense = 0; dense < 2; dense++) {
@@ -354,6 +358,43 @@ static void test_two_tower(void **state) {
     refused("model.hidden");
 }
 
+/* Sessions by a feature, which then is no input; two histories; what cannot be. */
+static void test_dsin(void **state) {
+    struct fth_model_field fields[8];
+    memcpy(fields, all_fields, sizeof all_fields);
+    fields[6] = (struct fth_model_field){
+        .name = "visit", .table = "visit", .dim = 4, .group = 0, .sequence = 1};
+    config = config_for("dsin");
+    config.session = "visit";
+    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = fields, .n_fields = 7};
+    check_model();
+    fth_graph *graph = NULL;
+    fth_error err = {0};
+    assert_int_equal(fth_graph_create(3, &graph, &err), FTH_OK);
+    assert_int_equal(fth_model_find("dsin")->build(graph, &config, &inputs, &err), FTH_OK);
+    assert_int_equal(graph->n_sessions, 1);
+    assert_int_equal(graph->sessions[0].field, 6);
+    assert_int_equal(graph->sessions[0].length, 2);
+    for (uint32_t i = 0; i < graph->n_lookups; i++)
+        assert_int_not_equal(graph->lookups[i].field, 6);
+    fth_graph_destroy(graph);
+    config.heads = 3;
+    refused("model.heads");
+    config = config_for("dsin");
+    config.session = "user";
+    refused("model.session: user is no sequence");
+    config.session = "visitt";
+    refused("visitt");
+    config.session = "hist_category"; /* then it is no part of the history */
+    check_model();
+    fields[6].group = 1;
+    config.session = "visit";
+    refused("model.session: visit is of no history's group");
+    inputs.n_fields = 4;
+    config.session = "";
+    refused("dsin needs a history");
+}
+
 /* The wide part reads the named fields alone, in tables of their own that start at zero. */
 static void test_wide(void **state) {
     static const char *const wide[] = {"category"};
@@ -386,6 +427,7 @@ int main(void) {
         cmocka_unit_test(test_tasks),
         cmocka_unit_test(test_dien),
         cmocka_unit_test(test_two_tower),
+        cmocka_unit_test(test_dsin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,10 +89,11 @@ static void build_graph(const struct setup *setup, struct world *world) {
     struct fth_model_field used[DIN_FIELDS];
     fth_error err = {0};
     const struct fth_model *model = fth_model_find(setup->model);
-    int din = has(setup, "din"), history = din || has(setup, "dien");
+    int din = has(setup, "din"), history = strstr("din dien dsin", setup->model) != NULL;
     int shallow = has(setup, "lr") || has(setup, "fm");
     int one_dim = has(setup, "deepfm") || has(setup, "fm") || has(setup, "dlrm") || has(setup, "xdeepfm");
     int statistics = setup->examples > 10; /* those of two examples are all rounding */
+    const char *hidden = has(setup, "dsin") ? "tanh" : "relu"; /* a sum of its layer lies at ReLU's kink */
     struct fth_model_config config = {.name = setup->model,
                                       .hidden = {widths, 2},
                                       .bottom = {bottom, 2},
@@ -100,6 +101,10 @@ static void build_graph(const struct setup *setup, struct world *world) {
                                       .attention = {attention, 1},
                                       .cin = {maps, 2},
                                       .cross_layers = 2,
+                                      .heads = 2,
+                                      .feed_forward = 5,
+                                      .session_length = 2,
+                                      .sessions = 2,
                                       .co_action_layers = {maps, 2},
                                       .co_action_dim = 4,
                                       .co_action_orders = 2,
@@ -108,7 +113,7 @@ static void build_graph(const struct setup *setup, struct world *world) {
                                       .tower = {bottom, 1},
                                       .item_fields = {items, 1},
                                       .temperature = 0.5,
-                                      .activation = din && statistics ? "dice" : shallow ? "none" : "relu",
+                                      .activation = din && statistics ? "dice" : shallow ? "none" : hidden,
                                       .attention_activation = "sigmoid",
                                       .batch_norm = has(setup, "dcn") && statistics,
                                       .target = has(setup, "can") ? "item" : ""};
@@ -330,7 +335,7 @@ static void same_bits(const char *what, const struct change *got, const struct c
 
 /* ---- tests ---- */
 
-static const char *const layered[] = {"wide_deep", "deepfm", "xdeepfm", "can", "dcn", "dcnv2", "din", "mmoe", "dien", "two_tower"};
+static const char *const layered[] = {"wide_deep", "deepfm", "xdeepfm", "can", "dcn", "dcnv2", "din", "mmoe", "dien", "two_tower", "dsin"};
 
 static int has_layer(const char *model) {
     for (size_t i = 0; i < sizeof layered / sizeof *layered; i++)

@@ -155,7 +155,8 @@ static struct life life_of(const struct planned *p, fth_id root) {
 static size_t rows_in(const struct fth_value *value, uint32_t examples, uint32_t tiles) {
     switch (value->extent) {
     case FTH_EXAMPLES: return examples;
-    case FTH_POSITIONS: return (size_t)examples * ZOO_GROUP_MAX;
+    case FTH_POSITIONS: /* dsin: sessions of two positions */
+        return (size_t)examples * (value->group < FTH_SESSIONS ? ZOO_GROUP_MAX : (ZOO_GROUP_MAX + 1) / 2);
     case FTH_TILES: return tiles;
     case FTH_WHOLE: return value->rows;
     }
