@@ -21,11 +21,3 @@ foreach(source ${FATHOM_SOURCES})
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${FATHOM_AVX512_FLAGS};${how}")
   endif()
 endforeach()
-
-# clang instruments the attention kernels for many minutes, and no fuzz target reaches them.
-if(FATHOM_SANITIZE STREQUAL "fuzzer")
-  foreach(isa avx2 avx512)
-    set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/kernels/cpu/attention_${isa}.c APPEND PROPERTY COMPILE_OPTIONS
-      -O0 -fno-sanitize=all)
-  endforeach()
-endif()
