@@ -49,6 +49,7 @@ OWNED_SYSTEM_HEADERS = {"mpi.h": "comm/mpi.c"}
 TEST_ONLY = {
     ("kernels/cpu/simd_avx512.h", "simde_avx512.h"),
     ("kernels/cpu/simd_avx512.h", "simde_kernels.h"),
+    ("kernels/peaks_avx512.c", "simde_avx512.h"),
     ("kernels/gemm_bf16_amx.c", "emulated_bf16.h"),
     ("kernels/gemm_bf16_avx512bf16.c", "emulated_bf16.h"),
 }
