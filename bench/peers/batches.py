@@ -101,6 +101,10 @@ def read_batches(folder, config):
     for section in features.get("numeric", []):
         for name in expand(section["columns"]):
             floats += numeric_column(section, columns[name], batch_size)
+    for section in features.get("indicator", []):
+        for name in expand(section["columns"]):
+            cells = np.array(columns[name])
+            floats += [(cells == value).astype(np.float32) for value in section["values"]]
     for section in features["categorical"]:
         for name in expand(section["columns"]):
             table, cells = section.get("table", name), columns[name]

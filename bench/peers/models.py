@@ -392,6 +392,53 @@ class MMoE(Twin):
         return torch.cat(outputs, dim=1)
 
 
+class STAR(Twin):
+    """Layers of a domain's weights: shared ones times its own; the domain is the floats of an indicator."""
+
+    def build(self):
+        self.layers_of = [f"star.{i}" for i in range(len(self.model["hidden"]))] + ["star.out"]
+        for part in ("scale", "shift"):
+            self.pair("norm", part)
+        for name in self.layers_of:
+            self.pair(name, "weight")
+            self.pair(name, "bias")
+        self.mlp("auxiliary", self.model["auxiliary_hidden"])
+        self.linear("auxiliary.out")
+
+    def pair(self, name, part):
+        for own in (part, "domain_" + part):
+            self.slopes[key(f"{name}.{own}")] = self.parameter(f"{name}.{own}", np.asarray)
+
+    def both(self, name, part, domain):
+        """The shared part and the domain's rows of its own."""
+        shared, own = self.slopes[key(f"{name}.{part}")], self.slopes[key(f"{name}.domain_{part}")]
+        return shared, own.view(-1, *shared.shape)[domain]
+
+    def star(self, x, domain):
+        mean = x.mean(dim=0)
+        x = (x - mean) / torch.sqrt(((x - mean) ** 2).mean(dim=0) + 1e-5)
+        scale, own_scale = self.both("norm", "scale", domain)
+        shift, own_shift = self.both("norm", "shift", domain)
+        x = x * (scale * own_scale) + (shift + own_shift)
+        for name in self.layers_of:
+            weight, own_weight = self.both(name, "weight", domain)
+            bias, own_bias = self.both(name, "bias", domain)
+            x = x @ (weight * own_weight) + (bias + own_bias)
+            x = x if name == "star.out" else self.activation(name, x)
+        return x
+
+    def logit(self):
+        n = len(self.config["features"]["indicator"][0]["values"])
+        domains = self.floats[:, -n:]
+        x = torch.cat([self.embeddings(self.fields).flatten(1), self.floats[:, :-n]], dim=1)
+        number = domains.argmax(dim=1)
+        rows = [torch.nonzero(number == domain)[:, 0] for domain in range(n)]
+        parts = torch.cat([self.star(x[at], domain) for domain, at in enumerate(rows) if len(at)])
+        main = torch.zeros(len(x), 1, dtype=x.dtype).index_copy(0, torch.cat(rows), parts)
+        y = self.apply_mlp("auxiliary", self.model["auxiliary_hidden"], torch.cat([x, domains], dim=1))
+        return main + self.apply_linear("auxiliary.out", y)
+
+
 class DIEN(Twin):
     """One history: the sequences hist_item and hist_category, with negatives neg_item and neg_category."""
 
@@ -550,4 +597,4 @@ class DSIN(Twin):
 
 
 TWINS = {"deepfm": DeepFM, "wide_deep": WideDeep, "dcnv2": DCNv2, "dlrm": DLRM, "din": DIN, "mmoe": MMoE, "xdeepfm": XDeepFM,
-         "can": CAN, "dien": DIEN, "two_tower": TwoTower, "dsin": DSIN}
+         "can": CAN, "dien": DIEN, "two_tower": TwoTower, "dsin": DSIN, "star": STAR}

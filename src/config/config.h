@@ -211,6 +211,8 @@ struct fth_model_config {
     struct fth_ints attention; /* din: attention unit's hidden layers */
     int64_t experts;          /* mmoe */
     struct fth_ints expert_hidden; /* mmoe: of each expert */
+    const char *domain;       /* star: an indicator feature, one value a domain */
+    struct fth_ints auxiliary_hidden; /* star: of the auxiliary network */
     struct fth_ints tower;    /* mmoe: of each task, without the last 1 */
     const char *activation;   /* relu prelu dice sigmoid tanh gelu */
     const char *attention_activation; /* din: of the attention unit's layers; "same": activation */

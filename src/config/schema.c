@@ -137,12 +137,13 @@ enum {
     DIEN = 1 << 11,
     TWO_TOWER = 1 << 12,
     DSIN = 1 << 13,
+    STAR = 1 << 14,
     HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN | XDEEPFM | CAN | DIEN | TWO_TOWER | DSIN,
 };
 static const struct fth_choice models[] = {{"lr", 0},     {"fm", 0},  {"wide_deep", 0},
                                            {"deepfm", 0}, {"dcn", 0}, {"dcnv2", 0},
                                            {"dlrm", 0},   {"din", 0}, {"xdeepfm", 0}, {"can", 0},
-                                           {"mmoe", 0},   {"dien", 0},   {"two_tower", 0}, {"dsin", 0},
+                                           {"mmoe", 0},   {"dien", 0},   {"two_tower", 0}, {"dsin", 0}, {"star", 0},
                                            {NULL, 0}};
 static const struct fth_choice tower_losses[] = {{"pointwise", 0}, {"in_batch_softmax", 1}, {NULL, 0}};
 static const struct fth_choice activations[] = {
@@ -154,7 +155,7 @@ static const struct fth_choice attention_activations[] = {
 static const struct fth_key model_keys[] = {
     {STRING("name", fth_model_config, name), .choices = models, .flags = FTH_REQUIRED,
      .help = "the model"},
-    {WIDTHS("hidden", fth_model_config, hidden, "[256, 128]"), .used_by = HIDDEN,
+    {WIDTHS("hidden", fth_model_config, hidden, "[256, 128]"), .used_by = HIDDEN | STAR,
      .help = "widths of the deep part's layers"},
     {WIDTHS("bottom", fth_model_config, bottom, NULL), .used_by = DLRM,
      .help = "widths of the layers over the numbers; the last must equal embedding.dim"},
@@ -194,13 +195,17 @@ static const struct fth_key model_keys[] = {
      .help = "widths of each expert's layers"},
     {WIDTHS("tower", fth_model_config, tower, "[64]"), .used_by = MMOE,
      .help = "widths of each task's layers, without the last one of width 1"},
+    {STRING("domain", fth_model_config, domain), .used_by = STAR,
+     .help = "the feature of features.indicator that says which domain an example is of, a value each"},
+    {WIDTHS("auxiliary_hidden", fth_model_config, auxiliary_hidden, "[32]"), .used_by = STAR,
+     .help = "widths of the layers that read the domain beside the features, without the last one of width 1"},
     {STRING("activation", fth_model_config, activation), .choices = activations, .standard = "relu",
-     .used_by = HIDDEN | DLRM | MMOE, .help = "between layers"},
+     .used_by = HIDDEN | DLRM | MMOE | STAR, .help = "between layers"},
     {STRING("attention_activation", fth_model_config, attention_activation),
      .choices = attention_activations, .standard = "same", .used_by = DIN | DSIN,
      .help = "between the attention unit's layers (dsin: in the feed-forward layer); same: activation"},
     {FLOAT("dropout", fth_model_config, dropout, "0", 0, 1, FTH_HIGH_OPEN),
-     .used_by = HIDDEN | DLRM | MMOE, .help = "share of units that is dropped in training"},
+     .used_by = HIDDEN | DLRM | MMOE | STAR, .help = "share of units that is dropped in training"},
     {BOOL("batch_norm", fth_model_config, batch_norm, "false"), .used_by = HIDDEN | DLRM | MMOE,
      .help = "batch normalisation before each activation"},
     {BOOL("layer_norm", fth_model_config, layer_norm, "false"), .used_by = (HIDDEN | DLRM) & ~(DIN | DIEN),

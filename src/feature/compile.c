@@ -345,6 +345,15 @@ const struct fth_schema *fth_feature_schema(const fth_feature_program *program) 
     return &program->schema;
 }
 
+const char *fth_feature_indicator(const fth_feature_program *program, uint32_t i, uint32_t *first,
+                                  uint32_t *width) {
+    if (i >= program->n_indicators)
+        return NULL;
+    *first = program->indicators[i].dense;
+    *width = program->indicators[i].width;
+    return program->indicators[i].name;
+}
+
 const struct fth_field_info *fth_feature_fields(const fth_feature_program *program, uint32_t *n) {
     *n = program->n_fields;
     return program->infos;

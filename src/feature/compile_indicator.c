@@ -51,7 +51,7 @@ fth_status fth_compile_indicator(fth_feature_program *p, const char *key,
     struct fth_feature_indicator *indicator = &p->indicators[p->n_indicators];
     const char *name = config->name && *config->name ? config->name : column;
     char *columns = fth_arena_printf(p->arena, "%s.columns", key);
-    *indicator = (struct fth_feature_indicator){.config = config, .dense = p->schema.n_dense,
+    *indicator = (struct fth_feature_indicator){.config = config, .name = name, .dense = p->schema.n_dense,
                                                 .width = config->values.n + (config->other != 0)};
     indicator->other = config->other ? config->values.n : FTH_INDICATOR_NONE;
     FTH_TRY(columns ? fth_compile_find_column(p, columns, column, &indicator->column, err)

@@ -63,6 +63,10 @@ fth_status fth_feature_set_side_table(fth_feature_program *program, uint32_t k,
 const struct fth_schema *fth_feature_schema(const fth_feature_program *program);
 const struct fth_field_info *fth_feature_fields(const fth_feature_program *program, uint32_t *n);
 
+/* Indicator `i` in the order of the configuration: the feature's name, where its floats are; NULL past the last. */
+const char *fth_feature_indicator(const fth_feature_program *program, uint32_t i, uint32_t *first,
+                                  uint32_t *width);
+
 /* Vocabularies that come from files, v from 0 on: the path, or NULL behind the last. Their texts are given, in
  * order, before passes (unless a state is loaded); *twice: n, or the place of a text that stood before (refused).
  * One that is learned has the path "". */

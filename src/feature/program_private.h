@@ -69,6 +69,7 @@ struct fth_feature_field {
 struct fth_feature_indicator {
     const struct fth_indicator_config *config;
     uint32_t column;
+    const char *name;      /* the feature's */
     uint32_t dense, width; /* of the floats; the last one is for others, if asked */
     uint32_t other;        /* its place in the width, or FTH_INDICATOR_NONE */
     struct fth_separator separator;

@@ -17,10 +17,18 @@ struct fth_model_field {
     int weighted;
 };
 
+/* An indicator's inputs among the batch's floats. */
+struct fth_model_indicator {
+    const char *name;
+    uint32_t first, width;
+};
+
 struct fth_model_inputs {
     uint32_t n_dense;
     const struct fth_model_field *fields;
     uint32_t n_fields;
+    const struct fth_model_indicator *indicators;
+    uint32_t n_indicators;
     const char *const *tasks; /* [n_tasks] names; NULL: one task without a name */
     uint32_t n_tasks;         /* 0 is 1 */
 };

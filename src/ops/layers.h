@@ -83,6 +83,16 @@ fth_status fth_layer_normalise(fth_graph *graph, const char *name, fth_id x, fth
 /* x times a fixed factor. */
 fth_status fth_layer_scale(fth_graph *graph, const char *name, fth_id x, float factor, fth_id *out,
                            fth_error *err);
+/* With a part a domain; `domain` [., d] is 1 in the row's domain's column, 0 elsewhere (ops/domain.h).
+ * x (W * W_d) + b + b_d (STAR, Sheng et al. 2021, eq. 6 to 8): W, b as fth_layer_linear's (W is n x columns also where
+ * that is 1), W_d "<name>.domain_weight" [d n, columns] from 1, b_d "<name>.domain_bias" [d, columns] from 0. */
+fth_status fth_layer_domain_linear(fth_graph *graph, const char *name, fth_id x, fth_id domain, uint32_t columns,
+                                   fth_id *out, fth_error *err);
+/* Partitioned normalisation (eq. 4 and 5): batch statistics and running ones a domain, as fth_layer_batch_norm's; trained
+ * scale times the domain's, shift plus the domain's. */
+fth_status fth_layer_partitioned_norm(fth_graph *graph, const char *name, fth_id x, fth_id domain, fth_id *out,
+                                      fth_error *err);
+
 /* [E, n] -> [P, n]: every position of the group gets its example's row. */
 fth_status fth_layer_expand(fth_graph *graph, const char *name, fth_id x, int32_t group, fth_id *out,
                             fth_error *err);

@@ -51,6 +51,10 @@ struct fth_row_update_attributes {
     uint32_t n;
     struct fth_row_entry entries[];
 };
+/* domain_combine: shared times own, or plus */
+struct fth_domain_combine_attributes {
+    int product;
+};
 /* scale: out = x * factor */
 struct fth_scale_attributes {
     float factor;

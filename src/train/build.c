@@ -73,6 +73,22 @@ static fth_status take_tasks(const struct fth_config *config, fth_graph *graph,
     return FTH_OK;
 }
 
+static fth_status take_indicators(const fth_feature_program *program, fth_graph *graph,
+                                  struct fth_model_inputs *inputs, fth_error *err) {
+    uint32_t n = 0, first, width;
+    while (fth_feature_indicator(program, n, &first, &width))
+        n++;
+    struct fth_model_indicator *indicators = fth_arena_alloc(graph->arena, n + 1, sizeof *indicators);
+    if (!indicators)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for the model");
+    for (uint32_t i = 0; i < n; i++)
+        indicators[i].name =
+            fth_feature_indicator(program, i, &indicators[i].first, &indicators[i].width);
+    inputs->indicators = indicators;
+    inputs->n_indicators = n;
+    return FTH_OK;
+}
+
 static fth_status model_graph(struct fth_session *session, fth_graph *graph, fth_error *err) {
     const struct fth_config *config = session->config;
     const struct fth_model *model = fth_model_find(config->model.name);
@@ -97,6 +113,8 @@ static fth_status model_graph(struct fth_session *session, fth_graph *graph, fth
                                       .fields = fields,
                                       .n_fields = n};
     fth_status status = take_tasks(config, graph, &inputs, err);
+    if (status == FTH_OK)
+        status = take_indicators(session->program, graph, &inputs, err);
     if (status == FTH_OK)
         status = model->build(graph, &config->model, &inputs, err);
     fth_free(fields);

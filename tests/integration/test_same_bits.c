@@ -12,7 +12,7 @@
 #include "runs.h"
 
 /* Ragged and not; between them dropout, batch norm, Dice, pooled and kept sequences. */
-static const char *const both[] = {"wide_deep", "din", "mmoe", "dien"};
+static const char *const both[] = {"wide_deep", "din", "mmoe", "dien", "star"};
 
 static void reference(struct run *run, const char *model) {
     *run = (struct run){.config = run_config(model, run_data(0))};

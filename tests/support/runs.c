@@ -75,6 +75,7 @@ static const char head[] =
     "  numeric:\n"
     "    - {columns: [age], standardise: running, missing_indicator: true, quantiles: 5}\n"
     "    - {columns: [hours], log1p: true, standardise: running}\n"
+    "  indicator: [{columns: category, name: place, values: [c0, c1], other: true}]\n"
     "  categorical:\n"
     "    - {columns: [user], min_count: 3}\n"
     "    - {columns: [item, category]}\n"
@@ -100,6 +101,7 @@ static const struct {
     {"can", "target: item, hidden: [16, 8], co_action_layers: [5, 3], co_action_dim: 6, dropout: 0.1"},
     {"two_tower", "item_fields: [item, category], loss: in_batch_softmax, normalise: true, temperature: 0.2, hidden: [16, 8], dropout: 0.1"},
     {"din", "attention: [8], hidden: [16], activation: dice, dropout: 0.1"},
+    {"star", "domain: place, hidden: [16, 8], auxiliary_hidden: [8], dropout: 0.1"},
     {"mmoe", "experts: 3, expert_hidden: [16, 8], tower: [8], dropout: 0.1, batch_norm: true"},
     {"dien", "hidden: [16], activation: sigmoid, dropout: 0.1, auxiliary: 0.5, recurrent: 12"},
     {"dsin", "session: hist_category, heads: 2, feed_forward: 12, session_length: 2, sessions: 2, hidden: [16], "
@@ -116,6 +118,9 @@ const char *run_config(const char *model, const char *data) {
         fail_msg("runs.c has no keys for the model %s", model);
     int n = snprintf(text, sizeof text, head, sequence, sequence);
     snprintf(text + n, sizeof text - (size_t)n, "model: {name: %s%s%s}\n", model, *keys ? ", " : "", keys);
+    char *place = strstr(text, "  indicator:"), *behind = strstr(place, "  categorical:");
+    if (strcmp(model, "star"))
+        memmove(place, behind, strlen(behind) + 1);
     char *label = strstr(text, "  label: label\n");
     if (!strcmp(model, "mmoe")) {
         memmove(label, label + strlen("  label: label\n"), strlen(label + strlen("  label: label\n")) + 1);

@@ -55,13 +55,17 @@ fth_graph *zoo_graph(const struct zoo_options *options) {
                                       .temperature = 0.5,
                                       .in_batch_softmax = 1,
                                       .log_q = 1,
+                                      .domain = "domain",
+                                      .auxiliary_hidden = {bottom, 1},
                                       .activation = din ? "dice" : "relu",
                                       .attention_activation = options->attention_activation,
                                       .batch_norm = !options->plain && !shallow,
                                       .dropout = options->plain || shallow ? 0 : 0.25,
                                       .auxiliary = 0.5,
                                       .target = strcmp(options->model, "can") ? "" : "item"};
-    struct fth_model_inputs inputs = {.n_dense = ZOO_DENSE, .fields = fields, .n_fields = history ? 6 : 4};
+    static const struct fth_model_indicator indicators[] = {{"domain", 1, 2}};
+    struct fth_model_inputs inputs = {.n_dense = ZOO_DENSE, .fields = fields, .n_fields = history ? 6 : 4,
+        .indicators = indicators, .n_indicators = 1};
     const char *without[] = {options->without ? options->without : ""};
     fth_graph *graph = NULL;
     fth_error err = {0};

@@ -45,6 +45,8 @@ static struct fth_model_config config_for(const char *name) {
                                      .experts = 3,
                                      .expert_hidden = {six_four, 2},
                                      .tower = {three, 1},
+                                     .domain = "domain",
+                                     .auxiliary_hidden = {five, 1},
                                      .attention = {three, 1},
                                      .activation = "tanh",
                                      .target = strcmp(name, "can") ? "" : "item"};
@@ -53,9 +55,12 @@ static struct fth_model_config config_for(const char *name) {
 /* What the case being checked builds. */
 static struct fth_model_config config;
 static struct fth_model_inputs inputs;
+static const struct fth_model_indicator indicators[] = {{"weekday", 0, 1}, {"domain", 1, 2}};
 
 static fth_id build(struct gradcheck *check) {
     static const float weights[] = {1, 0.25f, 2};
+    inputs.indicators = indicators;
+    inputs.n_indicators = inputs.n_dense ? 2 : 0;
     if (inputs.n_tasks) {
         check->graph->n_tasks = inputs.n_tasks;
         check->graph->task_weights = weights;
@@ -80,6 +85,8 @@ static void test_gradients(void **state) {
         assert_ptr_equal(fth_model_find((*model)->name), *model);
         assert_true(strlen((*model)->summary) > 0);
         for (int dense = 0; dense < 2; dense++) {
+            if (!dense && !strcmp((*model)->name, "star")) /* no domain */
+                continue;
             config = config_for((*model)->name);
             inputs = (struct fth_model_inputs){.n_dense = dense * 3, .fields = all_fields, .n_fields = history ? 6 : 5};
             check_model();
@@ -133,6 +140,25 @@ static void refused(const char *part) {
         fail_msg("%s: status %d, message \"%s\" without \"%s\"", config.name, status, err.message,
                  part);
     fth_graph_destroy(graph);
+}
+
+/* Its domain is an indicator, the rest is what it works on. */
+static void test_star(void **state) {
+    static const struct fth_model_indicator wide[] = {{"domain", 0, 3}};
+    config = config_for("star");
+    config.dropout = 0.25;
+    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 6};
+    check_model();
+    config.domain = "";
+    refused("model.domain: star needs it");
+    config.domain = "domian";
+    refused("no feature 'domian'");
+    config.domain = "domain";
+    config.hidden.n = 0;
+    refused("model.hidden");
+    config = config_for("star");
+    inputs = (struct fth_model_inputs){.n_dense = 3, .indicators = wide, .n_indicators = 1};
+    refused("besides the domain");
 }
 
 /* Several tasks: an output each; with one expert there is nothing to choose. */
@@ -428,6 +454,7 @@ int main(void) {
         cmocka_unit_test(test_dien),
         cmocka_unit_test(test_two_tower),
         cmocka_unit_test(test_dsin),
+        cmocka_unit_test(test_star),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

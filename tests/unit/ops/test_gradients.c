@@ -698,7 +698,7 @@ static void test_every_op_was_checked(void **state) {
        test_gradients_recurrent.c */
     static const char *const elsewhere[] = {"factor_", "segment_attention", "segment_pool",
                                             "position_bias", "row_softmax", "mix_experts",
-                                            "gru", "lstm", "next_loss"};
+                                            "gru", "lstm", "next_loss", "domain_"};
     for (const struct fth_op *const *op = fth_ops(); *op; op++) {
         int here = 1;
         for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)

@@ -1,4 +1,4 @@
-/* Operations of models with several tasks: backward against finite differences, several tiles against one, and
+/* Operations of models with several tasks or domains: backward against finite differences, several tiles against one, and
  * values by hand. */
 #include <math.h>
 #include <setjmp.h>
@@ -35,6 +35,39 @@ static fth_id gated(struct gradcheck *c) {
     return y[0];
 }
 
+/* ---- domains: the batch's floats, whose first column above 1/2 is the row's, else the last ---- */
+
+static fth_id domain_of(struct gradcheck *c) {
+    fth_id domain;
+    CHECK_OK(c, fth_graph_input(c->graph, FTH_ROLE_DENSE, &domain, &c->err));
+    return domain;
+}
+
+static fth_id domain_linear(struct gradcheck *c, uint32_t in, uint32_t out) {
+    fth_id y, x = gradcheck_input(c, -1, in), domain = domain_of(c);
+    CHECK_OK(c, fth_layer_domain_linear(c->graph, "d", x, domain, out, &y, &c->err));
+    return y;
+}
+
+static fth_id domain_linear_wide(struct gradcheck *c) {
+    return domain_linear(c, 150, 270);
+}
+static fth_id domain_linear_to_one(struct gradcheck *c) {
+    return domain_linear(c, 7, 1);
+}
+static fth_id domain_linear_of_one(struct gradcheck *c) {
+    return domain_linear(c, 1, 5);
+}
+static fth_id domain_linear_one(struct gradcheck *c) {
+    return domain_linear(c, 1, 1);
+}
+
+static fth_id partitioned_norm(struct gradcheck *c) {
+    fth_id y, x = gradcheck_input(c, -1, 35), domain = domain_of(c);
+    CHECK_OK(c, fth_layer_partitioned_norm(c->graph, "p", x, domain, &y, &c->err));
+    return y;
+}
+
 static const float task_weights[] = {1, 0, 0.25f, 3};
 
 /* The loss of several tasks, an output each. */
@@ -60,6 +93,110 @@ static void test_gradients(void **state) {
         if (shapes[s].group < 0)
             gradcheck_run("tasks", tasks, &shapes[s]);
     }
+}
+
+static void test_domain_gradients(void **state) {
+    static const struct gradcheck_shape one = {.examples = 1, .tile = 4, .group = -1},
+                                        some = {.examples = 9, .tile = 4, .group = -1},
+                                        many = {.examples = 40, .tile = 7, .group = -1},
+                                        stretches = {.examples = 600, .tile = 64, .group = -1};
+    gradcheck_run("domain_linear_wide", domain_linear_wide, &one);
+    gradcheck_run("domain_linear_wide", domain_linear_wide, &some);
+    gradcheck_run("domain_linear_to_one", domain_linear_to_one, &some);
+    gradcheck_run("domain_linear_to_one", domain_linear_to_one, &stretches);
+    gradcheck_run("domain_linear_of_one", domain_linear_of_one, &stretches);
+    gradcheck_run("domain_linear_one", domain_linear_one, &some);
+    gradcheck_run("partitioned_norm", partitioned_norm, &many);
+}
+
+/* A domain's rows through its layer are the same rows through a plain one of W * W_d and b + b_d. */
+static void test_domain_linear(void **state) {
+    enum { N = 11, IN = 5, OUT = 3, DOMAINS = 3 };
+    struct gradcheck check = {.group = -1, .dense = DOMAINS};
+    struct gradcheck *c = &check;
+    CHECK_OK(c, fth_graph_create(DOMAINS, &c->graph, &c->err));
+    fth_id y = domain_linear(c, IN, OUT), parameters[4] = {FTH_NONE, FTH_NONE, FTH_NONE, FTH_NONE};
+    static const char *const names[] = {"d.weight", "d.domain_weight", "d.bias", "d.domain_bias"};
+    for (uint32_t v = 0; v < c->graph->n_values; v++)
+        for (int k = 0; k < 4 && c->graph->values[v].role == FTH_ROLE_PARAMETER; k++)
+            if (!strcmp(c->graph->values[v].name, names[k]))
+                parameters[k] = (fth_id)v;
+    struct interpret_options options = {.examples = N, .tile = 4};
+    struct interpret *it = interpret_create(c->graph, &options);
+    for (int k = 0; k < 4; k++)
+        for (uint32_t r = 0; r < c->graph->values[parameters[k]].rows; r++)
+            for (uint32_t j = 0; j < OUT; j++)
+                *interpret_at(it, parameters[k], r, j) = (float)((r * 7 + j * 5 + (uint32_t)k) % 9) / 4 - 1;
+    for (uint32_t i = 0; i < N; i++) {
+        for (uint32_t d = 0; d < DOMAINS; d++) /* every fourth is of none: the last one's */
+            *interpret_at(it, c->graph->dense, i, d) = i % 4 == d;
+        for (uint32_t j = 0; j < IN; j++)
+            *interpret_row_at(it, 0, i, j) = (float)((i * 3 + j) % 7) - 3;
+    }
+    interpret_refresh(it);
+    interpret_run(it, FTH_FORWARD);
+    for (uint32_t i = 0; i < N; i++)
+        for (uint32_t j = 0; j < OUT; j++) {
+            uint32_t d = i % 4 < DOMAINS ? i % 4 : DOMAINS - 1;
+            double sum = *interpret_at(it, parameters[2], 0, j) + *interpret_at(it, parameters[3], d, j);
+            for (uint32_t k = 0; k < IN; k++)
+                sum += *interpret_row_at(it, 0, i, k) * *interpret_at(it, parameters[0], k, j) *
+                       *interpret_at(it, parameters[1], d * IN + k, j);
+            assert_true(fabs(*interpret_at(it, y, i, j) - sum) < 1e-4);
+        }
+    interpret_destroy(it);
+    fth_graph_destroy(c->graph);
+}
+
+/* Each domain's rows have mean 0 and variance 1; running statistics move by a tenth, those of a domain that is not
+ * there stay. */
+static void test_partitioned_norm(void **state) {
+    enum { N = 12, COLUMNS = 35, DOMAINS = 3 };
+    struct gradcheck check = {.group = -1};
+    struct gradcheck *c = &check;
+    CHECK_OK(c, fth_graph_create(DOMAINS, &c->graph, &c->err));
+    fth_id y = partitioned_norm(c), states[2] = {FTH_NONE, FTH_NONE};
+    for (uint32_t v = 0; v < c->graph->n_values; v++) {
+        const struct fth_value *value = &c->graph->values[v];
+        if (value->role == FTH_ROLE_STATE)
+            states[!!strstr(value->name, "variance")] = (fth_id)v;
+    }
+    struct interpret_options options = {.examples = N, .tile = 5};
+    struct interpret *it = interpret_create(c->graph, &options);
+    for (uint32_t v = 0; v < c->graph->n_values; v++) {
+        const struct fth_value *value = &c->graph->values[v];
+        if (value->role != FTH_ROLE_STATE && value->role != FTH_ROLE_PARAMETER)
+            continue;
+        int one = value->role == FTH_ROLE_STATE ? (fth_id)v == states[1] : !!strstr(value->name, "scale");
+        for (uint32_t i = 0; i < value->rows; i++)
+            for (uint32_t j = 0; j < value->columns; j++)
+                *interpret_at(it, (fth_id)v, i, j) = (float)one;
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        for (uint32_t d = 0; d < DOMAINS; d++)
+            *interpret_at(it, c->graph->dense, i, d) = d == i % 2;
+        for (uint32_t j = 0; j < COLUMNS; j++)
+            *interpret_row_at(it, 0, i, j) = (float)((i * 11 + j * 5) % 13) + 100 * (float)(i % 2);
+    }
+    interpret_refresh(it);
+    interpret_run(it, FTH_FORWARD);
+    for (uint32_t d = 0; d < 2; d++)
+        for (uint32_t j = 0; j < COLUMNS; j++) {
+            double mean = 0, square = 0, x = 0, xx = 0;
+            for (uint32_t i = d; i < N; i += 2) {
+                double at = *interpret_at(it, y, i, j), from = *interpret_row_at(it, 0, i, j);
+                mean += at / 6;
+                square += at * at / 6;
+                x += from / 6;
+                xx += from * from / 6;
+            }
+            assert_true(fabs(mean) < 1e-5 && fabs(square - 1) < 1e-3);
+            assert_true(fabs(*interpret_at(it, states[0], d, j) - 0.1 * x) < 1e-4);
+            assert_true(fabs(*interpret_at(it, states[1], d, j) - (0.9 + 0.1 * (xx - x * x) * 6 / 5)) < 1e-2);
+        }
+    assert_true(*interpret_at(it, states[0], 2, 3) == 0 && *interpret_at(it, states[1], 2, 3) == 1);
+    interpret_destroy(it);
+    fth_graph_destroy(c->graph);
 }
 
 static double cross_entropy(double x, double y) {
@@ -139,6 +276,9 @@ static void test_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_domain_gradients),
+        cmocka_unit_test(test_domain_linear),
+        cmocka_unit_test(test_partitioned_norm),
         cmocka_unit_test(test_task_loss),
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_refusals),

@@ -113,11 +113,15 @@ static void build_graph(const struct setup *setup, struct world *world) {
                                       .tower = {bottom, 1},
                                       .item_fields = {items, 1},
                                       .temperature = 0.5,
+                                      .domain = "domain",
+                                      .auxiliary_hidden = {bottom, 1},
                                       .activation = din && statistics ? "dice" : shallow ? "none" : hidden,
                                       .attention_activation = "sigmoid",
                                       .batch_norm = has(setup, "dcn") && statistics,
                                       .target = has(setup, "can") ? "item" : ""};
-    struct fth_model_inputs inputs = {.n_dense = DENSE, .fields = used, .n_fields = history ? DIN_FIELDS : FIELDS};
+    static const struct fth_model_indicator indicators[] = {{"domain", 1, 2}};
+    struct fth_model_inputs inputs = {.n_dense = DENSE, .fields = used, .n_fields = history ? DIN_FIELDS : FIELDS,
+        .indicators = indicators, .n_indicators = 1};
     uint32_t n_without = 0;
     while (setup->without[n_without])
         n_without++;
@@ -335,7 +339,8 @@ static void same_bits(const char *what, const struct change *got, const struct c
 
 /* ---- tests ---- */
 
-static const char *const layered[] = {"wide_deep", "deepfm", "xdeepfm", "can", "dcn", "dcnv2", "din", "mmoe", "dien", "two_tower", "dsin"};
+static const char *const layered[] = {"wide_deep", "deepfm", "xdeepfm", "can", "dcn", "dcnv2", "din", "mmoe", "dien", "two_tower", "dsin",
+                                      "star"};
 
 static int has_layer(const char *model) {
     for (size_t i = 0; i < sizeof layered / sizeof *layered; i++)

@@ -62,12 +62,16 @@ static fth_graph *graph_make(const char *name, int passes, float clip_norm) {
                                       .temperature = 0.5,
                                       .in_batch_softmax = 1,
                                       .log_q = 1,
+                                      .domain = "domain",
+                                      .auxiliary_hidden = {top, 1},
                                       .attention = {attention, 1},
                                       .activation = strcmp(name, "din") ? "relu" : "dice",
                                       .dropout = 0.25,
                                       .batch_norm = !strcmp(name, "deepfm"),
                                       .target = strcmp(name, "can") ? "" : "item"};
-    struct fth_model_inputs inputs = {.n_dense = DENSE, .fields = fields, .n_fields = sizeof fields / sizeof *fields};
+    static const struct fth_model_indicator indicators[] = {{"domain", 1, 2}};
+    struct fth_model_inputs inputs = {.n_dense = DENSE, .fields = fields, .n_fields = sizeof fields / sizeof *fields,
+        .indicators = indicators, .n_indicators = 1};
     fth_graph *graph;
     OK(fth_graph_create(DENSE, &graph, &err));
     OK(fth_model_find(name)->build(graph, &config, &inputs, &err));

@@ -1,0 +1,119 @@
+/* domain_combine(shared [r, c], own [d r, c]): the shared matrix times (weights, scales) or plus (biases, shifts)
+ * each domain's own, [d r, c]: STAR, Sheng et al. 2021, eq. 4, 6 and 7. Once a step; whole batch. */
+#include "ops/domain.h"
+
+#define TASK_ROWS 16
+
+static int is_product(const struct fth_node *node) {
+    const struct fth_domain_combine_attributes *a = node->attributes;
+    return a->product;
+}
+
+static fth_status need(const fth_graph *graph, const struct fth_node *node, uint32_t shared, uint32_t own,
+                       fth_error *err) {
+    FTH_TRY(fth_ops_need(graph, node, shared, err));
+    FTH_TRY(fth_ops_need(graph, node, own, err));
+    struct fth_value s = fth_ops_input(graph, node, shared), o = fth_ops_input(graph, node, own);
+    FTH_TRY(fth_ops_need_whole(graph, node, shared, s.rows, s.columns, err));
+    FTH_TRY(fth_ops_need_whole(graph, node, own, o.rows, s.columns, err));
+    if (o.rows % s.rows)
+        return fth_fail(err, FTH_E_ARGUMENT, "input %u has %u rows, no multiple of %u", own, o.rows, s.rows);
+    return FTH_OK;
+}
+
+static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    FTH_TRY(need(graph, node, 0, 1, err));
+    struct fth_value own = fth_ops_input(graph, node, 1);
+    return fth_graph_output(graph, node, 0, FTH_WHOLE, -1, own.rows, own.columns, err);
+}
+
+static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
+                           fth_id *d_inputs, fth_error *err) {
+    struct fth_domain_combine_attributes attributes = {is_product(node)};
+    fth_id inputs[3] = {node->inputs[0], node->inputs[1], d_outputs[0]};
+    return fth_graph_node(graph, &fth_op_domain_combine_grad, node->name, inputs, 3, &attributes,
+                          sizeof attributes, d_inputs, err);
+}
+
+static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
+    prepare->tasks = (prepare->in[0].rows + TASK_ROWS - 1) / TASK_ROWS;
+    return FTH_OK;
+}
+
+static void print(const struct fth_node *node, struct fth_text *out) {
+    fth_text_printf(out, is_product(node) ? "times" : "plus");
+}
+
+/* Rows of the shared matrix, for every domain. */
+static void run(const struct fth_run *run) {
+    const struct fth_kernels *kernels = fth_kernels_get();
+    const struct fth_view *shared = &run->in[0], *own = &run->in[1], *out = &run->out[0];
+    uint32_t row = run->task * TASK_ROWS, rows = shared->rows - row < TASK_ROWS ? shared->rows - row : TASK_ROWS;
+    const float *s = shared->data + (size_t)row * shared->ld;
+    int product = is_product(run->node);
+    for (uint32_t at = row; at < own->rows; at += shared->rows)
+        (product ? kernels->mul : kernels->add)(rows, own->columns, s, shared->ld,
+                                                own->data + (size_t)at * own->ld, own->ld,
+                                                out->data + (size_t)at * out->ld, out->ld);
+}
+
+const struct fth_op fth_op_domain_combine = {.name = "domain_combine",
+                                             .min_inputs = 2,
+                                             .max_inputs = 2,
+                                             .n_outputs = 1,
+                                             .granularity = FTH_WHOLE_BATCH,
+                                             .resource = FTH_MEMORY,
+                                             .shape = shape,
+                                             .gradient = gradient,
+                                             .prepare = prepare,
+                                             .cost = fth_ops_cost,
+                                             .print = print,
+                                             .run = run};
+
+/* Inputs shared, own and the gradient of what was made of them; outputs both gradients. */
+static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    FTH_TRY(need(graph, node, 0, 1, err));
+    struct fth_value shared = fth_ops_input(graph, node, 0), own = fth_ops_input(graph, node, 1);
+    FTH_TRY(fth_ops_need_whole(graph, node, 2, own.rows, own.columns, err));
+    FTH_TRY(fth_graph_output(graph, node, 0, FTH_WHOLE, -1, shared.rows, shared.columns, err));
+    return fth_graph_output(graph, node, 1, FTH_WHOLE, -1, own.rows, own.columns, err);
+}
+
+static void grad_run(const struct fth_run *run) {
+    const struct fth_kernels *kernels = fth_kernels_get();
+    const struct fth_view *shared = &run->in[0], *own = &run->in[1], *g = &run->in[2];
+    const struct fth_view *d_shared = &run->out[0], *d_own = &run->out[1];
+    uint32_t row = run->task * TASK_ROWS, rows = shared->rows - row < TASK_ROWS ? shared->rows - row : TASK_ROWS;
+    uint32_t columns = own->columns;
+    const float *s = shared->data + (size_t)row * shared->ld;
+    float *ds = d_shared->data + (size_t)row * d_shared->ld;
+    int product = is_product(run->node);
+    for (uint32_t at = row; at < own->rows; at += shared->rows) {
+        const float *o = own->data + (size_t)at * own->ld, *dy = g->data + (size_t)at * g->ld;
+        float *to = d_own->data + (size_t)at * d_own->ld;
+        if (product)
+            kernels->mul(rows, columns, dy, g->ld, s, shared->ld, to, d_own->ld);
+        else
+            kernels->copy(rows, columns, dy, g->ld, to, d_own->ld);
+        if (product && at == row)
+            kernels->mul(rows, columns, dy, g->ld, o, own->ld, ds, d_shared->ld);
+        else if (product)
+            kernels->mul_add(rows, columns, dy, g->ld, o, own->ld, ds, d_shared->ld, ds, d_shared->ld);
+        else if (at == row)
+            kernels->copy(rows, columns, dy, g->ld, ds, d_shared->ld);
+        else
+            kernels->add(rows, columns, dy, g->ld, ds, d_shared->ld, ds, d_shared->ld);
+    }
+}
+
+const struct fth_op fth_op_domain_combine_grad = {.name = "domain_combine_grad",
+                                                  .min_inputs = 3,
+                                                  .max_inputs = 3,
+                                                  .n_outputs = 2,
+                                                  .granularity = FTH_WHOLE_BATCH,
+                                                  .resource = FTH_MEMORY,
+                                                  .shape = grad_shape,
+                                                  .prepare = prepare,
+                                                  .cost = fth_ops_cost,
+                                                  .print = print,
+                                                  .run = grad_run};
