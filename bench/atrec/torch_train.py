@@ -115,8 +115,9 @@ def main():
         request = json.loads(line)
         torch.set_num_threads(request["threads"])
         kind, _, way = request["way"].partition(" ")
+        is_new = way not in peer.steps
         step = peer.step_of(way)
-        for batch in peer.held[:3]:
+        for batch in peer.held if is_new else peer.held[:3]:  # compiled for all sizes before it is measured
             step.step(batch)
         rate = (peer.text if kind == "text" else peer.memory)(step, request["seconds"])
         print(json.dumps({"examples_per_second": rate}), file=answers, flush=True)
