@@ -114,6 +114,8 @@ static inline size_t fth_attention_unit_grad_scratch(size_t d, size_t n, size_t 
 struct fth_recurrent {
     size_t m, n;
     const uint32_t *rows;
+    const uint32_t *next; /* positions of the next step, whose memory is fetched ahead */
+    size_t n_next;        /* at most m; the examples that have one */
     const float *x, *r, *score; /* score: NULL or one number a position */
     int x_by_step;              /* row i of x is the example's, not rows[i] */
     size_t ldx, ldr;

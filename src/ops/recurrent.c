@@ -51,7 +51,7 @@ struct state {
 
 struct scratch {
     void *steps, *product;
-    uint32_t *rows;
+    uint32_t *rows, *next;
     float *h, *c, *r, *x, *gates;
 };
 
@@ -60,6 +60,7 @@ static size_t cut(const struct state *state, int lstm, char *base, struct scratc
     size_t rows = state->tile * sizeof(float);
     out->steps = fth_cut(&cutter, fth_steps_bytes(state->tile, state->positions));
     out->rows = fth_cut(&cutter, state->tile * sizeof *out->rows);
+    out->next = fth_cut(&cutter, state->tile * sizeof *out->next);
     out->h = fth_cut(&cutter, rows * state->recurrent.ldx);
     out->c = fth_cut(&cutter, lstm ? rows * state->recurrent.ldx : 0);
     out->r = fth_cut(&cutter, rows * state->recurrent.ldy);
@@ -124,6 +125,7 @@ static void run(const struct fth_run *run) {
         memset(s.c, 0, bytes);
     struct fth_recurrent step = {.n = states->columns,
                                  .rows = s.rows,
+                                 .next = s.next,
                                  .x = split ? x->data : s.gates,
                                  .ldx = split ? x->ld : state->input.ldy,
                                  .x_by_step = !split,
@@ -140,7 +142,9 @@ static void run(const struct fth_run *run) {
                                  .ldk = kept->ld};
     for (uint32_t t = 0; t < steps.longest; t++) {
         step.m = steps.running[t];
+        step.n_next = t + 1 < steps.longest ? steps.running[t + 1] : 0;
         fth_steps_rows(&steps, t, (uint32_t)step.m, s.rows);
+        fth_steps_rows(&steps, t + 1, (uint32_t)step.n_next, s.next);
         fth_step_product_run(&state->recurrent, &run->in[U], (uint32_t)step.m, s.h, s.r, s.product);
         if (!split)
             inputs_of_step(run, state, &s, (uint32_t)step.m);

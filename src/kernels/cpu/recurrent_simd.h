@@ -12,6 +12,37 @@ static FTH_INLINE vf tanh_slope(vf x, vf d) {
     return v_fnma(v_mul(d, x), x, d);
 }
 
+/* What an example's next step reads and writes comes from the third cache or from memory, and no hardware sees it
+ * coming: a step goes from example to example. Without this three quarters of the gradient's time were waiting. */
+static FTH_INLINE void fetch_read(const float *row, size_t n) {
+    for (size_t j = 0; j < n; j += 16)
+        __builtin_prefetch(row + j, 0);
+}
+static FTH_INLINE void fetch_written(const float *row, size_t n) {
+    for (size_t j = 0; j < n; j += 16)
+        __builtin_prefetch(row + j, 1);
+}
+
+static FTH_INLINE void fetch_next(const struct fth_recurrent *c, size_t i, size_t gates) {
+    if (i >= c->n_next)
+        return;
+    size_t at = c->next[i];
+    if (!c->x_by_step)
+        fetch_read(c->x + at * c->ldx, gates * c->n);
+    fetch_written(c->kept + at * c->ldk, (gates + 1) * c->n);
+    fetch_written(c->states + at * c->lds, c->n);
+}
+
+static FTH_INLINE void fetch_previous(const struct fth_recurrent_grad *c, size_t i, size_t kept) {
+    if (!c->previous)
+        return;
+    size_t at = c->previous[i];
+    fetch_read(c->kept + at * c->ldk, kept * c->n);
+    fetch_read(c->dy + at * c->lddy, c->n);
+    fetch_written(c->gates + at * c->ldg, 4 * c->n);
+    fetch_written(c->before + at * c->ldb, c->n);
+}
+
 static FTH_INLINE void gru_lanes(int part, vt t, size_t n, const float *x, const float *r, vf score,
                                  float *h, float *kept, float *state) {
     vf u = v_sigmoid(v_add(v_get(x + n, part, t), v_get(r, part, t)));
@@ -34,6 +65,7 @@ void FTH_K(gru)(const struct fth_recurrent *c) {
         const float *x = c->x + (c->x_by_step ? i : at) * c->ldx, *r = c->r + i * c->ldr;
         float *h = c->h + i * c->ldh, *kept = c->kept + at * c->ldk, *state = c->states + at * c->lds;
         vf score = v_set(c->score ? c->score[at] : 1.0f);
+        fetch_next(c, i, 3);
         for (; j + VW <= n; j += VW)
             gru_lanes(0, t, n, x + j, r + j, score, h + j, kept + j, state + j);
         if (j < n)
@@ -73,6 +105,7 @@ void FTH_K(gru_grad)(const struct fth_recurrent_grad *c) {
         float *dh = c->dh + i * c->lddh, *dr = c->dr + i * c->lddr, *gates = c->gates + at * c->ldg;
         float *before = c->before + at * c->ldb;
         vf score = v_set(c->score ? c->score[at] : 1.0f), dscore = v_zero();
+        fetch_previous(c, i, 4);
         for (; j + VW <= n; j += VW)
             dscore = v_add(dscore, gru_grad_lanes(0, t, n, kept + j, previous ? previous + j : NULL, dy + j,
                                                   score, dh + j, dr + j, gates + j, before + j));
@@ -109,6 +142,7 @@ void FTH_K(lstm)(const struct fth_recurrent *c) {
         const float *x = c->x + (c->x_by_step ? i : at) * c->ldx, *r = c->r + i * c->ldr;
         float *h = c->h + i * c->ldh, *cell = c->c + i * c->ldc;
         float *kept = c->kept + at * c->ldk, *state = c->states + at * c->lds;
+        fetch_next(c, i, 4);
         for (; j + VW <= n; j += VW)
             lstm_lanes(0, t, n, x + j, r + j, h + j, cell + j, kept + j, state + j);
         if (j < n)
@@ -149,6 +183,7 @@ void FTH_K(lstm_grad)(const struct fth_recurrent_grad *c) {
         const float *cell = c->previous ? c->kept + c->previous[i] * c->ldk + 4 * n : NULL;
         float *dh = c->dh + i * c->lddh, *dc = c->dc + i * c->lddc, *dr = c->dr + i * c->lddr;
         float *gates = c->gates + at * c->ldg, *before = c->before + at * c->ldb;
+        fetch_previous(c, i, 5);
         for (; j + VW <= n; j += VW)
             lstm_grad_lanes(0, t, n, kept + j, state ? state + j : NULL, cell ? cell + j : NULL, dy + j,
                             dh + j, dc + j, dr + j, gates + j, before + j);
