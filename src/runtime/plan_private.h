@@ -72,7 +72,7 @@ struct fth_plan {
 /* Rows that a value has at most in a tile (tile != 0) or a whole batch. */
 size_t fth_plan_rows(const struct fth_plan *plan, const struct fth_value *value, int tile);
 
-/* Most rows that an example can have in a ragged group; sessions: one a position. */
+/* Most rows that an example can have in a ragged group; of sessions that keys end: one a position. */
 uint32_t fth_plan_group_max(const fth_graph *graph, const uint32_t *group_max, int32_t group);
 
 /* Decides every value's place; needs nodes and phases. */
