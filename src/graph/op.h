@@ -71,7 +71,7 @@ struct fth_prepare {
     size_t row_update_scratch;
     size_t scratch_bytes;            /* out: per worker */
     uint32_t tasks;                  /* out: whole batch: how many tasks (fixed; never by threads) */
-    void *prepared;                  /* out: owned by the plan, ended with op->release */
+    void *prepared;                  /* out: owned by the plan from when it is set, ended with op->release */
 };
 
 struct fth_cost {

@@ -22,12 +22,11 @@ struct state {
 };
 
 static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
-    struct state *state = fth_alloc(1, sizeof *state);
+    struct state *state = fth_ops_state(prepare, sizeof *state, err);
     if (!state)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+        return FTH_E_MEMORY;
     for (uint32_t i = 0; i < 2; i++)
         state->tiles[i] = fth_ops_input(prepare->graph, prepare->node, i).extent == FTH_TILES;
-    prepare->prepared = state;
     prepare->tasks = shape_of(prepare->node)->rows;
     prepare->scratch_bytes = fth_ops_align(shape_of(prepare->node)->columns * sizeof(float));
     return FTH_OK;

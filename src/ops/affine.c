@@ -50,8 +50,8 @@ static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error 
 }
 
 static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
-    prepare->prepared = fth_alloc(prepare->in[1].columns, sizeof(float)); /* zeros: no addend */
-    return prepare->prepared ? FTH_OK : fth_fail(err, FTH_E_MEMORY, "out of memory");
+    /* zeros: no addend */
+    return fth_ops_state(prepare, prepare->in[1].columns * sizeof(float), err) ? FTH_OK : FTH_E_MEMORY;
 }
 
 static void grad_run(const struct fth_run *run) {

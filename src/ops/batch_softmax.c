@@ -17,11 +17,12 @@
 #define BLOCK 256u /* of the others */
 
 enum { U, V, C, LABEL, WEIGHT, LOG_SUM };
+enum { SCORES, SUMS };
 
 struct batch_softmax {
     uint32_t k, ld, block;   /* ld: of rows in scratch */
-    fth_gemm *scores, *sums; /* u v^T; forward P v, backward P^T u */
-    size_t u, v, s, sum, vectors, gemm; /* where in scratch, bytes */
+    fth_gemm *products[2];   /* scores u v^T; sums P v, backward P^T u */
+    size_t u, v, s, sum, vectors, gemm; /* where in scratch */
 };
 
 static fth_status check(const fth_graph *graph, const struct fth_node *node, fth_error *err) {
@@ -54,22 +55,17 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
 
 static void release(void *prepared) {
     struct batch_softmax *softmax = prepared;
-    fth_gemm_destroy(softmax->scores);
-    fth_gemm_destroy(softmax->sums);
+    fth_gemm_destroy(softmax->products[SCORES]);
+    fth_gemm_destroy(softmax->products[SUMS]);
     fth_free(softmax);
 }
 
-static size_t section(size_t *bytes, size_t floats) {
-    size_t at = *bytes;
-    *bytes += fth_ops_align(floats * sizeof(float));
-    return at;
-}
-
 /* Forward: ROWS of u against blocks of v. Backward: blocks of u against ROWS of v. */
-static fth_status prepare_any(struct fth_prepare *prepare, int backward, fth_error *err) {
-    struct batch_softmax *softmax = fth_alloc(1, sizeof *softmax);
+static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
+    int backward = prepare->node->op == &fth_op_batch_softmax_grad;
+    struct batch_softmax *softmax = fth_ops_state(prepare, sizeof *softmax, err);
     if (!softmax)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+        return FTH_E_MEMORY;
     uint32_t k = softmax->k = prepare->in[U].columns, ld = softmax->ld = fth_padded_columns(k);
     uint32_t m = backward ? BLOCK : ROWS, n = softmax->block = backward ? ROWS : BLOCK;
     struct fth_gemm_shape scores = {.form = FTH_GEMM_NT, .m = m, .n = n, .k = k, .lda = ld, .ldb = ld, .ldc = n,
@@ -79,32 +75,18 @@ static fth_status prepare_any(struct fth_prepare *prepare, int backward, fth_err
     if (backward)
         sums = (struct fth_gemm_shape){.form = FTH_GEMM_TN, .m = n, .n = k, .k = m, .lda = n, .ldb = ld, .ldc = ld,
                                        .accumulate = 1, .precision = FTH_FP32};
-    fth_status status = fth_ops_product(prepare, &scores, &softmax->scores, err);
-    if (status == FTH_OK)
-        status = fth_ops_product(prepare, &sums, &softmax->sums, err);
-    if (status != FTH_OK) {
-        release(softmax);
-        return status;
-    }
-    size_t bytes = 0, gemm = fth_gemm_scratch(softmax->scores, m), other = fth_gemm_scratch(softmax->sums, m);
-    softmax->u = section(&bytes, (size_t)m * ld);
-    softmax->v = section(&bytes, (size_t)n * ld);
-    softmax->s = section(&bytes, (size_t)m * n);
-    softmax->sum = section(&bytes, (size_t)(backward ? n : m) * ld);
-    softmax->vectors = section(&bytes, 5 * BLOCK);
+    FTH_TRY(fth_ops_product(prepare, &scores, &softmax->products[SCORES], err));
+    FTH_TRY(fth_ops_product(prepare, &sums, &softmax->products[SUMS], err));
+    size_t bytes = 0;
+    softmax->u = fth_ops_section(&bytes, (size_t)m * ld);
+    softmax->v = fth_ops_section(&bytes, (size_t)n * ld);
+    softmax->s = fth_ops_section(&bytes, (size_t)m * n);
+    softmax->sum = fth_ops_section(&bytes, (size_t)(backward ? n : m) * ld);
+    softmax->vectors = fth_ops_section(&bytes, 5 * BLOCK);
     softmax->gemm = bytes;
-    prepare->scratch_bytes = bytes + (gemm > other ? gemm : other);
+    prepare->scratch_bytes = bytes + fth_ops_products_scratch(softmax->products, 2, m);
     prepare->tasks = (prepare->batch + ROWS - 1) / ROWS;
-    prepare->prepared = softmax;
     return FTH_OK;
-}
-
-static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
-    return prepare_any(prepare, 0, err);
-}
-
-static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
-    return prepare_any(prepare, 1, err);
 }
 
 /* As if every row counted. */
@@ -112,10 +94,6 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
                  struct fth_cost *out) {
     fth_ops_cost(graph, node, examples, positions, out);
     out->flops = 4 * examples * examples * fth_ops_input(graph, node, U).columns;
-}
-
-static float *at(const struct fth_run *run, size_t bytes) {
-    return (float *)(void *)((char *)run->scratch + bytes);
 }
 
 static float weight_of(const struct fth_run *run, uint32_t i) {
@@ -128,7 +106,7 @@ static float weight_of(const struct fth_run *run, uint32_t i) {
 static void take_items(const struct fth_run *run, const struct batch_softmax *softmax, uint32_t first, uint32_t n,
                        float *c) {
     const struct fth_view *v = &run->in[V], *shift = &run->in[C];
-    float *items = at(run, softmax->v);
+    float *items = fth_ops_at(run, softmax->v);
     uint32_t rows = v->rows - first < n ? v->rows - first : n;
     fth_kernels_get()->copy(rows, softmax->k, v->data + (size_t)first * v->ld, v->ld, items, softmax->ld);
     memset(items + (size_t)rows * softmax->ld, 0, (size_t)(n - rows) * softmax->ld * sizeof *items);
@@ -146,7 +124,7 @@ static uint32_t take_rows(const struct fth_run *run, const struct batch_softmax 
         if (!(weight > 0))
             continue;
         fth_kernels_get()->copy(1, softmax->k, u->data + (size_t)i * u->ld, u->ld,
-                                at(run, softmax->u) + (size_t)taken * softmax->ld, softmax->ld);
+                                fth_ops_at(run, softmax->u) + (size_t)taken * softmax->ld, softmax->ld);
         which[taken] = i;
         r[taken++] = weight;
     }
@@ -154,8 +132,8 @@ static uint32_t take_rows(const struct fth_run *run, const struct batch_softmax 
 }
 
 /* A row's loss, log of the sum and gradient from what its blocks have left. */
-static void finish_row(const struct fth_run *run, const struct batch_softmax *softmax, uint32_t i, float r, float log_sum,
-                       float inverse, const float *mean) {
+static void finish_row(const struct fth_run *run, const struct batch_softmax *softmax, uint32_t i, float r,
+                       float log_sum, float inverse, const float *mean) {
     const struct fth_kernels *k = fth_kernels_get();
     const struct fth_view *u = &run->in[U], *v = &run->in[V], *c = &run->in[C];
     float *du = run->out[2].data + (size_t)i * run->out[2].ld, dot, scale = r / (float)run->batch;
@@ -173,7 +151,8 @@ static void run(const struct fth_run *run) {
     const struct batch_softmax *softmax = run->prepared;
     const struct fth_kernels *k = fth_kernels_get();
     uint32_t first = run->task * ROWS, which[ROWS], n = run->in[U].rows;
-    float r[ROWS], *vectors = at(run, softmax->vectors), *s = at(run, softmax->s), *sum = at(run, softmax->sum);
+    float r[ROWS], *u = fth_ops_at(run, softmax->u), *v = fth_ops_at(run, softmax->v), *s = fth_ops_at(run, softmax->s);
+    float *sum = fth_ops_at(run, softmax->sum), *vectors = fth_ops_at(run, softmax->vectors);
     float *c = vectors, *most = c + BLOCK, *total = most + BLOCK, *factor = total + BLOCK;
     if (first >= n)
         return;
@@ -190,10 +169,10 @@ static void run(const struct fth_run *run) {
     }
     for (uint32_t j = 0; m && j < n; j += BLOCK) {
         take_items(run, softmax, j, BLOCK, c);
-        fth_gemm_run(softmax->scores, m, at(run, softmax->u), at(run, softmax->v), s, at(run, softmax->gemm));
+        fth_gemm_run(softmax->products[SCORES], m, u, v, s, fth_ops_at(run, softmax->gemm));
         k->softmax_block(m, BLOCK, s, BLOCK, c, most, total, factor);
         k->scale_rows(m, softmax->k, factor, 1, sum, softmax->ld, NULL, 0, sum, softmax->ld);
-        fth_gemm_run(softmax->sums, m, s, at(run, softmax->v), sum, at(run, softmax->gemm));
+        fth_gemm_run(softmax->products[SUMS], m, s, v, sum, fth_ops_at(run, softmax->gemm));
     }
     for (uint32_t i = 0; i < m; i++)
         finish_row(run, softmax, which[i], r[i], most[i] + logf(total[i]), 1 / total[i],
@@ -227,7 +206,8 @@ static void grad_run(const struct fth_run *run) {
     const struct fth_kernels *k = fth_kernels_get();
     const struct fth_view *u = &run->in[U], *log_sum = &run->in[LOG_SUM], *dv = &run->out[0];
     uint32_t first = run->task * ROWS, which[BLOCK], n = u->rows, ld = softmax->ld;
-    float r[BLOCK], *vectors = at(run, softmax->vectors), *s = at(run, softmax->s), *sum = at(run, softmax->sum);
+    float r[BLOCK], *rows_u = fth_ops_at(run, softmax->u), *s = fth_ops_at(run, softmax->s);
+    float *sum = fth_ops_at(run, softmax->sum), *vectors = fth_ops_at(run, softmax->vectors);
     float *c = vectors, *most = c + BLOCK, *total = most + BLOCK, *factor = total + BLOCK;
     if (first >= n)
         return;
@@ -238,7 +218,8 @@ static void grad_run(const struct fth_run *run) {
         uint32_t m = take_rows(run, softmax, i, BLOCK, which, r);
         if (!m)
             continue;
-        fth_gemm_run(softmax->scores, m, at(run, softmax->u), at(run, softmax->v), s, at(run, softmax->gemm));
+        fth_gemm_run(softmax->products[SCORES], m, rows_u, fth_ops_at(run, softmax->v), s,
+                     fth_ops_at(run, softmax->gemm));
         for (uint32_t t = 0; t < m; t++) {
             most[t] = log_sum->data[(size_t)which[t] * log_sum->ld];
             total[t] = 0;
@@ -246,7 +227,7 @@ static void grad_run(const struct fth_run *run) {
         }
         k->softmax_block(m, ROWS, s, ROWS, c, most, total, factor);
         k->scale_rows(m, ROWS, r, 1, s, ROWS, NULL, 0, s, ROWS);
-        fth_gemm_run(softmax->sums, m, s, at(run, softmax->u), sum, at(run, softmax->gemm));
+        fth_gemm_run(softmax->products[SUMS], m, s, rows_u, sum, fth_ops_at(run, softmax->gemm));
     }
     for (uint32_t j = first; j < first + rows; j++) {
         float *row = sum + (size_t)(j - first) * ld, weight = weight_of(run, j);
@@ -263,7 +244,7 @@ const struct fth_op fth_op_batch_softmax_grad = {.name = "batch_softmax_grad",
                                                  .granularity = FTH_WHOLE_BATCH,
                                                  .resource = FTH_COMPUTE,
                                                  .shape = grad_shape,
-                                                 .prepare = grad_prepare,
+                                                 .prepare = prepare,
                                                  .release = release,
                                                  .cost = cost,
                                                  .run = grad_run};

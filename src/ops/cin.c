@@ -15,13 +15,14 @@
 
 #define BLOCK_ROWS 256u
 #define BLOCK_WIDTH 512u
+#define GRADIENT 2
 
-/* What a node's blocks look like. The last block of fields may be smaller: products[1]. */
+/* What a node's blocks look like. The last block of fields may be smaller: products[1], [3]. */
 struct cin {
     uint32_t dim, h, fields, maps;
     uint32_t block_rows, block_fields, n_blocks; /* n_blocks: of fields */
     uint32_t ldx, ldx0, ldy, ldz;
-    fth_gemm *products[2], *gradients[2]; /* z W, or dy W^T; z^T dy */
+    fth_gemm *products[4]; /* z W, or dy W^T; from GRADIENT on z^T dy */
     size_t x, x0, y, z, dx, dx0, sum, gemm; /* where in scratch, bytes */
 };
 
@@ -60,10 +61,8 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
 
 static void release(void *prepared) {
     struct cin *cin = prepared;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++)
         fth_gemm_destroy(cin->products[i]);
-        fth_gemm_destroy(cin->gradients[i]);
-    }
     fth_free(cin);
 }
 
@@ -101,41 +100,30 @@ static fth_status make_products(const struct fth_prepare *prepare, struct cin *c
                                       .precision = (fth_precision)prepare->precision};
         FTH_TRY(fth_ops_product(prepare, &product, &cin->products[i], err));
         if (backward)
-            FTH_TRY(fth_ops_product(prepare, &part, &cin->gradients[i], err));
+            FTH_TRY(fth_ops_product(prepare, &part, &cin->products[GRADIENT + i], err));
     }
     return FTH_OK;
 }
 
-static size_t section(size_t *bytes, size_t rows, size_t ld) {
-    size_t at = *bytes;
-    *bytes += fth_ops_align(rows * ld * sizeof(float));
-    return at;
-}
-
 static void lay_out(struct fth_prepare *prepare, struct cin *cin, int backward) {
-    size_t bytes = 0, rows = (size_t)prepare->in[0].rows * cin->dim, most = 0;
-    cin->x = section(&bytes, rows, cin->ldx);
-    cin->x0 = section(&bytes, rows, cin->ldx0);
-    cin->y = section(&bytes, rows, cin->ldy);
-    cin->z = section(&bytes, cin->block_rows, cin->ldz);
-    cin->dx = section(&bytes, backward ? rows : 0, cin->ldx);
-    cin->dx0 = section(&bytes, backward ? rows : 0, cin->ldx0);
-    cin->sum = section(&bytes, 1, cin->ldx);
+    size_t bytes = 0, rows = (size_t)prepare->in[0].rows * cin->dim;
+    cin->x = fth_ops_section(&bytes, rows * cin->ldx);
+    cin->x0 = fth_ops_section(&bytes, rows * cin->ldx0);
+    cin->y = fth_ops_section(&bytes, rows * cin->ldy);
+    cin->z = fth_ops_section(&bytes, (size_t)cin->block_rows * cin->ldz);
+    cin->dx = fth_ops_section(&bytes, backward ? rows * cin->ldx : 0);
+    cin->dx0 = fth_ops_section(&bytes, backward ? rows * cin->ldx0 : 0);
+    cin->sum = fth_ops_section(&bytes, cin->ldx);
     cin->gemm = bytes;
-    for (int i = 0; i < 2; i++) {
-        size_t product = fth_gemm_scratch(cin->products[i], cin->block_rows);
-        size_t part = backward ? fth_gemm_scratch(cin->gradients[i], cin->block_rows) : 0;
-        most = product > most ? product : most;
-        most = part > most ? part : most;
-    }
-    prepare->scratch_bytes = bytes + most;
+    prepare->scratch_bytes = bytes + fth_ops_products_scratch(cin->products, 4, cin->block_rows);
 }
 
-static fth_status prepare_any(struct fth_prepare *prepare, int backward, fth_error *err) {
+static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     const struct fth_cin_attributes *a = attributes_of(prepare->node);
-    struct cin *cin = fth_alloc(1, sizeof *cin);
+    int backward = prepare->node->op == &fth_op_cin_grad;
+    struct cin *cin = fth_ops_state(prepare, sizeof *cin, err);
     if (!cin)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+        return FTH_E_MEMORY;
     cin->dim = a->dim;
     cin->maps = a->maps;
     cin->h = prepare->in[0].columns / a->dim;
@@ -151,22 +139,9 @@ static fth_status prepare_any(struct fth_prepare *prepare, int backward, fth_err
     cin->ldx0 = fth_padded_columns(cin->fields);
     cin->ldy = fth_padded_columns(cin->maps);
     cin->ldz = fth_padded_columns(cin->block_fields * cin->h);
-    fth_status status = make_products(prepare, cin, backward, err);
-    if (status != FTH_OK) {
-        release(cin);
-        return status;
-    }
+    FTH_TRY(make_products(prepare, cin, backward, err));
     lay_out(prepare, cin, backward);
-    prepare->prepared = cin;
     return FTH_OK;
-}
-
-static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
-    return prepare_any(prepare, 0, err);
-}
-
-static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
-    return prepare_any(prepare, 1, err);
 }
 
 /* One product; the gradient makes two. */
@@ -182,10 +157,6 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
 static void print(const struct fth_node *node, struct fth_text *out) {
     const struct fth_cin_attributes *a = attributes_of(node);
     fth_text_printf(out, "dim=%u maps=%u", a->dim, a->maps);
-}
-
-static float *at(const struct fth_run *run, size_t bytes) {
-    return (float *)(void *)((char *)run->scratch + bytes);
 }
 
 /* Vectors of dim numbers to rows and back: row e dim + d of `rows` has number d of each of example e's vectors. */
@@ -215,7 +186,8 @@ static void run(const struct fth_run *run) {
     const struct cin *cin = run->prepared;
     const struct fth_view *w = &run->in[2], *pooled = &run->out[1];
     uint32_t all = run->in[0].rows * cin->dim;
-    float *x = at(run, cin->x), *x0 = at(run, cin->x0), *y = at(run, cin->y), *z = at(run, cin->z);
+    float *x = fth_ops_at(run, cin->x), *x0 = fth_ops_at(run, cin->x0);
+    float *y = fth_ops_at(run, cin->y), *z = fth_ops_at(run, cin->z);
     to_rows(&run->in[0], cin->dim, x, cin->ldx);
     to_rows(&run->in[1], cin->dim, x0, cin->ldx0);
     memset(y, 0, (size_t)all * cin->ldy * sizeof *y);
@@ -225,7 +197,7 @@ static void run(const struct fth_run *run) {
             make_z(cin, block, rows, x + (size_t)row * cin->ldx, x0 + (size_t)row * cin->ldx0, z);
             fth_gemm_run(cin->products[is_last(cin, block)], rows, z,
                          w->data + (size_t)block * cin->block_fields * cin->h * w->ld,
-                         y + (size_t)row * cin->ldy, at(run, cin->gemm));
+                         y + (size_t)row * cin->ldy, fth_ops_at(run, cin->gemm));
         }
     }
     to_vectors(y, cin->ldy, cin->dim, &run->out[0]);
@@ -286,13 +258,13 @@ static void gather_dy(const struct fth_run *run, const struct cin *cin, float *y
 static void spread(const struct cin *cin, uint32_t block, uint32_t row, uint32_t rows, const struct fth_run *run) {
     const struct fth_kernels *k = fth_kernels_get();
     uint32_t fields = fields_of(cin, block), first = block * cin->block_fields;
-    float *sum = at(run, cin->sum);
+    float *sum = fth_ops_at(run, cin->sum);
     for (uint32_t r = 0; r < rows; r++) {
-        const float *z = at(run, cin->z) + (size_t)r * cin->ldz;
+        const float *z = fth_ops_at(run, cin->z) + (size_t)r * cin->ldz;
         size_t wide = (size_t)(row + r) * cin->ldx, narrow = (size_t)(row + r) * cin->ldx0 + first;
-        float *dx = at(run, cin->dx) + wide;
-        k->row_dot(fields, cin->h, z, cin->h, at(run, cin->x) + wide, 0.0f, at(run, cin->dx0) + narrow, 1);
-        k->col_weighted_sum(fields, cin->h, at(run, cin->x0) + narrow, 1, z, cin->h, block ? sum : dx);
+        float *dx = fth_ops_at(run, cin->dx) + wide, *dx0 = fth_ops_at(run, cin->dx0) + narrow;
+        k->row_dot(fields, cin->h, z, cin->h, fth_ops_at(run, cin->x) + wide, 0.0f, dx0, 1);
+        k->col_weighted_sum(fields, cin->h, fth_ops_at(run, cin->x0) + narrow, 1, z, cin->h, block ? sum : dx);
         if (block)
             k->add(1, cin->h, dx, cin->h, sum, cin->h, dx, cin->h);
     }
@@ -302,7 +274,8 @@ static void grad_run(const struct fth_run *run) {
     const struct cin *cin = run->prepared;
     const struct fth_view *w = &run->in[2], *dw = &run->out[2];
     uint32_t all = run->in[0].rows * cin->dim;
-    float *x = at(run, cin->x), *x0 = at(run, cin->x0), *y = at(run, cin->y), *z = at(run, cin->z);
+    float *x = fth_ops_at(run, cin->x), *x0 = fth_ops_at(run, cin->x0);
+    float *y = fth_ops_at(run, cin->y), *z = fth_ops_at(run, cin->z);
     to_rows(&run->in[0], cin->dim, x, cin->ldx);
     to_rows(&run->in[1], cin->dim, x0, cin->ldx0);
     gather_dy(run, cin, y);
@@ -314,13 +287,14 @@ static void grad_run(const struct fth_run *run) {
             uint32_t rows = all - row < cin->block_rows ? all - row : cin->block_rows;
             const float *dy = y + (size_t)row * cin->ldy;
             make_z(cin, block, rows, x + (size_t)row * cin->ldx, x0 + (size_t)row * cin->ldx0, z);
-            fth_gemm_run(cin->gradients[last], rows, z, dy, dw->data + first * cin->maps, at(run, cin->gemm));
-            fth_gemm_run(cin->products[last], rows, dy, w->transposed + first, z, at(run, cin->gemm));
+            fth_gemm_run(cin->products[GRADIENT + last], rows, z, dy, dw->data + first * cin->maps,
+                         fth_ops_at(run, cin->gemm));
+            fth_gemm_run(cin->products[last], rows, dy, w->transposed + first, z, fth_ops_at(run, cin->gemm));
             spread(cin, block, row, rows, run);
         }
     }
-    to_vectors(at(run, cin->dx), cin->ldx, cin->dim, &run->out[0]);
-    to_vectors(at(run, cin->dx0), cin->ldx0, cin->dim, &run->out[1]);
+    to_vectors(fth_ops_at(run, cin->dx), cin->ldx, cin->dim, &run->out[0]);
+    to_vectors(fth_ops_at(run, cin->dx0), cin->ldx0, cin->dim, &run->out[1]);
 }
 
 const struct fth_op fth_op_cin_grad = {.name = "cin_grad",
@@ -331,7 +305,7 @@ const struct fth_op fth_op_cin_grad = {.name = "cin_grad",
                                        .resource = FTH_COMPUTE,
                                        .inputs_transposed = 1 << 2,
                                        .shape = grad_shape,
-                                       .prepare = grad_prepare,
+                                       .prepare = prepare,
                                        .release = release,
                                        .cost = cost,
                                        .print = print,

@@ -45,13 +45,12 @@ struct squares {
 };
 
 static fth_status squares_prepare(struct fth_prepare *prepare, fth_error *err) {
-    struct squares *squares = fth_alloc(1, sizeof *squares);
+    struct squares *squares = fth_ops_state(prepare, sizeof *squares, err);
     if (!squares)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+        return FTH_E_MEMORY;
     struct fth_value gradient = fth_ops_input(prepare->graph, prepare->node, 0);
     blocks_of(&gradient, &squares->blocks);
     squares->tiles = gradient.extent == FTH_TILES;
-    prepare->prepared = squares;
     prepare->tasks = fth_blocks_count(&squares->blocks);
     if (squares->tiles)
         prepare->scratch_bytes = fth_ops_align(squares->blocks.block_columns * sizeof(float));
@@ -95,10 +94,9 @@ static fth_status rows_prepare(struct fth_prepare *prepare, fth_error *err) {
     if (prepare->row_update_tasks > FTH_ROW_TASKS_MAX)
         return fth_fail(err, FTH_E_ARGUMENT, "%u row update tasks, there is room for %d",
                         prepare->row_update_tasks, FTH_ROW_TASKS_MAX);
-    uint32_t *tasks = fth_alloc(1, sizeof *tasks);
+    uint32_t *tasks = fth_ops_state(prepare, sizeof *tasks, err);
     if (!tasks)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
-    prepare->prepared = tasks;
+        return FTH_E_MEMORY;
     prepare->tasks = *tasks = prepare->row_update_tasks;
     prepare->scratch_bytes =
         fth_ops_row_entries_bytes(prepare->node->attributes) + prepare->row_update_scratch;

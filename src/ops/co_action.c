@@ -13,13 +13,15 @@
 
 #define MOST_LAYERS 8
 
+enum { FORWARD, BACK = MOST_LAYERS, PART = 2 * MOST_LAYERS };
+
 struct co_action {
     uint32_t d, orders, layers, positions; /* positions: most an example's */
     uint32_t widths[MOST_LAYERS + 1];      /* widths[0] is d */
     uint32_t weights[MOST_LAYERS];         /* where a layer's matrix begins; its bias behind it */
     uint32_t outputs;                      /* of one power */
-    fth_gemm *forward[MOST_LAYERS], *back[MOST_LAYERS], *part[MOST_LAYERS]; /* h W; dy W^T; h^T dy */
-    size_t h[MOST_LAYERS + 1], power, dx, dh[2], turned, bias, gemm;        /* where in scratch, bytes */
+    fth_gemm *products[3 * MOST_LAYERS]; /* forward h W; back dy W^T, part h^T dy: the gradient's alone */
+    size_t h[MOST_LAYERS + 1], power, dx, dh[2], turned, bias, gemm; /* where in scratch */
 };
 
 static const struct fth_co_action_attributes *attributes_of(const struct fth_node *node) {
@@ -72,11 +74,8 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
 
 static void release(void *prepared) {
     struct co_action *unit = prepared;
-    for (uint32_t i = 0; i < MOST_LAYERS; i++) {
-        fth_gemm_destroy(unit->forward[i]);
-        fth_gemm_destroy(unit->back[i]);
-        fth_gemm_destroy(unit->part[i]);
-    }
+    for (uint32_t i = 0; i < 3 * MOST_LAYERS; i++)
+        fth_gemm_destroy(unit->products[i]);
     fth_free(unit);
 }
 
@@ -96,51 +95,41 @@ static fth_status make_products(const struct fth_prepare *prepare, struct co_act
                                       .lda = ld_of(out), .ldb = in, .ldc = ld_of(in), .precision = precision};
         struct fth_gemm_shape part = {.form = FTH_GEMM_TN, .m = in, .n = out, .k = rows, .lda = ld_of(in),
                                       .ldb = ld_of(out), .ldc = out, .accumulate = 1, .precision = precision};
-        FTH_TRY(fth_ops_product(prepare, &forward, &unit->forward[i], err));
+        FTH_TRY(fth_ops_product(prepare, &forward, &unit->products[FORWARD + i], err));
         if (!backward)
             continue;
-        FTH_TRY(fth_ops_product(prepare, &back, &unit->back[i], err));
-        FTH_TRY(fth_ops_product(prepare, &part, &unit->part[i], err));
+        FTH_TRY(fth_ops_product(prepare, &back, &unit->products[BACK + i], err));
+        FTH_TRY(fth_ops_product(prepare, &part, &unit->products[PART + i], err));
     }
     return FTH_OK;
 }
 
-static size_t section(size_t *bytes, size_t floats) {
-    size_t at = *bytes;
-    *bytes += fth_ops_align(floats * sizeof(float));
-    return at;
-}
-
-static void lay_out(struct fth_prepare *prepare, struct co_action *unit, int backward) {
-    size_t bytes = 0, rows = unit->positions, widest = 0, matrix = 0, most = 0;
+static void lay_out(struct fth_prepare *prepare, struct co_action *unit) {
+    size_t bytes = 0, rows = unit->positions, widest = 0, matrix = 0;
     for (uint32_t i = 0; i <= unit->layers; i++) {
-        unit->h[i] = section(&bytes, rows * ld_of(unit->widths[i]));
+        unit->h[i] = fth_ops_section(&bytes, rows * ld_of(unit->widths[i]));
         widest = ld_of(unit->widths[i]) > widest ? ld_of(unit->widths[i]) : widest;
     }
     for (uint32_t i = 0; i < unit->layers; i++) {
         size_t numbers = (size_t)unit->widths[i] * unit->widths[i + 1];
-        const fth_gemm *gemms[3] = {unit->forward[i], unit->back[i], unit->part[i]};
         matrix = numbers > matrix ? numbers : matrix;
-        for (int j = 0; j < (backward ? 3 : 1); j++) {
-            size_t scratch = fth_gemm_scratch(gemms[j], unit->positions);
-            most = scratch > most ? scratch : most;
-        }
     }
-    unit->power = section(&bytes, rows * ld_of(unit->d));
-    unit->dx = section(&bytes, rows * ld_of(unit->d));
+    unit->power = fth_ops_section(&bytes, rows * ld_of(unit->d));
+    unit->dx = fth_ops_section(&bytes, rows * ld_of(unit->d));
     for (int i = 0; i < 2; i++)
-        unit->dh[i] = section(&bytes, rows * widest);
-    unit->turned = section(&bytes, matrix);
-    unit->bias = section(&bytes, widest);
+        unit->dh[i] = fth_ops_section(&bytes, rows * widest);
+    unit->turned = fth_ops_section(&bytes, matrix);
+    unit->bias = fth_ops_section(&bytes, widest);
     unit->gemm = bytes;
-    prepare->scratch_bytes = bytes + most;
+    prepare->scratch_bytes = bytes + fth_ops_products_scratch(unit->products, 3 * MOST_LAYERS, unit->positions);
 }
 
-static fth_status prepare_any(struct fth_prepare *prepare, int backward, fth_error *err) {
+static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     const struct fth_co_action_attributes *a = attributes_of(prepare->node);
-    struct co_action *unit = fth_alloc(1, sizeof *unit);
+    int backward = prepare->node->op == &fth_op_co_action_grad;
+    struct co_action *unit = fth_ops_state(prepare, sizeof *unit, err);
     if (!unit)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+        return FTH_E_MEMORY;
     unit->d = unit->widths[0] = prepare->in[1].columns;
     unit->orders = a->orders;
     unit->layers = a->n;
@@ -150,22 +139,9 @@ static fth_status prepare_any(struct fth_prepare *prepare, int backward, fth_err
         unit->widths[i + 1] = a->widths[i];
         unit->weights[i] = fth_co_action_weights(unit->d, a->widths, i);
     }
-    fth_status status = make_products(prepare, unit, backward, err);
-    if (status != FTH_OK) {
-        release(unit);
-        return status;
-    }
-    lay_out(prepare, unit, backward);
-    prepare->prepared = unit;
+    FTH_TRY(make_products(prepare, unit, backward, err));
+    lay_out(prepare, unit);
     return FTH_OK;
-}
-
-static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
-    return prepare_any(prepare, 0, err);
-}
-
-static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
-    return prepare_any(prepare, 1, err);
 }
 
 /* Forward one product a layer, backward three with the forward's. */
@@ -187,10 +163,6 @@ static void print(const struct fth_node *node, struct fth_text *out) {
 
 /* ---- an example ---- */
 
-static float *at(const struct fth_run *run, size_t bytes) {
-    return (float *)(void *)((char *)run->scratch + bytes);
-}
-
 /* The example's rows of x. */
 static uint32_t rows_of(const struct fth_view *x, uint32_t example, size_t *first) {
     *first = x->offsets ? x->offsets[example] - x->offsets[0] : example;
@@ -201,13 +173,13 @@ static uint32_t rows_of(const struct fth_view *x, uint32_t example, size_t *firs
 static void raise(const struct fth_run *run, const struct co_action *unit, uint32_t order, const float *x,
                   size_t ldx, uint32_t rows) {
     const struct fth_kernels *k = fth_kernels_get();
-    float *h = at(run, unit->h[0]);
+    float *h = fth_ops_at(run, unit->h[0]);
     uint32_t ld = ld_of(unit->d);
     if (order == 0) {
         k->copy(rows, unit->d, x, ldx, h, ld);
         return;
     }
-    k->copy(rows, unit->d, h, ld, at(run, unit->power), ld);
+    k->copy(rows, unit->d, h, ld, fth_ops_at(run, unit->power), ld);
     k->mul(rows, unit->d, h, ld, x, ldx, h, ld);
 }
 
@@ -215,9 +187,9 @@ static void forward(const struct fth_run *run, const struct co_action *unit, con
                     uint32_t rows) {
     for (uint32_t i = 0; i < unit->layers; i++) {
         uint32_t out = unit->widths[i + 1];
-        float *h = at(run, unit->h[i + 1]);
+        float *h = fth_ops_at(run, unit->h[i + 1]);
         const float *w = weights + unit->weights[i], *bias = w + (size_t)unit->widths[i] * out;
-        fth_gemm_run(unit->forward[i], rows, at(run, unit->h[i]), w, h, at(run, unit->gemm));
+        fth_gemm_run(unit->products[FORWARD + i], rows, fth_ops_at(run, unit->h[i]), w, h, fth_ops_at(run, unit->gemm));
         fth_kernels_get()->bias_act(rows, out, h, ld_of(out), bias,
                                     i + 1 < unit->layers ? FTH_ACT_TANH : FTH_ACT_NONE, h, ld_of(out));
     }
@@ -238,7 +210,8 @@ static void run(const struct fth_run *run) {
             raise(run, unit, order, x->data + first * x->ld, x->ld, rows);
             forward(run, unit, weights->data + (size_t)e * weights->ld, rows);
             for (uint32_t i = 1; i <= unit->layers; out += unit->widths[i++])
-                fth_kernels_get()->col_sum(rows, unit->widths[i], at(run, unit->h[i]), ld_of(unit->widths[i]), out);
+                fth_kernels_get()->col_sum(rows, unit->widths[i], fth_ops_at(run, unit->h[i]),
+                                           ld_of(unit->widths[i]), out);
         }
     }
 }
@@ -272,7 +245,9 @@ static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error 
 static const float *backward(const struct fth_run *run, const struct co_action *unit, const float *weights,
                              const float *dy, uint32_t rows, float *dw) {
     const struct fth_kernels *k = fth_kernels_get();
-    float *dh = at(run, unit->dh[0]), *next = at(run, unit->dh[1]), *sum = at(run, unit->bias);
+    float *dh = fth_ops_at(run, unit->dh[0]), *next = fth_ops_at(run, unit->dh[1]);
+    float *sum = fth_ops_at(run, unit->bias), *turned = fth_ops_at(run, unit->turned);
+    float *scratch = fth_ops_at(run, unit->gemm);
     dy += unit->outputs;
     for (uint32_t i = unit->layers; i-- > 0;) {
         uint32_t in = unit->widths[i], out = unit->widths[i + 1], ld = ld_of(out);
@@ -282,12 +257,12 @@ static const float *backward(const struct fth_run *run, const struct co_action *
             memset(dh, 0, (size_t)rows * ld * sizeof *dh);
         k->bias_act(rows, out, dh, ld, dy, FTH_ACT_NONE, dh, ld);
         if (i + 1 < unit->layers)
-            k->act_grad(FTH_ACT_TANH, rows, out, at(run, unit->h[i + 1]), ld, dh, ld, dh, ld);
+            k->act_grad(FTH_ACT_TANH, rows, out, fth_ops_at(run, unit->h[i + 1]), ld, dh, ld, dh, ld);
         k->col_sum(rows, out, dh, ld, sum);
         k->add(1, out, dw + bias, out, sum, out, dw + bias, out);
-        fth_gemm_run(unit->part[i], rows, at(run, unit->h[i]), dh, dw + matrix, at(run, unit->gemm));
-        k->transpose(in, out, weights + matrix, out, at(run, unit->turned), in);
-        fth_gemm_run(unit->back[i], rows, dh, at(run, unit->turned), next, at(run, unit->gemm));
+        fth_gemm_run(unit->products[PART + i], rows, fth_ops_at(run, unit->h[i]), dh, dw + matrix, scratch);
+        k->transpose(in, out, weights + matrix, out, turned, in);
+        fth_gemm_run(unit->products[BACK + i], rows, dh, turned, next, scratch);
         float *swap = dh;
         dh = next;
         next = swap;
@@ -317,8 +292,8 @@ static void grad_run(const struct fth_run *run) {
                 continue;
             }
             /* d(x^n) = n x^(n - 1) dx */
-            float *term = at(run, unit->dx);
-            k->mul(rows, d, dpower, ld, at(run, unit->power), ld, term, ld);
+            float *term = fth_ops_at(run, unit->dx);
+            k->mul(rows, d, dpower, ld, fth_ops_at(run, unit->power), ld, term, ld);
             k->scale(rows, d, term, ld, (float)(order + 1), term, ld);
             k->add(rows, d, out, dx->ld, term, ld, out, dx->ld);
         }
@@ -332,7 +307,7 @@ const struct fth_op fth_op_co_action_grad = {.name = "co_action_grad",
                                              .granularity = FTH_PER_TILE,
                                              .resource = FTH_COMPUTE,
                                              .shape = grad_shape,
-                                             .prepare = grad_prepare,
+                                             .prepare = prepare,
                                              .release = release,
                                              .cost = cost,
                                              .print = print,

@@ -57,8 +57,7 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
 struct product {
     fth_gemm *gemm; /* NULL: one column on W's side, no matrix product */
     uint32_t ldx, ldy;
-    size_t x, y; /* bytes of scratch; the rows' numbers first, the product's own last */
-    size_t rows;
+    size_t rows, x, y, own; /* where in scratch */
 };
 
 static void product_release(void *prepared) {
@@ -69,15 +68,17 @@ static void product_release(void *prepared) {
 
 static fth_status product_prepare(struct fth_prepare *prepare, int backwards, fth_error *err) {
     const struct fth_view *x = &prepare->in[0], *y = &prepare->out[0], *w = &prepare->in[2];
-    struct product *product = fth_alloc(1, sizeof *product);
+    struct product *product = fth_ops_state(prepare, sizeof *product, err);
     if (!product)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+        return FTH_E_MEMORY;
     uint32_t rows = x->rows;
+    size_t bytes = 0;
     product->ldx = fth_padded_columns(x->columns);
     product->ldy = fth_padded_columns(y->columns);
-    product->rows = fth_ops_align(rows * sizeof(uint32_t));
-    product->x = fth_ops_align((size_t)rows * product->ldx * sizeof(float));
-    product->y = fth_ops_align((size_t)rows * product->ldy * sizeof(float));
+    product->rows = fth_ops_section(&bytes, rows);
+    product->x = fth_ops_section(&bytes, (size_t)rows * product->ldx);
+    product->y = fth_ops_section(&bytes, (size_t)rows * product->ldy);
+    product->own = bytes;
     struct fth_gemm_shape gemm = {.form = backwards ? FTH_GEMM_NT : FTH_GEMM_NN,
                                   .m = rows,
                                   .n = y->columns,
@@ -85,17 +86,9 @@ static fth_status product_prepare(struct fth_prepare *prepare, int backwards, ft
                                   .lda = product->ldx,
                                   .ldb = w->ld,
                                   .ldc = product->ldy};
-    size_t own = 0;
-    if (w->columns > 1 && y->columns > 1) {
-        fth_status status = fth_ops_product(prepare, &gemm, &product->gemm, err);
-        if (status != FTH_OK) {
-            fth_free(product);
-            return status;
-        }
-        own = fth_gemm_scratch(product->gemm, rows);
-    }
-    prepare->prepared = product;
-    prepare->scratch_bytes = product->rows + product->x + product->y + own;
+    if (w->columns > 1 && y->columns > 1)
+        FTH_TRY(fth_ops_product(prepare, &gemm, &product->gemm, err));
+    prepare->scratch_bytes = bytes + fth_ops_products_scratch(&product->gemm, 1, rows);
     return FTH_OK;
 }
 
@@ -131,18 +124,17 @@ static void by_domain(const struct fth_run *run, int backwards) {
     const struct fth_kernels *kernels = fth_kernels_get();
     const struct product *product = run->prepared;
     const struct fth_view *x = &run->in[0], *domain = &run->in[1], *w = &run->in[2], *y = &run->out[0];
-    char *scratch = run->scratch;
-    uint32_t *rows = (uint32_t *)(void *)scratch, n_domains = domain->columns, each = w->rows / n_domains;
-    float *gx = (float *)(void *)(scratch + product->rows);
-    float *gy = (float *)(void *)(scratch + product->rows + product->x);
-    void *own = scratch + product->rows + product->x + product->y;
+    uint32_t *rows = (uint32_t *)fth_ops_at(run, product->rows), n_domains = domain->columns;
+    uint32_t each = w->rows / n_domains;
+    float *gx = fth_ops_at(run, product->x), *gy = fth_ops_at(run, product->y);
     for (uint32_t d = 0; d < n_domains; d++) {
         uint32_t n = fth_domain_rows(domain, d, 0, x->rows, rows);
         if (!n)
             continue;
         gather(n, rows, x, 0, x->columns, gx, product->ldx);
         if (product->gemm)
-            fth_gemm_run(product->gemm, n, gx, w->data + (size_t)d * each * w->ld, gy, own);
+            fth_gemm_run(product->gemm, n, gx, w->data + (size_t)d * each * w->ld, gy,
+                         fth_ops_at(run, product->own));
         else
             narrow(kernels, n, gx, product->ldx, x->columns, w, d * each, backwards, gy, product->ldy,
                    y->columns);
@@ -216,21 +208,20 @@ static fth_status weight_grad_shape(fth_graph *graph, struct fth_node *node, fth
 
 struct blocks {
     struct fth_blocks of_domain;
-    fth_gemm *gemms[2][2]; /* by whether the block is the last down, across; NULL: one column */
+    fth_gemm *gemms[4]; /* 2 * (last block down) + (last across); NULL: one column */
     uint32_t ldx, ldy;
-    size_t x, y;
+    size_t rows, x, y, own; /* where in scratch */
 };
 
 static void blocks_release(void *prepared) {
     struct blocks *blocks = prepared;
     for (int i = 0; i < 4; i++)
-        fth_gemm_destroy(blocks->gemms[i / 2][i % 2]);
+        fth_gemm_destroy(blocks->gemms[i]);
     fth_free(blocks);
 }
 
-static fth_status blocks_make(struct fth_prepare *prepare, struct blocks *out, size_t *own, fth_error *err) {
+static fth_status blocks_make(struct fth_prepare *prepare, struct blocks *out, fth_error *err) {
     const struct fth_blocks *b = &out->of_domain;
-    *own = 0;
     for (int i = 0; i < 4 && b->columns > 1; i++) {
         uint32_t down = i / 2 ? b->down - 1 : 0, across = i % 2 ? b->across - 1 : 0;
         struct fth_block_range range = fth_blocks_range(b, down * b->across + across);
@@ -242,31 +233,26 @@ static fth_status blocks_make(struct fth_prepare *prepare, struct blocks *out, s
                                        .ldb = out->ldy,
                                        .ldc = prepare->out[0].ld,
                                        .accumulate = 1};
-        FTH_TRY(fth_ops_product(prepare, &shape, &out->gemms[i / 2][i % 2], err));
-        size_t bytes = fth_gemm_scratch(out->gemms[i / 2][i % 2], STRETCH);
-        *own = bytes > *own ? bytes : *own;
+        FTH_TRY(fth_ops_product(prepare, &shape, &out->gemms[i], err));
     }
     return FTH_OK;
 }
 
 static fth_status weight_grad_prepare(struct fth_prepare *prepare, fth_error *err) {
-    struct blocks *blocks = fth_alloc(1, sizeof *blocks);
-    size_t own;
+    struct blocks *blocks = fth_ops_state(prepare, sizeof *blocks, err);
+    size_t bytes = 0;
     if (!blocks)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+        return FTH_E_MEMORY;
     fth_blocks_make(prepare->in[0].columns, prepare->in[2].columns, 128, 256, &blocks->of_domain);
     blocks->ldx = fth_padded_columns(blocks->of_domain.block_rows);
     blocks->ldy = fth_padded_columns(blocks->of_domain.block_columns);
-    blocks->x = fth_ops_align((size_t)STRETCH * blocks->ldx * sizeof(float));
-    blocks->y = fth_ops_align((size_t)STRETCH * blocks->ldy * sizeof(float));
-    fth_status status = blocks_make(prepare, blocks, &own, err);
-    if (status != FTH_OK) {
-        blocks_release(blocks);
-        return status;
-    }
-    prepare->prepared = blocks;
+    blocks->rows = fth_ops_section(&bytes, STRETCH);
+    blocks->x = fth_ops_section(&bytes, (size_t)STRETCH * blocks->ldx);
+    blocks->y = fth_ops_section(&bytes, (size_t)STRETCH * blocks->ldy);
+    blocks->own = bytes;
+    FTH_TRY(blocks_make(prepare, blocks, err));
     prepare->tasks = prepare->in[1].columns * fth_blocks_count(&blocks->of_domain);
-    prepare->scratch_bytes = fth_ops_align(STRETCH * sizeof(uint32_t)) + blocks->x + blocks->y + own;
+    prepare->scratch_bytes = bytes + fth_ops_products_scratch(blocks->gemms, 4, STRETCH);
     return FTH_OK;
 }
 
@@ -285,11 +271,9 @@ static void weight_grad_run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0], *domain = &run->in[1], *dy = &run->in[2], *dw = &run->out[0];
     uint32_t count = fth_blocks_count(b), d = run->task / count, block = run->task % count;
     struct fth_block_range range = fth_blocks_range(b, block);
-    const fth_gemm *gemm = blocks->gemms[block / b->across == b->down - 1][block % b->across == b->across - 1];
-    char *scratch = run->scratch;
-    uint32_t *rows = (uint32_t *)(void *)scratch;
-    float *gx = (float *)(void *)(scratch + fth_ops_align(STRETCH * sizeof *rows));
-    float *gy = gx + blocks->x / sizeof(float);
+    const fth_gemm *gemm = blocks->gemms[2 * (block / b->across == b->down - 1) + (block % b->across == b->across - 1)];
+    uint32_t *rows = (uint32_t *)fth_ops_at(run, blocks->rows);
+    float *gx = fth_ops_at(run, blocks->x), *gy = fth_ops_at(run, blocks->y);
     float *out = dw->data + ((size_t)d * b->rows + range.row) * dw->ld + range.column;
     for (uint32_t i = 0; i < range.rows; i++)
         memset(out + (size_t)i * dw->ld, 0, range.columns * sizeof *out);
@@ -301,7 +285,7 @@ static void weight_grad_run(const struct fth_run *run) {
         gather(n, rows, x, range.row, range.rows, gx, blocks->ldx);
         gather(n, rows, dy, range.column, range.columns, gy, blocks->ldy);
         if (gemm)
-            fth_gemm_run(gemm, n, gx, gy, out, gy + blocks->y / sizeof(float));
+            fth_gemm_run(gemm, n, gx, gy, out, fth_ops_at(run, blocks->own));
         else
             add_weighted(n, gx, blocks->ldx, gy, blocks->ldy, range.rows, out);
     }

@@ -63,17 +63,11 @@ static fth_status make_products(struct fth_prepare *prepare, const struct fth_ge
 static fth_status prepare_products(struct fth_prepare *prepare, const struct fth_gemm_shape *whole,
                                    const struct fth_gemm_shape *rest, int gradient,
                                    fth_error *err) {
-    struct state *state = fth_alloc(1, sizeof *state);
+    struct state *state = fth_ops_state(prepare, sizeof *state, err);
     if (!state)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+        return FTH_E_MEMORY;
     state->ld = rest->ldc;
-    fth_status status = make_products(prepare, whole, rest, gradient, state, err);
-    if (status != FTH_OK) {
-        release(state);
-        return status;
-    }
-    prepare->prepared = state;
-    return FTH_OK;
+    return make_products(prepare, whole, rest, gradient, state, err);
 }
 
 static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {

@@ -35,9 +35,9 @@ static void release(void *prepared) {
 static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     const struct fth_factor_attributes *a = prepare->node->attributes;
     const struct fth_view *w = &prepare->in[0];
-    struct state *state = fth_alloc(1, sizeof *state);
+    struct state *state = fth_ops_state(prepare, sizeof *state, err);
     if (!state)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+        return FTH_E_MEMORY;
     state->blocks = fth_factor_blocks_make(w->columns);
     state->rows = fth_unique_most(prepare->batch);
     if (state->rows < GROUP_ROWS)
@@ -52,14 +52,8 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
                                       .ldc = state->blocks.ld};
         if (!last && state->blocks.count == 1)
             continue;
-        fth_status status = fth_gemm_create(&gemm, FTH_GEMM_AUTO, prepare->tuning,
-                                            &state->product[last], err);
-        if (status != FTH_OK) {
-            release(state);
-            return status;
-        }
+        FTH_TRY(fth_gemm_create(&gemm, FTH_GEMM_AUTO, prepare->tuning, &state->product[last], err));
     }
-    prepare->prepared = state;
     prepare->tasks = state->blocks.count;
     prepare->scratch_bytes =
         ((size_t)state->rows + prepare->batch) * state->blocks.ld * sizeof(float);

@@ -101,10 +101,7 @@ static fth_status prepare_fields(struct fth_prepare *prepare, struct state *stat
     state->sums_at = prepare->batch * row;
     state->block_at = state->sums_at + UNIQUE_ROWS * row;
     state->product_at = state->block_at + a->dim * row;
-    size_t product = fth_gemm_scratch(state->weights[1], UNIQUE_ROWS);
-    if (state->weights[0] && fth_gemm_scratch(state->weights[0], UNIQUE_ROWS) > product)
-        product = fth_gemm_scratch(state->weights[0], UNIQUE_ROWS);
-    prepare->scratch_bytes = state->product_at + product;
+    prepare->scratch_bytes = state->product_at + fth_ops_products_scratch(state->weights, 2, UNIQUE_ROWS);
     return FTH_OK;
 }
 
@@ -137,7 +134,10 @@ static fth_status prepare_rest(struct fth_prepare *prepare, struct state *state,
     return FTH_OK;
 }
 
-static fth_status prepare_state(struct fth_prepare *prepare, struct state *state, fth_error *err) {
+static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
+    struct state *state = fth_ops_state(prepare, sizeof *state, err);
+    if (!state)
+        return FTH_E_MEMORY;
     state->columns = fth_factor_blocks_make(prepare->in[0].columns);
     state->parts = fth_factor_parts(prepare->in[0].columns);
     state->field_tasks = state->parts * FIELD_GROUPS;
@@ -150,19 +150,6 @@ static fth_status prepare_state(struct fth_prepare *prepare, struct state *state
     }
     FTH_TRY(prepare_fields(prepare, state, err));
     return prepare_rest(prepare, state, err);
-}
-
-static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
-    struct state *state = fth_alloc(1, sizeof *state);
-    if (!state)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
-    fth_status status = prepare_state(prepare, state, err);
-    if (status != FTH_OK) {
-        release(state);
-        return status;
-    }
-    prepare->prepared = state;
-    return FTH_OK;
 }
 
 /* What becomes of the finished gradient of a range of W. */

@@ -34,18 +34,13 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
                                   .ldb = b->ld,
                                   .ldc = b->columns,
                                   .precision = (fth_precision)prepare->precision};
-    struct product *product = fth_alloc(1, sizeof *product);
+    struct product *product = fth_ops_state(prepare, sizeof *product, err);
     if (!product)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
-    fth_status status = fth_ops_product(prepare, &gemm, &product->gemm, err);
-    if (status != FTH_OK) {
-        fth_free(product);
-        return status;
-    }
+        return FTH_E_MEMORY;
+    FTH_TRY(fth_ops_product(prepare, &gemm, &product->gemm, err));
     product->turned = turned;
     if (turned)
         product->turned_bytes = fth_ops_align((size_t)gemm.m * gemm.n * sizeof(float));
-    prepare->prepared = product;
     prepare->scratch_bytes = product->turned_bytes + fth_gemm_scratch(product->gemm, gemm.k);
     return FTH_OK;
 }

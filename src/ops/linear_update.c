@@ -24,21 +24,16 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     if (prepare->optimizer->whole_parameter)
         return fth_fail(err, FTH_E_ARGUMENT, "%s needs the whole gradient first",
                         prepare->optimizer->name);
-    struct state *state = fth_alloc(1, sizeof *state);
+    struct state *state = fth_ops_state(prepare, sizeof *state, err);
     if (!state)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+        return FTH_E_MEMORY;
     struct fth_blocks blocks;
     fth_blocks_make(x->columns, dy->columns, FTH_BLOCK_ROWS, FTH_BLOCK_COLUMNS, &blocks);
     state->ld = fth_padded_columns(blocks.block_columns);
-    fth_status status = fth_weight_blocks_make(prepare, x, dy, state->ld, &state->blocks, err);
-    if (status != FTH_OK) {
-        fth_free(state);
-        return status;
-    }
+    FTH_TRY(fth_weight_blocks_make(prepare, x, dy, state->ld, &state->blocks, err));
     state->optimizer = prepare->optimizer;
     state->no_decay = prepare->graph->values[prepare->node->inputs[0]].no_decay;
     state->block_bytes = (size_t)blocks.block_rows * state->ld * sizeof(float);
-    prepare->prepared = state;
     prepare->tasks = fth_blocks_count(&blocks);
     prepare->scratch_bytes =
         state->block_bytes + fth_weight_blocks_scratch(&state->blocks, x->rows);

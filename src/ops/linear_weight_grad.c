@@ -11,16 +11,10 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
 }
 
 static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
-    struct fth_weight_blocks *blocks = fth_alloc(1, sizeof *blocks);
+    struct fth_weight_blocks *blocks = fth_ops_state(prepare, sizeof *blocks, err);
     if (!blocks)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
-    fth_status status = fth_weight_blocks_make(prepare, &prepare->in[0], &prepare->in[1],
-                                               prepare->out[0].ld, blocks, err);
-    if (status != FTH_OK) {
-        fth_free(blocks);
-        return status;
-    }
-    prepare->prepared = blocks;
+        return FTH_E_MEMORY;
+    FTH_TRY(fth_weight_blocks_make(prepare, &prepare->in[0], &prepare->in[1], prepare->out[0].ld, blocks, err));
     prepare->tasks = fth_blocks_count(&blocks->blocks);
     prepare->scratch_bytes = fth_weight_blocks_scratch(blocks, prepare->in[0].rows);
     return FTH_OK;

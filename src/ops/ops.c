@@ -234,10 +234,3 @@ struct fth_block_range fth_blocks_range(const struct fth_blocks *blocks, uint32_
         range.columns = blocks->block_columns;
     return range;
 }
-
-fth_status fth_ops_product(const struct fth_prepare *prepare, const struct fth_gemm_shape *shape,
-                           fth_gemm **out, fth_error *err) {
-    if (prepare->on_product)
-        prepare->on_product(prepare->on_product_ctx, shape);
-    return fth_gemm_create(shape, FTH_GEMM_AUTO, prepare->tuning, out, err);
-}

@@ -48,6 +48,11 @@ fth_status fth_ops_need_segments(const fth_graph *graph, const struct fth_node *
                                  int32_t sessions, fth_error *err);
 struct fth_segments fth_ops_segments(const struct fth_run *run, const struct fth_view *positions,
                                      int32_t sessions);
+/* Output 0: a row a segment of input 0. And a gradient's: a row a position of `group`, input 0 has one
+ * a segment. Both with the columns of input 0. */
+fth_status fth_ops_output_segments(fth_graph *graph, struct fth_node *node, int32_t sessions, fth_error *err);
+fth_status fth_ops_output_positions(fth_graph *graph, struct fth_node *node, int32_t sessions, int32_t group,
+                                    fth_error *err);
 void fth_ops_print_sessions(int32_t sessions, struct fth_text *out);
 
 /* For printing. */
@@ -117,9 +122,20 @@ const struct fth_row_gradient *fth_ops_row_entries(const struct fth_run *run,
 /* The transposed copy of weights that attention_weights made; FTH_NONE for other values. */
 fth_id fth_ops_transposed(const fth_graph *graph, fth_id weights);
 
+/* A node's own memory, zeros: set as `prepared`, so that the op's release ends it and what it owns
+ * whatever becomes of the rest of `prepare`. NULL: err is set. */
+void *fth_ops_state(struct fth_prepare *prepare, size_t bytes, fth_error *err);
+
+/* A worker's scratch in sections: where the next one of `numbers` 4-byte numbers begins, `bytes` being
+ * what is taken; and the section of a running node. */
+size_t fth_ops_section(size_t *bytes, size_t numbers);
+float *fth_ops_at(const struct fth_run *run, size_t section);
+
 /* The matrix product of this shape by the plan's tuning, reported to who asks for shapes. */
 fth_status fth_ops_product(const struct fth_prepare *prepare, const struct fth_gemm_shape *shape,
                            fth_gemm **out, fth_error *err);
+/* The scratch that each of n products can do with; NULL ones take none. */
+size_t fth_ops_products_scratch(fth_gemm *const *products, uint32_t n, uint32_t rows);
 
 static inline size_t fth_ops_align(size_t bytes) {
     return (bytes + 63) & ~(size_t)63;

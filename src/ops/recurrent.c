@@ -44,98 +44,45 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
     return fth_ops_output_like(graph, node, 1, X, fth_recurrent_kept(lstm) * u.rows, err);
 }
 
-struct state {
-    struct fth_step_product recurrent, input; /* input: with W */
-    uint32_t tile, positions;
-};
-
-struct scratch {
-    void *steps, *product;
-    uint32_t *rows, *next;
-    float *h, *c, *r, *x, *gates;
-};
-
-static size_t cut(const struct state *state, int lstm, char *base, struct scratch *out) {
-    struct fth_cutter cutter = {base, 0};
-    size_t rows = state->tile * sizeof(float);
-    out->steps = fth_cut(&cutter, fth_steps_bytes(state->tile, state->positions));
-    out->rows = fth_cut(&cutter, state->tile * sizeof *out->rows);
-    out->next = fth_cut(&cutter, state->tile * sizeof *out->next);
-    out->h = fth_cut(&cutter, rows * state->recurrent.ldx);
-    out->c = fth_cut(&cutter, lstm ? rows * state->recurrent.ldx : 0);
-    out->r = fth_cut(&cutter, rows * state->recurrent.ldy);
-    out->x = fth_cut(&cutter, rows * state->input.ldx);
-    out->gates = fth_cut(&cutter, rows * state->input.ldy);
-    size_t products = fth_gemm_scratch(state->recurrent.gemm, state->tile);
-    if (state->input.gemm && fth_gemm_scratch(state->input.gemm, state->tile) > products)
-        products = fth_gemm_scratch(state->input.gemm, state->tile);
-    out->product = fth_cut(&cutter, products);
-    return cutter.used;
-}
-
-static void release(void *prepared) {
-    struct state *state = prepared;
-    fth_gemm_destroy(state->recurrent.gemm);
-    fth_gemm_destroy(state->input.gemm);
-    fth_free(state);
-}
-
-static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
-    struct state *state = fth_alloc(1, sizeof *state);
-    struct scratch scratch;
-    if (!state)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
-    state->tile = prepare->tile;
-    state->positions = prepare->in[X].rows;
-    fth_status status = fth_step_product_make(prepare, U, 0, 0, &state->recurrent, err);
-    if (status == FTH_OK && fth_recurrent_has(prepare->node, W))
-        status = fth_step_product_make(prepare, W, 0, 0, &state->input, err);
-    if (status != FTH_OK) {
-        release(state);
-        return status;
-    }
-    prepare->prepared = state;
-    prepare->scratch_bytes = cut(state, fth_recurrent_is_lstm(prepare->node), NULL, &scratch);
-    return FTH_OK;
-}
-
 /* The gates' inputs of one step from the rows of x. */
-static void inputs_of_step(const struct fth_run *run, const struct state *state, const struct scratch *s,
-                           uint32_t n) {
-    const struct fth_view *x = &run->in[X], *w = &run->in[W];
-    fth_steps_gather(n, s->rows, x->columns, x->data, x->ld, s->x, state->input.ldx);
-    fth_step_product_run(&state->input, w, n, s->x, s->gates, s->product);
-    fth_kernels_get()->bias_act(n, w->columns, s->gates, state->input.ldy, run->in[B].data, FTH_ACT_NONE,
-                                s->gates, state->input.ldy);
+static void inputs_of_step(const struct fth_run *run, const uint32_t *rows, uint32_t n) {
+    const struct fth_recurrent_state *state = run->prepared;
+    const struct fth_step_product *input = &state->input;
+    const struct fth_view *x = &run->in[X];
+    float *gates = fth_ops_at(run, input->y);
+    fth_steps_gather(n, rows, x->columns, x->data, x->ld, fth_ops_at(run, input->x), input->ldx);
+    fth_step_product_run(run, input, n);
+    fth_kernels_get()->bias_act(n, input->n, gates, input->ldy, run->in[B].data, FTH_ACT_NONE, gates, input->ldy);
 }
 
 static void run(const struct fth_run *run) {
     const struct fth_recurrent_attributes *a = run->node->attributes;
-    const struct state *state = run->prepared;
+    const struct fth_recurrent_state *state = run->prepared;
+    const struct fth_step_product *recurrent = &state->recurrent;
     const struct fth_view *x = &run->in[X], *states = &run->out[0], *kept = &run->out[1];
     const struct fth_kernels *k = fth_kernels_get();
     int lstm = fth_recurrent_is_lstm(run->node), split = !fth_recurrent_has(run->node, W);
-    struct scratch s;
+    uint32_t *rows = (uint32_t *)fth_ops_at(run, state->rows), *next = (uint32_t *)fth_ops_at(run, state->other);
+    float *h = fth_ops_at(run, recurrent->x), *c = fth_ops_at(run, state->cell);
     struct fth_steps steps;
-    cut(state, lstm, run->scratch, &s);
-    fth_steps_make(x->offsets, run->examples, a->reverse, s.steps, &steps);
-    size_t bytes = (size_t)run->examples * state->recurrent.ldx * sizeof(float);
-    memset(s.h, 0, bytes);
+    fth_steps_make(x->offsets, run->examples, a->reverse, (uint32_t *)fth_ops_at(run, state->steps), &steps);
+    size_t bytes = (size_t)run->examples * recurrent->ldx * sizeof(float);
+    memset(h, 0, bytes);
     if (lstm)
-        memset(s.c, 0, bytes);
+        memset(c, 0, bytes);
     struct fth_recurrent step = {.n = states->columns,
-                                 .rows = s.rows,
-                                 .next = s.next,
-                                 .x = split ? x->data : s.gates,
+                                 .rows = rows,
+                                 .next = next,
+                                 .x = split ? x->data : fth_ops_at(run, state->input.y),
                                  .ldx = split ? x->ld : state->input.ldy,
                                  .x_by_step = !split,
-                                 .r = s.r,
-                                 .ldr = state->recurrent.ldy,
+                                 .r = fth_ops_at(run, recurrent->y),
+                                 .ldr = recurrent->ldy,
                                  .score = fth_recurrent_has(run->node, SCORE) ? run->in[SCORE].data : NULL,
-                                 .h = s.h,
-                                 .c = s.c,
-                                 .ldh = state->recurrent.ldx,
-                                 .ldc = state->recurrent.ldx,
+                                 .h = h,
+                                 .c = c,
+                                 .ldh = recurrent->ldx,
+                                 .ldc = recurrent->ldx,
                                  .states = states->data,
                                  .lds = states->ld,
                                  .kept = kept->data,
@@ -143,11 +90,11 @@ static void run(const struct fth_run *run) {
     for (uint32_t t = 0; t < steps.longest; t++) {
         step.m = steps.running[t];
         step.n_next = t + 1 < steps.longest ? steps.running[t + 1] : 0;
-        fth_steps_rows(&steps, t, (uint32_t)step.m, s.rows);
-        fth_steps_rows(&steps, t + 1, (uint32_t)step.n_next, s.next);
-        fth_step_product_run(&state->recurrent, &run->in[U], (uint32_t)step.m, s.h, s.r, s.product);
+        fth_steps_rows(&steps, t, (uint32_t)step.m, rows);
+        fth_steps_rows(&steps, t + 1, (uint32_t)step.n_next, next);
+        fth_step_product_run(run, recurrent, (uint32_t)step.m);
         if (!split)
-            inputs_of_step(run, state, &s, (uint32_t)step.m);
+            inputs_of_step(run, rows, (uint32_t)step.m);
         (lstm ? k->lstm : k->gru)(&step);
     }
 }
@@ -160,30 +107,13 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
     out->flops = positions * u.columns * (2 * (u.rows + in) + 20); /* 20: a sigmoid */
 }
 
-const struct fth_op fth_op_gru = {.name = "gru",
-                                  .min_inputs = 5,
-                                  .max_inputs = 5,
-                                  .n_outputs = 2,
-                                  .granularity = FTH_PER_TILE,
-                                  .resource = FTH_COMPUTE,
-                                  .shape = shape,
-                                  .gradient = fth_recurrent_gradient,
-                                  .prepare = prepare,
-                                  .release = release,
-                                  .cost = cost,
-                                  .print = fth_recurrent_print,
-                                  .run = run};
+#define OP(called)                                                                                  \
+    {                                                                                               \
+        .name = called, .min_inputs = 5, .max_inputs = 5, .n_outputs = 2,                           \
+        .granularity = FTH_PER_TILE, .resource = FTH_COMPUTE, .shape = shape,                       \
+        .gradient = fth_recurrent_gradient, .prepare = fth_recurrent_prepare,                       \
+        .release = fth_recurrent_release, .cost = cost, .print = fth_recurrent_print, .run = run    \
+    }
 
-const struct fth_op fth_op_lstm = {.name = "lstm",
-                                   .min_inputs = 5,
-                                   .max_inputs = 5,
-                                   .n_outputs = 2,
-                                   .granularity = FTH_PER_TILE,
-                                   .resource = FTH_COMPUTE,
-                                   .shape = shape,
-                                   .gradient = fth_recurrent_gradient,
-                                   .prepare = prepare,
-                                   .release = release,
-                                   .cost = cost,
-                                   .print = fth_recurrent_print,
-                                   .run = run};
+const struct fth_op fth_op_gru = OP("gru");
+const struct fth_op fth_op_lstm = OP("lstm");

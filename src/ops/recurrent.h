@@ -33,10 +33,9 @@ struct fth_steps {
     int reverse;
 };
 
-/* Bytes for `examples` examples with at most `positions` positions in all. */
-size_t fth_steps_bytes(uint32_t examples, uint32_t positions);
-/* `memory`: as many bytes, 64-byte aligned. */
-void fth_steps_make(const uint32_t *offsets, uint32_t examples, int reverse, void *memory,
+/* How many numbers of memory `examples` examples with at most `positions` positions in all take. */
+size_t fth_steps_numbers(uint32_t examples, uint32_t positions);
+void fth_steps_make(const uint32_t *offsets, uint32_t examples, int reverse, uint32_t *memory,
                     struct fth_steps *out);
 /* The positions of the first `n` places at a step, in the direction of the walk. */
 void fth_steps_rows(const struct fth_steps *steps, uint32_t step, uint32_t n, uint32_t *rows);
@@ -51,20 +50,22 @@ void fth_steps_scatter(uint32_t n, const uint32_t *rows, uint32_t columns, const
  * fp32: states are carried on from step to step. One column in or out is no matrix product: then `gemm` is NULL. */
 struct fth_step_product {
     fth_gemm *gemm;
-    uint32_t ldx, ldy, k, n;
+    uint32_t ldx, ldy, k, n, weight; /* weight: which input */
     int turned;
+    size_t x, y; /* where in scratch: [tile, ldx], [tile, ldy] */
 };
-fth_status fth_step_product_make(const struct fth_prepare *prepare, uint32_t weight, int turned, int add,
-                                 struct fth_step_product *out, fth_error *err);
-void fth_step_product_run(const struct fth_step_product *product, const struct fth_view *weight,
-                          uint32_t rows, const float *x, float *y, void *scratch);
 
-/* Cuts scratch: the next `bytes`, aligned. With base NULL it counts only. */
-struct fth_cutter {
-    char *base;
-    size_t used;
+/* What `prepare` makes of each of the four. The products are those of a step: of the states h with U (h U), of x with W;
+ * backwards of their gradients, so that h stands in recurrent.x and its gradient in recurrent.y. */
+struct fth_recurrent_state {
+    struct fth_step_product recurrent, input; /* input: with W alone */
+    size_t steps, rows, other, cell, product; /* where in scratch; other: rows of the step behind or before; cell: c of an
+                                                 LSTM or its gradient, laid out as h or its gradient */
 };
-void *fth_cut(struct fth_cutter *cutter, size_t bytes);
+fth_status fth_recurrent_prepare(struct fth_prepare *prepare, fth_error *err);
+void fth_recurrent_release(void *prepared);
+/* y = x W, or added to it, for the first `rows` of the product's x. */
+void fth_step_product_run(const struct fth_run *run, const struct fth_step_product *product, uint32_t rows);
 
 int fth_recurrent_is_lstm(const struct fth_node *node);
 void fth_recurrent_print(const struct fth_node *node, struct fth_text *out);

@@ -56,87 +56,34 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
     return fth_ops_output_like(graph, node, DX, DY, w.id == FTH_NONE ? 1 : w.rows, err);
 }
 
-struct state {
-    struct fth_step_product recurrent, input;
-    uint32_t tile, positions;
-};
-
-struct scratch {
-    void *steps, *product;
-    uint32_t *rows, *previous;
-    float *dh, *dc, *dr, *gates, *dx;
-};
-
-static size_t cut(const struct state *state, int lstm, char *base, struct scratch *out) {
-    struct fth_cutter cutter = {base, 0};
-    size_t rows = state->tile * sizeof(float);
-    out->steps = fth_cut(&cutter, fth_steps_bytes(state->tile, state->positions));
-    out->rows = fth_cut(&cutter, state->tile * sizeof *out->rows);
-    out->previous = fth_cut(&cutter, state->tile * sizeof *out->previous);
-    out->dh = fth_cut(&cutter, rows * state->recurrent.ldy);
-    out->dc = fth_cut(&cutter, lstm ? rows * state->recurrent.ldy : 0);
-    out->dr = fth_cut(&cutter, rows * state->recurrent.ldx);
-    out->gates = fth_cut(&cutter, rows * state->input.ldx);
-    out->dx = fth_cut(&cutter, rows * state->input.ldy);
-    size_t products = fth_gemm_scratch(state->recurrent.gemm, state->tile);
-    if (state->input.gemm && fth_gemm_scratch(state->input.gemm, state->tile) > products)
-        products = fth_gemm_scratch(state->input.gemm, state->tile);
-    out->product = fth_cut(&cutter, products);
-    return cutter.used;
-}
-
-static void release(void *prepared) {
-    struct state *state = prepared;
-    fth_gemm_destroy(state->recurrent.gemm);
-    fth_gemm_destroy(state->input.gemm);
-    fth_free(state);
-}
-
-static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
-    struct state *state = fth_alloc(1, sizeof *state);
-    struct scratch scratch;
-    if (!state)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
-    state->tile = prepare->tile;
-    state->positions = prepare->in[DY].rows;
-    fth_status status = fth_step_product_make(prepare, U, 1, 1, &state->recurrent, err);
-    if (status == FTH_OK && fth_recurrent_has(prepare->node, W))
-        status = fth_step_product_make(prepare, W, 1, 0, &state->input, err);
-    if (status != FTH_OK) {
-        release(state);
-        return status;
-    }
-    prepare->prepared = state;
-    prepare->scratch_bytes = cut(state, fth_recurrent_is_lstm(prepare->node), NULL, &scratch);
-    return FTH_OK;
-}
-
 static void clear_rows(float *x, size_t ld, uint32_t from, uint32_t to) {
     if (x)
         memset(x + from * ld, 0, (to - from) * ld * sizeof *x);
 }
 
-static void inputs_of_step(const struct fth_run *run, const struct state *state, const struct scratch *s,
-                           uint32_t n) {
+static void inputs_of_step(const struct fth_run *run, const uint32_t *rows, uint32_t n) {
+    const struct fth_recurrent_state *state = run->prepared;
+    const struct fth_step_product *input = &state->input;
     const struct fth_view *gates = &run->out[GATES], *dx = &run->out[DX];
-    fth_steps_gather(n, s->rows, run->in[W].columns, gates->data, gates->ld, s->gates, state->input.ldx);
-    fth_step_product_run(&state->input, &run->in[W], n, s->gates, s->dx, s->product);
-    fth_steps_scatter(n, s->rows, dx->columns, s->dx, state->input.ldy, dx->data, dx->ld);
+    fth_steps_gather(n, rows, input->k, gates->data, gates->ld, fth_ops_at(run, input->x), input->ldx);
+    fth_step_product_run(run, input, n);
+    fth_steps_scatter(n, rows, dx->columns, fth_ops_at(run, input->y), input->ldy, dx->data, dx->ld);
 }
 
 static void run(const struct fth_run *run) {
     const struct fth_recurrent_attributes *a = run->node->attributes;
-    const struct state *state = run->prepared;
+    const struct fth_recurrent_state *state = run->prepared;
+    const struct fth_step_product *recurrent = &state->recurrent;
     const struct fth_view *in = run->in, *out = run->out;
     const struct fth_kernels *k = fth_kernels_get();
     int lstm = fth_recurrent_is_lstm(run->node), unsplit = fth_recurrent_has(run->node, W);
-    size_t ld = state->recurrent.ldy;
-    struct scratch s;
+    size_t ld = recurrent->ldy;
+    uint32_t *rows = (uint32_t *)fth_ops_at(run, state->rows), *previous = (uint32_t *)fth_ops_at(run, state->other);
+    float *dh = fth_ops_at(run, recurrent->y), *dc = fth_ops_at(run, state->cell);
     struct fth_steps steps;
-    cut(state, lstm, run->scratch, &s);
-    fth_steps_make(in[DY].offsets, run->examples, a->reverse, s.steps, &steps);
+    fth_steps_make(in[DY].offsets, run->examples, a->reverse, (uint32_t *)fth_ops_at(run, state->steps), &steps);
     struct fth_recurrent_grad step = {.n = in[DY].columns,
-                                      .rows = s.rows,
+                                      .rows = rows,
                                       .kept = in[KEPT].data,
                                       .ldk = in[KEPT].ld,
                                       .states = in[STATES].data,
@@ -144,34 +91,34 @@ static void run(const struct fth_run *run) {
                                       .dy = in[DY].data,
                                       .lddy = in[DY].ld,
                                       .score = fth_recurrent_has(run->node, SCORE) ? in[SCORE].data : NULL,
-                                      .dh = s.dh,
+                                      .dh = dh,
                                       .lddh = ld,
-                                      .dc = s.dc,
+                                      .dc = dc,
                                       .lddc = ld,
                                       .gates = out[GATES].data,
                                       .ldg = out[GATES].ld,
                                       .before = out[BEFORE].data,
                                       .ldb = out[BEFORE].ld,
-                                      .dr = s.dr,
-                                      .lddr = state->recurrent.ldx,
+                                      .dr = fth_ops_at(run, recurrent->x),
+                                      .lddr = recurrent->ldx,
                                       .dscore = out[DSCORE].data};
     uint32_t running = 0;
     for (uint32_t t = steps.longest; t-- > 0;) {
         uint32_t n = steps.running[t];
         /* Nothing comes from behind to an example whose last step this is. */
-        clear_rows(s.dh, ld, running, n);
-        clear_rows(lstm ? s.dc : NULL, ld, running, n);
+        clear_rows(dh, ld, running, n);
+        clear_rows(lstm ? dc : NULL, ld, running, n);
         running = n;
         step.m = n;
-        fth_steps_rows(&steps, t, n, s.rows);
+        fth_steps_rows(&steps, t, n, rows);
         if (t)
-            fth_steps_rows(&steps, t - 1, n, s.previous);
-        step.previous = t ? s.previous : NULL;
+            fth_steps_rows(&steps, t - 1, n, previous);
+        step.previous = t ? previous : NULL;
         (lstm ? k->lstm_grad : k->gru_grad)(&step);
         if (t)
-            fth_step_product_run(&state->recurrent, &in[U], n, s.dr, s.dh, s.product);
+            fth_step_product_run(run, recurrent, n);
         if (unsplit)
-            inputs_of_step(run, state, &s, n);
+            inputs_of_step(run, rows, n);
     }
 }
 
@@ -187,8 +134,8 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
     {                                                                                              \
         .name = called, .min_inputs = 6, .max_inputs = 6, .n_outputs = 4,                          \
         .granularity = FTH_PER_TILE, .resource = FTH_COMPUTE, .inputs_transposed = 1 << U | 1 << W, \
-        .shape = shape, .prepare = prepare, .release = release, .cost = cost,                      \
-        .print = fth_recurrent_print, .run = run                                                   \
+        .shape = shape, .prepare = fth_recurrent_prepare, .release = fth_recurrent_release,        \
+        .cost = cost, .print = fth_recurrent_print, .run = run                                     \
     }
 
 const struct fth_op fth_op_gru_grad = GRAD_OP("gru_grad");

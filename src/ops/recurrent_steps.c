@@ -1,35 +1,19 @@
-/* The walk over a tile's examples (recurrent.h): order, rows of a step, its dense products. */
+/* The walk over a tile's examples (recurrent.h): order, rows of a step, its dense products, scratch for both. */
 #include "ops/recurrent.h"
 
 #include <string.h>
 
-void *fth_cut(struct fth_cutter *cutter, size_t bytes) {
-    void *at = cutter->base ? cutter->base + cutter->used : NULL;
-    cutter->used += fth_ops_align(bytes);
-    return at;
-}
-
-static void cut_steps(struct fth_cutter *cutter, uint32_t examples, uint32_t positions,
-                      struct fth_steps *out) {
-    out->first = fth_cut(cutter, examples * sizeof *out->first);
-    out->length = fth_cut(cutter, examples * sizeof *out->length);
-    out->running = fth_cut(cutter, ((size_t)positions + 2) * sizeof *out->running);
-}
-
-size_t fth_steps_bytes(uint32_t examples, uint32_t positions) {
-    struct fth_cutter cutter = {0};
-    struct fth_steps steps;
-    cut_steps(&cutter, examples, positions, &steps);
-    return cutter.used;
+size_t fth_steps_numbers(uint32_t examples, uint32_t positions) {
+    return (size_t)examples * 2 + positions + 2;
 }
 
 /* A counting sort: stable, so that the order is a function of the lengths. */
-void fth_steps_make(const uint32_t *offsets, uint32_t examples, int reverse, void *memory,
+void fth_steps_make(const uint32_t *offsets, uint32_t examples, int reverse, uint32_t *memory,
                     struct fth_steps *out) {
-    struct fth_cutter cutter = {memory, 0};
-    cut_steps(&cutter, examples, 0, out);
-    out->longest = 0;
-    out->reverse = reverse;
+    *out = (struct fth_steps){.first = memory,
+                              .length = memory + examples,
+                              .running = memory + (size_t)examples * 2,
+                              .reverse = reverse};
     for (uint32_t i = 0; i < examples; i++)
         if (offsets[i + 1] - offsets[i] > out->longest)
             out->longest = offsets[i + 1] - offsets[i];
@@ -71,14 +55,17 @@ void fth_steps_scatter(uint32_t n, const uint32_t *rows, uint32_t columns, const
         memcpy(to + rows[i] * ldt, from + i * ldf, columns * sizeof *to);
 }
 
-fth_status fth_step_product_make(const struct fth_prepare *prepare, uint32_t weight, int turned, int add,
-                                 struct fth_step_product *out, fth_error *err) {
+static fth_status product_make(const struct fth_prepare *prepare, uint32_t weight, int turned, int add, size_t *bytes,
+                               struct fth_step_product *out, fth_error *err) {
     const struct fth_view *w = &prepare->in[weight];
     *out = (struct fth_step_product){.k = turned ? w->columns : w->rows,
                                      .n = turned ? w->rows : w->columns,
+                                     .weight = weight,
                                      .turned = turned};
     out->ldx = fth_padded_columns(out->k);
     out->ldy = fth_padded_columns(out->n);
+    out->x = fth_ops_section(bytes, (size_t)prepare->tile * out->ldx);
+    out->y = fth_ops_section(bytes, (size_t)prepare->tile * out->ldy);
     if (out->n == 1)
         return FTH_OK;
     struct fth_gemm_shape shape = {.form = FTH_GEMM_NN,
@@ -94,11 +81,44 @@ fth_status fth_step_product_make(const struct fth_prepare *prepare, uint32_t wei
     return fth_ops_product(prepare, &shape, &out->gemm, err);
 }
 
-void fth_step_product_run(const struct fth_step_product *product, const struct fth_view *weight,
-                          uint32_t rows, const float *x, float *y, void *scratch) {
+/* x of a layer and dy of its gradient are input 0, the weights have the same places in both. */
+fth_status fth_recurrent_prepare(struct fth_prepare *prepare, fth_error *err) {
+    const struct fth_node *node = prepare->node;
+    int backward = node->op == &fth_op_gru_grad || node->op == &fth_op_lstm_grad;
+    struct fth_recurrent_state *state = fth_ops_state(prepare, sizeof *state, err);
+    size_t bytes = 0;
+    if (!state)
+        return FTH_E_MEMORY;
+    state->steps = fth_ops_section(&bytes, fth_steps_numbers(prepare->tile, prepare->in[0].rows));
+    state->rows = fth_ops_section(&bytes, prepare->tile);
+    state->other = fth_ops_section(&bytes, prepare->tile);
+    FTH_TRY(product_make(prepare, FTH_RECURRENT_U, backward, backward, &bytes, &state->recurrent, err));
+    if (fth_recurrent_has(node, FTH_RECURRENT_W))
+        FTH_TRY(product_make(prepare, FTH_RECURRENT_W, backward, 0, &bytes, &state->input, err));
+    if (fth_recurrent_is_lstm(node))
+        state->cell = fth_ops_section(
+            &bytes, (size_t)prepare->tile * (backward ? state->recurrent.ldy : state->recurrent.ldx));
+    state->product = bytes;
+    fth_gemm *const products[] = {state->recurrent.gemm, state->input.gemm};
+    prepare->scratch_bytes = bytes + fth_ops_products_scratch(products, 2, prepare->tile);
+    return FTH_OK;
+}
+
+void fth_recurrent_release(void *prepared) {
+    struct fth_recurrent_state *state = prepared;
+    fth_gemm_destroy(state->recurrent.gemm);
+    fth_gemm_destroy(state->input.gemm);
+    fth_free(state);
+}
+
+void fth_step_product_run(const struct fth_run *run, const struct fth_step_product *product, uint32_t rows) {
+    const struct fth_recurrent_state *state = run->prepared;
+    const struct fth_view *weight = &run->in[product->weight];
     const float *w = product->turned ? weight->transposed : weight->panels ? weight->panels : weight->data;
+    const float *x = fth_ops_at(run, product->x);
+    float *y = fth_ops_at(run, product->y);
     if (product->gemm)
-        fth_gemm_run(product->gemm, rows, x, w, y, scratch);
+        fth_gemm_run(product->gemm, rows, x, w, y, fth_ops_at(run, state->product));
     else /* an input of one column: its gradient is a dot product with the one row of W */
         fth_kernels_get()->row_dot(rows, product->k, x, product->ldx, weight->data, 0.0f, y, product->ldy);
 }

@@ -19,12 +19,11 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
 
 /* Both are products with a row of ones. */
 static fth_status ones_prepare(struct fth_prepare *prepare, uint32_t columns, fth_error *err) {
-    float *ones = fth_alloc(columns, sizeof *ones);
+    float *ones = fth_ops_state(prepare, columns * sizeof *ones, err);
     if (!ones)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+        return FTH_E_MEMORY;
     for (uint32_t j = 0; j < columns; j++)
         ones[j] = 1.0f;
-    prepare->prepared = ones;
     return FTH_OK;
 }
 

@@ -5,11 +5,7 @@
 
 static fth_status expand_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     const struct fth_expand_attributes *a = node->attributes;
-    FTH_TRY(fth_ops_need(graph, node, 0, err));
-    struct fth_value x = fth_ops_input(graph, node, 0);
-    if (x.extent != FTH_EXAMPLES || a->group < 0)
-        return fth_fail(err, FTH_E_ARGUMENT, "takes one row an example and a ragged group");
-    return fth_graph_output(graph, node, 0, FTH_POSITIONS, a->group, 0, x.columns, err);
+    return fth_ops_output_positions(graph, node, FTH_NO_SESSIONS, a->group, err);
 }
 
 static fth_status expand_gradient(fth_graph *graph, const struct fth_node *node,
@@ -42,9 +38,7 @@ const struct fth_op fth_op_expand = {.name = "expand",
                                      .run = expand_run};
 
 static fth_status check(fth_graph *graph, const struct fth_node *node, fth_error *err) {
-    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
-    if (fth_ops_input(graph, node, 0).extent != FTH_POSITIONS)
-        return fth_fail(err, FTH_E_ARGUMENT, "input 0 has no positions");
+    FTH_TRY(fth_ops_need_positions(graph, node, 0, err));
     struct fth_value weights = fth_ops_input(graph, node, 1);
     if (weights.id == FTH_NONE)
         return FTH_OK;
@@ -57,8 +51,7 @@ static fth_status check(fth_graph *graph, const struct fth_node *node, fth_error
 
 static fth_status sum_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     FTH_TRY(check(graph, node, err));
-    return fth_graph_output(graph, node, 0, FTH_EXAMPLES, -1, 0,
-                            fth_ops_input(graph, node, 0).columns, err);
+    return fth_ops_output_segments(graph, node, FTH_NO_SESSIONS, err);
 }
 
 static fth_status sum_gradient(fth_graph *graph, const struct fth_node *node,

@@ -9,9 +9,7 @@ static const struct fth_segment_last_attributes *attributes_of(const struct fth_
 }
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
-    FTH_TRY(fth_ops_need_positions(graph, node, 0, err));
-    return fth_graph_output(graph, node, 0, FTH_EXAMPLES, -1, 0, fth_ops_input(graph, node, 0).columns,
-                            err);
+    return fth_ops_output_segments(graph, node, FTH_NO_SESSIONS, err);
 }
 
 static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
@@ -54,11 +52,7 @@ const struct fth_op fth_op_segment_last = {.name = "segment_last",
                                            .run = run};
 
 static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
-    FTH_TRY(fth_ops_need(graph, node, 0, err));
-    struct fth_value dy = fth_ops_input(graph, node, 0);
-    if (dy.extent != FTH_EXAMPLES || attributes_of(node)->group < 0)
-        return fth_fail(err, FTH_E_ARGUMENT, "takes one row an example and a ragged group");
-    return fth_graph_output(graph, node, 0, FTH_POSITIONS, attributes_of(node)->group, 0, dy.columns, err);
+    return fth_ops_output_positions(graph, node, FTH_NO_SESSIONS, attributes_of(node)->group, err);
 }
 
 static void grad_run(const struct fth_run *run) {

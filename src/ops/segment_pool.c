@@ -7,12 +7,9 @@ static const struct fth_segment_pool_attributes *attributes(const struct fth_nod
 }
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
-    int32_t sessions = attributes(node)->sessions;
-    FTH_TRY(fth_ops_need_segments(graph, node, 0, sessions, err));
     if (attributes(node)->pooling == FTH_POOL_NONE)
         return fth_fail(err, FTH_E_ARGUMENT, "pooling is sum, mean or max");
-    return fth_graph_output(graph, node, 0, sessions < 0 ? FTH_EXAMPLES : FTH_POSITIONS, sessions, 0,
-                            fth_ops_input(graph, node, 0).columns, err);
+    return fth_ops_output_segments(graph, node, attributes(node)->sessions, err);
 }
 
 static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
@@ -61,13 +58,11 @@ const struct fth_op fth_op_segment_pool = {.name = "segment_pool",
 
 static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     const struct fth_segment_pool_attributes *a = attributes(node);
-    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
-    uint32_t columns = fth_ops_input(graph, node, 0).columns;
     if (a->pooling == FTH_POOL_MAX) {
         FTH_TRY(fth_ops_need_segments(graph, node, 1, a->sessions, err));
         FTH_TRY(fth_ops_need_same(graph, node, 0, 2, err));
     }
-    return fth_graph_output(graph, node, 0, FTH_POSITIONS, a->group, 0, columns, err);
+    return fth_ops_output_positions(graph, node, a->sessions, a->group, err);
 }
 
 static void grad_run(const struct fth_run *run) {

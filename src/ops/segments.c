@@ -21,6 +21,22 @@ struct fth_segments fth_ops_segments(const struct fth_run *run, const struct fth
     return (struct fth_segments){rows->starts + first, last - first};
 }
 
+fth_status fth_ops_output_segments(fth_graph *graph, struct fth_node *node, int32_t sessions, fth_error *err) {
+    FTH_TRY(fth_ops_need_segments(graph, node, 0, sessions, err));
+    return fth_graph_output(graph, node, 0, sessions < 0 ? FTH_EXAMPLES : FTH_POSITIONS, sessions, 0,
+                            fth_ops_input(graph, node, 0).columns, err);
+}
+
+fth_status fth_ops_output_positions(fth_graph *graph, struct fth_node *node, int32_t sessions, int32_t group,
+                                    fth_error *err) {
+    FTH_TRY(fth_ops_need(graph, node, 0, err));
+    struct fth_value x = fth_ops_input(graph, node, 0);
+    if (x.extent != (sessions < 0 ? FTH_EXAMPLES : FTH_POSITIONS) || x.group != sessions || group < 0)
+        return fth_fail(err, FTH_E_ARGUMENT, "takes one row %s and a ragged group",
+                        sessions < 0 ? "an example" : "a session");
+    return fth_graph_output(graph, node, 0, FTH_POSITIONS, group, 0, x.columns, err);
+}
+
 void fth_ops_print_sessions(int32_t sessions, struct fth_text *out) {
     if (sessions != FTH_NO_SESSIONS)
         fth_text_printf(out, " sessions=S%d", (int)sessions - FTH_SESSIONS);

@@ -70,9 +70,9 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
 static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     const struct fth_graph *graph = prepare->graph;
     const struct fth_view *w = &prepare->in[0];
-    struct state *state = fth_alloc(1, sizeof *state);
+    struct state *state = fth_ops_state(prepare, sizeof *state, err);
     if (!state)
-        return fth_fail(err, FTH_E_MEMORY, "out of memory");
+        return FTH_E_MEMORY;
     state->optimizer = prepare->optimizer;
     state->no_decay = graph->values[prepare->node->inputs[0]].no_decay;
     state->tiles = graph->values[prepare->node->inputs[1]].extent == FTH_TILES;
@@ -90,7 +90,6 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
                 fth_ops_align((size_t)state->blocks.block_rows * w->columns * sizeof(float));
     }
     prepare->tasks = fth_blocks_count(&state->blocks);
-    prepare->prepared = state;
     return FTH_OK;
 }
 

@@ -5,7 +5,7 @@
 fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struct fth_view *x,
                                   const struct fth_view *dy, uint32_t ldc,
                                   struct fth_weight_blocks *out, fth_error *err) {
-    struct fth_weight_blocks made = {.gemms = {{NULL}}};
+    struct fth_weight_blocks made = {.gemms = {NULL}};
     fth_blocks_make(x->columns, dy->columns, FTH_BLOCK_ROWS, FTH_BLOCK_COLUMNS, &made.blocks);
     for (int i = 0; i < 4; i++) {
         uint32_t down = i / 2 ? made.blocks.down - 1 : 0;
@@ -20,7 +20,7 @@ fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struc
                                        .ldb = dy->ld,
                                        .ldc = ldc,
                                        .precision = (fth_precision)prepare->precision};
-        fth_status status = fth_ops_product(prepare, &shape, &made.gemms[i / 2][i % 2], err);
+        fth_status status = fth_ops_product(prepare, &shape, &made.gemms[i], err);
         if (status != FTH_OK) {
             fth_weight_blocks_free(&made);
             return status;
@@ -32,21 +32,16 @@ fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struc
 
 void fth_weight_blocks_free(struct fth_weight_blocks *blocks) {
     for (int i = 0; i < 4; i++)
-        fth_gemm_destroy(blocks->gemms[i / 2][i % 2]);
+        fth_gemm_destroy(blocks->gemms[i]);
 }
 
 size_t fth_weight_blocks_scratch(const struct fth_weight_blocks *blocks, uint32_t rows) {
-    size_t most = 0;
-    for (int i = 0; i < 4; i++) {
-        size_t bytes = fth_gemm_scratch(blocks->gemms[i / 2][i % 2], rows);
-        most = bytes > most ? bytes : most;
-    }
-    return fth_ops_align(most);
+    return fth_ops_align(fth_ops_products_scratch(blocks->gemms, 4, rows));
 }
 
 static const fth_gemm *gemm_of(const struct fth_weight_blocks *blocks, uint32_t block) {
     const struct fth_blocks *b = &blocks->blocks;
-    return blocks->gemms[block / b->across == b->down - 1][block % b->across == b->across - 1];
+    return blocks->gemms[2 * (block / b->across == b->down - 1) + (block % b->across == b->across - 1)];
 }
 
 void fth_weight_blocks_run(const struct fth_weight_blocks *blocks, uint32_t block,

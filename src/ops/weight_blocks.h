@@ -11,7 +11,7 @@
 
 struct fth_weight_blocks {
     struct fth_blocks blocks;
-    fth_gemm *gemms[2][2]; /* [last row of blocks][last column of blocks]; they may be smaller */
+    fth_gemm *gemms[4]; /* [2 * (last row of blocks) + (last column)]; they may be smaller */
 };
 
 /* x and dy as prepare sees them; ldc of the block that the products write. */

@@ -1,0 +1,36 @@
+/* What operations share when they are planned (ops_private.h): a node's own memory, sections of
+ * scratch, products. Before the first step; fth_ops_at on any thread. */
+#include "ops/ops_private.h"
+
+void *fth_ops_state(struct fth_prepare *prepare, size_t bytes, fth_error *err) {
+    prepare->prepared = fth_alloc(1, bytes);
+    if (!prepare->prepared)
+        fth_fail(err, FTH_E_MEMORY, "out of memory");
+    return prepare->prepared;
+}
+
+size_t fth_ops_section(size_t *bytes, size_t numbers) {
+    size_t begin = *bytes;
+    *bytes += fth_ops_align(numbers * sizeof(float));
+    return begin;
+}
+
+float *fth_ops_at(const struct fth_run *run, size_t section) {
+    return (float *)(void *)((char *)run->scratch + section);
+}
+
+fth_status fth_ops_product(const struct fth_prepare *prepare, const struct fth_gemm_shape *shape,
+                           fth_gemm **out, fth_error *err) {
+    if (prepare->on_product)
+        prepare->on_product(prepare->on_product_ctx, shape);
+    return fth_gemm_create(shape, FTH_GEMM_AUTO, prepare->tuning, out, err);
+}
+
+size_t fth_ops_products_scratch(fth_gemm *const *products, uint32_t n, uint32_t rows) {
+    size_t most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        size_t bytes = products[i] ? fth_gemm_scratch(products[i], rows) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
