@@ -10,46 +10,22 @@
 
 #include "core/batch.h"
 #include "gradcheck.h"
-#include "model/model.h"
+#include "small_models.h"
 
-/* Two plain fields, a ragged one that is pooled, a history of items and categories with its target.
- */
-static const struct fth_model_field all_fields[] = {
-    {.name = "user", .table = "user", .dim = 4, .group = FTH_NO_GROUP},
-    {.name = "item", .table = "item", .dim = 4, .group = FTH_NO_GROUP},
-    {.name = "category", .table = "category", .dim = 4, .group = FTH_NO_GROUP},
-    {.name = "tags", .table = "tag", .dim = 4, .group = 0, .pooling = FTH_POOL_SUM},
-    {.name = "hist_item", .table = "item", .dim = 4, .group = 0, .sequence = 1},
-    {.name = "hist_category", .table = "category", .dim = 4, .group = 0, .sequence = 1},
-};
 static const int64_t six_four[] = {6, 4}, five[] = {5}, three[] = {3}, maps[] = {4, 3};
-static const char *const item_names[] = {"item", "category"};
 
+/* Sizes at which finite differences are quick; smooth, so that they are right. */
 static struct fth_model_config config_for(const char *name) {
-    return (struct fth_model_config){.name = name,
-                                     .hidden = {six_four, 2},
-                                     .bottom = {six_four, 2},
-                                     .top = {five, 1},
-                                     .cin = {maps, 2},
-                                     .cross_layers = 2,
-                                     .item_fields = {item_names, 2},
-                                     .temperature = 1,
-                                     .log_q = 1,
-                                     .heads = 2,
-                                     .feed_forward = 5,
-                                     .session_length = 2,
-                                     .sessions = 2,
-                                     .co_action_layers = {three, 1},
-                                     .co_action_dim = 4,
-                                     .co_action_orders = 2,
-                                     .experts = 3,
-                                     .expert_hidden = {six_four, 2},
-                                     .tower = {three, 1},
-                                     .domain = "domain",
-                                     .auxiliary_hidden = {five, 1},
-                                     .attention = {three, 1},
-                                     .activation = "tanh",
-                                     .target = strcmp(name, "can") ? "" : "item"};
+    static const char *const items[] = {"item", "category"};
+    static const struct small_sizes sizes = {{six_four, 2}, {six_four, 2}, {three, 1}, {maps, 2}};
+    struct fth_model_config config = small_model(name, &sizes);
+    config.top = config.auxiliary_hidden = (struct fth_ints){five, 1};
+    config.tower = config.co_action_layers = (struct fth_ints){three, 1};
+    config.item_fields = (struct fth_strings){items, 2};
+    config.temperature = 1;
+    config.in_batch_softmax = 0;
+    config.activation = "tanh";
+    return config;
 }
 
 /* What the case being checked builds. */
@@ -81,14 +57,14 @@ static void check_model(void) {
 
 static void test_gradients(void **state) {
     for (const struct fth_model *const *model = fth_models(); *model; model++) {
-        int history = strstr("din dien dsin", (*model)->name) != NULL;
+        int history = small_has_history((*model)->name);
         assert_ptr_equal(fth_model_find((*model)->name), *model);
         assert_true(strlen((*model)->summary) > 0);
         for (int dense = 0; dense < 2; dense++) {
             if (!dense && !strcmp((*model)->name, "star")) /* no domain */
                 continue;
             config = config_for((*model)->name);
-            inputs = (struct fth_model_inputs){.n_dense = dense * 3, .fields = all_fields, .n_fields = history ? 6 : 5};
+            inputs = (struct fth_model_inputs){.n_dense = dense * 3, .fields = small_fields, .n_fields = history ? 6 : 5};
             check_model();
         }
     }
@@ -103,7 +79,7 @@ static void test_options(void **state) {
         config.batch_norm = 1;
         config.dropout = 0.25;
         config.activation = "sigmoid";
-        inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 6};
+        inputs = (struct fth_model_inputs){.n_dense = 3, .fields = small_fields, .n_fields = 6};
         check_model();
     }
     for (size_t i = 0; i < 4; i++) {
@@ -111,7 +87,7 @@ static void test_options(void **state) {
         config = config_for(names[i]);
         config.layer_norm = config.residual = 1;
         config.hidden.items = equal;
-        inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 3};
+        inputs = (struct fth_model_inputs){.n_dense = 3, .fields = small_fields, .n_fields = 3};
         check_model();
     }
 }
@@ -121,7 +97,7 @@ static void test_mixed_dimensions(void **state) {
     static const char *const names[] = {"lr", "wide_deep", "dcn", "dcnv2", "din", "can", "dien",
                                         "two_tower"};
     struct fth_model_field fields[6];
-    memcpy(fields, all_fields, sizeof fields);
+    memcpy(fields, small_fields, sizeof fields);
     fields[0].dim = 3;
     fields[2].dim = fields[5].dim = 2;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -147,7 +123,7 @@ static void test_star(void **state) {
     static const struct fth_model_indicator wide[] = {{"domain", 0, 3}};
     config = config_for("star");
     config.dropout = 0.25;
-    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 6};
+    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = small_fields, .n_fields = 6};
     check_model();
     config.domain = "";
     refused("model.domain: star needs it");
@@ -171,7 +147,7 @@ static void test_tasks(void **state) {
                 config.experts = experts;
                 config.expert_hidden.n = layers;
                 config.batch_norm = experts == 3 && layers == 2;
-                inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 3,
+                inputs = (struct fth_model_inputs){.n_dense = 3, .fields = small_fields, .n_fields = 3,
                                                    .tasks = names, .n_tasks = tasks};
                 check_model();
             }
@@ -191,7 +167,7 @@ static void test_tasks(void **state) {
 
 static void test_refusals(void **state) {
     struct fth_model_field fields[6];
-    memcpy(fields, all_fields, sizeof fields);
+    memcpy(fields, small_fields, sizeof fields);
     for (const struct fth_model *const *model = fth_models(); *model; model++) {
         config = config_for((*model)->name);
         inputs = (struct fth_model_inputs){.n_dense = 0, .fields = NULL, .n_fields = 0};
@@ -205,16 +181,16 @@ static void test_refusals(void **state) {
     refused("embedding.dim");
     config = config_for("dlrm");
     refused("embedding.dim");
-    inputs.fields = all_fields;
+    inputs.fields = small_fields;
     config.bottom = (struct fth_ints){five, 1};
     refused("model.bottom");
     config = config_for("dlrm");
-    inputs = (struct fth_model_inputs){.n_dense = 0, .fields = all_fields, .n_fields = 1};
+    inputs = (struct fth_model_inputs){.n_dense = 0, .fields = small_fields, .n_fields = 1};
     refused("second categorical");
     static const char *const wide[] = {"user", "itme"};
     config = config_for("wide_deep");
     config.wide = (struct fth_strings){wide, 2};
-    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 3};
+    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = small_fields, .n_fields = 3};
     refused("did you mean \"item\"");
     config = config_for("deepfm");
     config.hidden.n = 0;
@@ -250,16 +226,16 @@ static void test_refusals(void **state) {
 static void test_din_targets(void **state) {
     struct fth_model_field fields[6];
     config = config_for("din");
-    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 4};
+    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = small_fields, .n_fields = 4};
     refused("sequence: true");
-    memcpy(fields, all_fields, sizeof fields);
+    memcpy(fields, small_fields, sizeof fields);
     fields[1].table = "other";
     fields[2].table = "another";
     inputs = (struct fth_model_inputs){.n_dense = 0, .fields = fields, .n_fields = 6};
     refused("shares a table");
     config.target = "user";
     refused("model.target user");
-    memcpy(fields, all_fields, sizeof fields);
+    memcpy(fields, small_fields, sizeof fields);
     fields[0].table = "item";
     config.target = "";
     refused("user or item");
@@ -286,7 +262,7 @@ static void test_can_pairs(void **state) {
                                          {"hist_item:item", "item:hist_item"}};
     config = config_for("can");
     config.co_action = (struct fth_strings){good, 3};
-    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 6};
+    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = small_fields, .n_fields = 6};
     check_model();
     fth_graph *graph = NULL;
     fth_error err = {0};
@@ -311,7 +287,7 @@ static void test_dien(void **state) {
     static const char *const negatives[] = {"hist_category", "neg_item"}, *const one[] = {"neg_item"};
     static const char *const user[] = {"user"};
     struct fth_model_field fields[8];
-    memcpy(fields, all_fields, sizeof all_fields);
+    memcpy(fields, small_fields, sizeof small_fields);
     fields[6] = fields[4];
     fields[6].name = "neg_item";
     fields[7] = fields[5];
@@ -342,7 +318,7 @@ static void test_dien(void **state) {
     config.negatives.n = 2;
     fields[4].table = "nobody's";
     refused("dien compares a history with a target");
-    memcpy(fields, all_fields, sizeof all_fields);
+    memcpy(fields, small_fields, sizeof small_fields);
     fields[1].dim = fields[4].dim = 1;
     config = config_for("dien");
     config.target = "item";
@@ -356,7 +332,7 @@ static void test_two_tower(void **state) {
     config = config_for("two_tower");
     config.in_batch_softmax = config.normalise = 1;
     config.temperature = 0.5;
-    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 6};
+    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = small_fields, .n_fields = 6};
     check_model();
     config.log_q = 0;
     config.user_fields = (struct fth_strings){users, 1};
@@ -377,7 +353,7 @@ static void test_two_tower(void **state) {
     refused("model.item_fields");
     config.item_fields = (struct fth_strings){all, 2};
     config.user_fields.n = 0;
-    inputs = (struct fth_model_inputs){.fields = all_fields, .n_fields = 2};
+    inputs = (struct fth_model_inputs){.fields = small_fields, .n_fields = 2};
     refused("model.user_fields");
     static const int64_t one[] = {8, 1};
     config.hidden.items = one;
@@ -387,7 +363,7 @@ static void test_two_tower(void **state) {
 /* Sessions by a feature, which then is no input; two histories; what cannot be. */
 static void test_dsin(void **state) {
     struct fth_model_field fields[8];
-    memcpy(fields, all_fields, sizeof all_fields);
+    memcpy(fields, small_fields, sizeof small_fields);
     fields[6] = (struct fth_model_field){
         .name = "visit", .table = "visit", .dim = 4, .group = 0, .sequence = 1};
     config = config_for("dsin");
@@ -426,7 +402,7 @@ static void test_wide(void **state) {
     static const char *const wide[] = {"category"};
     config = config_for("wide_deep");
     config.wide = (struct fth_strings){wide, 1};
-    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = all_fields, .n_fields = 3};
+    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = small_fields, .n_fields = 3};
     check_model();
     fth_graph *graph = NULL;
     fth_error err = {0};

@@ -16,10 +16,10 @@
 #include "copies.h"
 #include "embedding/embedding.h"
 #include "kernels/gemm.h"
-#include "model/model.h"
 #include "ops/layers.h"
 #include "passes/passes.h"
 #include "runtime/plan.h"
+#include "small_models.h"
 
 enum { DENSE = 3, MOST = 300, FIELDS = 10, DIN_FIELDS = 12 };
 
@@ -85,43 +85,25 @@ static int has(const struct setup *setup, const char *model) {
 
 static void build_graph(const struct setup *setup, struct world *world) {
     static const int64_t widths[] = {150, 37}, bottom[] = {20, 16}, attention[] = {6}, maps[] = {6, 4};
-    static const char *const items[] = {"item"};
+    static const struct small_sizes sizes = {{widths, 2}, {bottom, 2}, {attention, 1}, {maps, 2}};
     struct fth_model_field used[DIN_FIELDS];
     fth_error err = {0};
     const struct fth_model *model = fth_model_find(setup->model);
-    int din = has(setup, "din"), history = strstr("din dien dsin", setup->model) != NULL;
+    int din = has(setup, "din");
     int shallow = has(setup, "lr") || has(setup, "fm");
     int one_dim = has(setup, "deepfm") || has(setup, "fm") || has(setup, "dlrm") || has(setup, "xdeepfm");
     int statistics = setup->examples > 10; /* those of two examples are all rounding */
     const char *hidden = has(setup, "dsin") ? "tanh" : "relu"; /* a sum of its layer lies at ReLU's kink */
-    struct fth_model_config config = {.name = setup->model,
-                                      .hidden = {widths, 2},
-                                      .bottom = {bottom, 2},
-                                      .top = {widths, 2},
-                                      .attention = {attention, 1},
-                                      .cin = {maps, 2},
-                                      .cross_layers = 2,
-                                      .heads = 2,
-                                      .feed_forward = 5,
-                                      .session_length = 2,
-                                      .sessions = 2,
-                                      .co_action_layers = {maps, 2},
-                                      .co_action_dim = 4,
-                                      .co_action_orders = 2,
-                                      .experts = 2,
-                                      .expert_hidden = {widths, 2},
-                                      .tower = {bottom, 1},
-                                      .item_fields = {items, 1},
-                                      .temperature = 0.5,
-                                      .domain = "domain",
-                                      .auxiliary_hidden = {bottom, 1},
-                                      .activation = din && statistics ? "dice" : shallow ? "none" : hidden,
-                                      .attention_activation = "sigmoid",
-                                      .batch_norm = has(setup, "dcn") && statistics,
-                                      .target = has(setup, "can") ? "item" : ""};
-    static const struct fth_model_indicator indicators[] = {{"domain", 1, 2}};
-    struct fth_model_inputs inputs = {.n_dense = DENSE, .fields = used, .n_fields = history ? DIN_FIELDS : FIELDS,
-        .indicators = indicators, .n_indicators = 1};
+    struct fth_model_config config = small_model(setup->model, &sizes);
+    config.in_batch_softmax = config.log_q = 0;
+    config.activation = din && statistics ? "dice" : shallow ? "none" : hidden;
+    config.attention_activation = "sigmoid";
+    config.batch_norm = has(setup, "dcn") && statistics;
+    struct fth_model_inputs inputs = {.n_dense = DENSE,
+                                      .fields = used,
+                                      .n_fields = small_has_history(setup->model) ? DIN_FIELDS : FIELDS,
+                                      .indicators = small_domain,
+                                      .n_indicators = 1};
     uint32_t n_without = 0;
     while (setup->without[n_without])
         n_without++;

@@ -12,10 +12,10 @@
 
 #include "core/batch.h"
 #include "interpret.h"
-#include "model/model.h"
 #include "ops/layers.h"
 #include "passes/passes.h"
 #include "runtime/plan.h"
+#include "small_models.h"
 
 #define EXAMPLES 11
 #define TILE 4
@@ -40,38 +40,16 @@ static fth_error err;
     } while (0)
 
 static fth_graph *graph_make(const char *name, int passes, float clip_norm) {
-    static const int64_t hidden[] = {20, 4}, top[] = {5}, attention[] = {3}, maps[] = {4, 3};
-    static const char *const items[] = {"item"};
-    struct fth_model_config config = {.name = name,
-                                      .hidden = {hidden, 2},
-                                      .bottom = {hidden, 2},
-                                      .top = {top, 1},
-                                      .cin = {maps, 2},
-                                      .cross_layers = 2,
-                                      .heads = 2,
-                                      .feed_forward = 5,
-                                      .session_length = 2,
-                                      .sessions = 2,
-                                      .co_action_layers = {maps, 2},
-                                      .co_action_dim = 4,
-                                      .co_action_orders = 2,
-                                      .experts = 2,
-                                      .expert_hidden = {hidden, 2},
-                                      .tower = {top, 1},
-                                      .item_fields = {items, 1},
-                                      .temperature = 0.5,
-                                      .in_batch_softmax = 1,
-                                      .log_q = 1,
-                                      .domain = "domain",
-                                      .auxiliary_hidden = {top, 1},
-                                      .attention = {attention, 1},
-                                      .activation = strcmp(name, "din") ? "relu" : "dice",
-                                      .dropout = 0.25,
-                                      .batch_norm = !strcmp(name, "deepfm"),
-                                      .target = strcmp(name, "can") ? "" : "item"};
-    static const struct fth_model_indicator indicators[] = {{"domain", 1, 2}};
-    struct fth_model_inputs inputs = {.n_dense = DENSE, .fields = fields, .n_fields = sizeof fields / sizeof *fields,
-        .indicators = indicators, .n_indicators = 1};
+    static const int64_t hidden[] = {20, 4}, attention[] = {3}, maps[] = {4, 3};
+    static const struct small_sizes sizes = {{hidden, 2}, {hidden, 2}, {attention, 1}, {maps, 2}};
+    struct fth_model_config config = small_model(name, &sizes);
+    config.dropout = 0.25;
+    config.batch_norm = !strcmp(name, "deepfm");
+    struct fth_model_inputs inputs = {.n_dense = DENSE,
+                                      .fields = fields,
+                                      .n_fields = sizeof fields / sizeof *fields,
+                                      .indicators = small_domain,
+                                      .n_indicators = 1};
     fth_graph *graph;
     OK(fth_graph_create(DENSE, &graph, &err));
     OK(fth_model_find(name)->build(graph, &config, &inputs, &err));
