@@ -96,6 +96,8 @@ struct fth_op {
     int trains_rows;
     /* The loss alone: backward begins here, its gradient rule needs no d_outputs. */
     int begins_backward;
+    /* FLOPs are made for rows alone whose label and weight are above 0: `cost` counts all rows. */
+    int only_positive;
     /* Optional. */
     fth_status (*prepare)(struct fth_prepare *prepare, fth_error *err);
     void (*release)(void *prepared);

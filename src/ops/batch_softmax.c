@@ -89,7 +89,7 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     return FTH_OK;
 }
 
-/* As if every row counted. */
+/* For rows that all count (only_positive). */
 static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
                  struct fth_cost *out) {
     fth_ops_cost(graph, node, examples, positions, out);
@@ -190,6 +190,7 @@ const struct fth_op fth_op_batch_softmax = {.name = "batch_softmax",
                                             .begins_backward = 1,
                                             .prepare = prepare,
                                             .release = release,
+                                            .only_positive = 1,
                                             .cost = cost,
                                             .run = run};
 
@@ -246,5 +247,6 @@ const struct fth_op fth_op_batch_softmax_grad = {.name = "batch_softmax_grad",
                                                  .shape = grad_shape,
                                                  .prepare = prepare,
                                                  .release = release,
+                                                 .only_positive = 1,
                                                  .cost = cost,
                                                  .run = grad_run};

@@ -161,6 +161,13 @@ static void run_task(void *arg, uint32_t task, uint32_t worker_index) {
     run_node(plan, index, &extent, task, &plan->workers[worker_index]);
 }
 
+static double positive_share(const struct fth_batch *batch) {
+    uint32_t positive = 0;
+    for (uint32_t i = 0; i < batch->n; i++)
+        positive += batch->label[i] > 0 && (!batch->weight || batch->weight[i] > 0);
+    return batch->n ? (double)positive / batch->n : 0;
+}
+
 static void add_costs(struct fth_plan *plan) {
     const struct fth_batch *batch = plan->step->batch;
     double positions = 0;
@@ -170,7 +177,7 @@ static void add_costs(struct fth_plan *plan) {
         struct fth_cost cost = {0};
         if (plan->nodes[i].node->op->cost)
             plan->nodes[i].node->op->cost(plan->graph, plan->nodes[i].node, batch->n, positions, &cost);
-        plan->costs[i].flops += cost.flops;
+        plan->costs[i].flops += plan->nodes[i].node->op->only_positive ? cost.flops * positive_share(batch) : cost.flops;
         plan->costs[i].bytes += cost.bytes;
     }
 }

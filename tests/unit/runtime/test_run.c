@@ -13,6 +13,7 @@
 #include "copies.h"
 #include "interpret.h"
 #include "model/model.h"
+#include "ops/ops.h"
 #include "runtime/plan.h"
 #include "zoo.h"
 
@@ -160,6 +161,20 @@ static void check_profile(const fth_plan *plan) {
     assert_true(clock > ns / 100);
 }
 
+/* The scores and sums of a softmax over the batch: of the positive rows alone. */
+static void check_flops(const fth_plan *plan, const fth_graph *graph, const struct fth_batch *batch) {
+    double positive = 0;
+    for (uint32_t i = 0; i < batch->n; i++)
+        positive += batch->label[i];
+    for (uint32_t i = 0; i < fth_plan_nodes(plan); i++) {
+        struct fth_node_profile profile;
+        fth_plan_node_profile(plan, i, &profile);
+        double columns = graph->values[profile.node->inputs[0]].columns;
+        if (profile.node->op == &fth_op_batch_softmax || profile.node->op == &fth_op_batch_softmax_grad)
+            assert_true(fabs(profile.cost.flops / STEPS - 4 * positive * batch->n * columns) < 1e-3);
+    }
+}
+
 static struct outcome run_plan(const struct zoo_options *options, const struct world *w, uint32_t workers,
                                uint32_t max_batch) {
     struct outcome out = {0};
@@ -182,9 +197,11 @@ static struct outcome run_plan(const struct zoo_options *options, const struct w
                             .seed = 4, .step = 1};
     fth_perf perf; /* of this thread: of one worker alone */
     int counting = workers == 1 && fth_perf_open_events(software, &perf, NULL) == FTH_OK;
-    fth_plan_profile(plan, counting, counting ? &perf : NULL);
+    fth_plan_profile(plan, workers == 1, counting ? &perf : NULL);
     for (int i = 0; i < STEPS; i++)
         fth_plan_run(plan, pool, &step);
+    if (workers == 1)
+        check_flops(plan, rows.graph, batch);
     if (counting) {
         check_profile(plan);
         fth_plan_profile(plan, 0, NULL);
