@@ -318,3 +318,48 @@ void gradcheck_run(const char *name, fth_id (*build)(struct gradcheck *check),
     fth_free(run.offsets);
     fth_free(run.keys);
 }
+
+/* Which program checks what, by the beginning of names; the first that fits. All others: test_gradients. */
+static const struct {
+    const char *begins, *program;
+} owners[] = {
+    {"factor_", "test_factorise"},
+    {"segment_attention", "test_sequence_gradients"},
+    {"segment_pool", "test_sequence_gradients"},
+    {"position_bias", "test_sequence_gradients"},
+    {"row_softmax", "test_gradients_tasks"},
+    {"mix_experts", "test_gradients_tasks"},
+    {"domain_", "test_gradients_tasks"},
+    {"gru", "test_gradients_recurrent"},
+    {"lstm", "test_gradients_recurrent"},
+    {"next_loss", "test_gradients_recurrent"},
+    {"linear_update", "test_updates"},
+    {"linear_tile_grad", "test_gradients_attention"},
+    {"grad_squares", "test_updates"},
+    {"row_squares", "test_updates"},
+    {"clip_factor", "test_updates"},
+    {"segment_", "test_gradients_attention"},
+    {"attention_", "test_gradients_attention"},
+    {"expand", "test_gradients_attention"},
+    {"row_sum", "test_gradients_interact"},
+    {"fm", "test_gradients_interact"},
+    {"dot_interaction", "test_gradients_interact"},
+    {"cin", "test_gradients_interact"},
+    {"co_action", "test_gradients_interact"},
+    {"row_normalise", "test_gradients_interact"},
+    {"row_dot_rows", "test_gradients_interact"},
+    {"scale_rows", "test_gradients_interact"},
+    {"log_frequency", "test_gradients_interact"},
+    {"batch_softmax", "test_gradients_interact"},
+    {"", "test_gradients"},
+};
+
+void gradcheck_all_ran(const char *program) {
+    for (const struct fth_op *const *op = fth_ops(); *op; op++) {
+        size_t i = 0;
+        while (strncmp((*op)->name, owners[i].begins, strlen(owners[i].begins)) != 0)
+            i++;
+        if (!strcmp(owners[i].program, program) && !interpret_has_run((*op)->name))
+            fail_msg("operation %s of ops.def has no gradient test", (*op)->name);
+    }
+}

@@ -30,6 +30,9 @@ fth_id gradcheck_input(struct gradcheck *check, int32_t group, uint32_t columns)
 void gradcheck_run(const char *name, fth_id (*build)(struct gradcheck *check),
                    const struct gradcheck_shape *shape);
 
+/* Fails for an operation of ops.def that is of `program`'s, a test program's, and that it has not run yet. */
+void gradcheck_all_ran(const char *program);
+
 #define CHECK_OK(check, call)                                                                      \
     do {                                                                                           \
         if ((call) != FTH_OK)                                                                      \

@@ -273,11 +273,16 @@ static void test_drawn_negatives(void **state) {
     fth_graph_destroy(c->graph);
 }
 
+static void test_every_op_was_checked(void **state) {
+    gradcheck_all_ran("test_gradients_recurrent");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_against_plain_loops),
         cmocka_unit_test(test_drawn_negatives),
+        cmocka_unit_test(test_every_op_was_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

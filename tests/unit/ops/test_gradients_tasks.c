@@ -273,6 +273,10 @@ static void test_refusals(void **state) {
     fth_graph_destroy(graph);
 }
 
+static void test_every_op_was_checked(void **state) {
+    gradcheck_all_ran("test_gradients_tasks");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradients),
@@ -282,6 +286,7 @@ int main(void) {
         cmocka_unit_test(test_task_loss),
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_every_op_was_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -250,6 +250,10 @@ static void test_refusals(void **state) {
     fth_graph_destroy(c->graph);
 }
 
+static void test_every_op_was_checked(void **state) {
+    gradcheck_all_ran("test_sequence_gradients");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradients),
@@ -257,6 +261,7 @@ int main(void) {
         cmocka_unit_test(test_maximum),
         cmocka_unit_test(test_cutting),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_every_op_was_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,155 @@
+/* Updates of parameters: fused with the weight gradient, and clipped by the gradients' norm. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "gradcheck.h"
+
+/* linear_update gives the bits of linear_weight_grad and update in turn. */
+static void test_linear_update(void **state) {
+    struct gradcheck check = {.group = -1};
+    struct gradcheck *c = &check;
+    CHECK_OK(c, fth_graph_create(0, &c->graph, &c->err));
+    fth_id in[3] = {FTH_NONE, gradcheck_input(c, -1, 140), gradcheck_input(c, -1, 270)}, dw;
+    fth_id plain[3] = {FTH_NONE, FTH_NONE, FTH_NONE}, unused;
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "fused", 140, 270, FTH_PARAM_ZERO,
+                                    0, &in[0], &c->err));
+    CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "plain", 140, 270, FTH_PARAM_ZERO,
+                                    0, &plain[0], &c->err));
+    fth_id read[2] = {in[2], in[0]};
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear_data_grad, "d", read, 2, NULL, 0, &unused,
+                               &c->err));
+    CHECK_OK(c,
+             fth_graph_node(c->graph, &fth_op_linear_update, "f", in, 3, NULL, 0, NULL, &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear_weight_grad, "g", in + 1, 2, NULL, 0, &dw,
+                               &c->err));
+    plain[1] = dw;
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_update, "u", plain, 3, NULL, 0, NULL, &c->err));
+    CHECK_OK(c, fth_graph_verify(c->graph, &c->err));
+    struct interpret_options options = {
+        .examples = 9,
+        .tile = 4,
+        .optimizer = fth_optimizer_find("adagrad"),
+        .opt = {.lr = 0.1f, .grad_scale = 1, .eps = 1e-8f, .l2 = 0.01f}};
+    struct interpret *it = interpret_create(c->graph, &options);
+    for (uint32_t l = 0; l < 2; l++)
+        for (uint32_t i = 0; i < 9 * c->graph->lookups[l].dim; i++)
+            *interpret_row_at(it, l, i / c->graph->lookups[l].dim, i % c->graph->lookups[l].dim) =
+                (float)(i * 7919 % 1000) / 500 - 1;
+    for (uint32_t i = 0; i < 140 * 270; i++)
+        *interpret_at(it, in[0], i / 270, i % 270) = *interpret_at(it, plain[0], i / 270, i % 270) =
+            (float)(i * 104729 % 1000) / 500 - 1;
+    interpret_refresh(it);
+    interpret_run(it, FTH_UPDATE);
+    for (uint32_t r = 0; r < 140; r++) {
+        assert_memory_equal(interpret_at(it, in[0], r, 0), interpret_at(it, plain[0], r, 0),
+                            270 * sizeof(float));
+        assert_memory_equal(interpret_slot_at(it, in[0], 0, r, 0),
+                            interpret_slot_at(it, plain[0], 0, r, 0), 270 * sizeof(float));
+    }
+    assert_true(*interpret_at(it, in[0], 0, 0) != -1.0f);
+    assert_true(interpret_transposed_equal(it));
+    interpret_destroy(it);
+    fth_graph_destroy(c->graph);
+}
+
+/* A small network, one step of SGD with rate 1: what each weight moves by. */
+struct step {
+    struct gradcheck check;
+    struct interpret *it;
+};
+
+static void step_run(struct step *step, float clip_norm) {
+    struct gradcheck *c = &step->check;
+    CHECK_OK(c, fth_graph_create(0, &c->graph, &c->err));
+    fth_id x = gradcheck_input(c, -1, 4), y;
+    CHECK_OK(c, fth_layer_linear(c->graph, "fc", x, 3, 1, &y, &c->err));
+    CHECK_OK(c, fth_layer_linear(c->graph, "out", y, 1, 0, &c->graph->logit, &c->err));
+    CHECK_OK(c, fth_layer_loss(c->graph, 0, &c->err));
+    CHECK_OK(c, fth_graph_differentiate(c->graph, &c->err));
+    CHECK_OK(c, fth_layer_updates(c->graph, clip_norm, &c->err));
+    CHECK_OK(c, fth_graph_verify(c->graph, &c->err));
+    struct interpret_options options = {.examples = 5,
+                                        .tile = 2,
+                                        .opt = {.lr = 1, .grad_scale = 1},
+                                        .opt_no_decay = {.lr = 1, .grad_scale = 1}};
+    step->it = interpret_create(c->graph, &options);
+    for (uint32_t v = 0; v < c->graph->n_values; v++) {
+        const struct fth_value *value = &c->graph->values[v];
+        for (uint32_t i = 0; value->role == FTH_ROLE_PARAMETER && i < value->rows * value->columns;
+             i++)
+            *interpret_at(step->it, (fth_id)v, i / value->columns, i % value->columns) =
+                (float)(i % 5) - 1.75f;
+    }
+    for (uint32_t i = 0; i < 20; i++)
+        *interpret_row_at(step->it, 0, i / 4, i % 4) = (float)(i % 7) - 2.5f;
+    for (uint32_t i = 0; i < 5; i++)
+        *interpret_at(step->it, c->graph->label, i, 0) = (float)(i % 2);
+    interpret_refresh(step->it);
+    interpret_run(step->it, FTH_UPDATE);
+}
+
+static void test_clip(void **state) {
+    struct step free_step = {0}, clipped = {0}, loose = {0};
+    step_run(&free_step, 0);
+    step_run(&clipped, 0.5f);
+    step_run(&loose, 1e6f);
+    double squares = 0;
+    fth_graph *graph = free_step.check.graph;
+    for (uint32_t l = 0; l < 20; l++) {
+        double moved = (float)(l % 7) - 2.5f - *interpret_row_at(free_step.it, 0, l / 4, l % 4);
+        squares += moved * moved;
+    }
+    for (uint32_t v = 0; v < graph->n_values; v++)
+        for (uint32_t i = 0; graph->values[v].role == FTH_ROLE_PARAMETER &&
+                             i < graph->values[v].rows * graph->values[v].columns;
+             i++) {
+            uint32_t n = graph->values[v].columns;
+            double moved =
+                (float)(i % 5) - 1.75f - *interpret_at(free_step.it, (fth_id)v, i / n, i % n);
+            squares += moved * moved;
+        }
+    double factor = 0.5 / sqrt(squares);
+    assert_true(factor < 0.8); /* clipping is at work */
+    for (uint32_t l = 0; l < 20; l++) {
+        double start = (float)(l % 7) - 2.5f;
+        double moved = start - *interpret_row_at(free_step.it, 0, l / 4, l % 4);
+        assert_true(fabs(start - moved * factor - *interpret_row_at(clipped.it, 0, l / 4, l % 4)) <
+                    1e-5);
+        assert_true(*interpret_row_at(loose.it, 0, l / 4, l % 4) ==
+                    *interpret_row_at(free_step.it, 0, l / 4, l % 4));
+    }
+    for (uint32_t v = 0; v < graph->n_values; v++)
+        for (uint32_t i = 0; graph->values[v].role == FTH_ROLE_PARAMETER &&
+                             i < graph->values[v].rows * graph->values[v].columns;
+             i++) {
+            uint32_t r = i / graph->values[v].columns, c = i % graph->values[v].columns;
+            double start = (float)(i % 5) - 1.75f;
+            double moved = start - *interpret_at(free_step.it, (fth_id)v, r, c);
+            assert_true(fabs(start - moved * factor - *interpret_at(clipped.it, (fth_id)v, r, c)) <
+                        1e-5);
+        }
+    struct step *all[] = {&free_step, &clipped, &loose};
+    for (int i = 0; i < 3; i++) {
+        interpret_destroy(all[i]->it);
+        fth_graph_destroy(all[i]->check.graph);
+    }
+}
+
+static void test_every_op_was_checked(void **state) {
+    gradcheck_all_ran("test_updates");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_linear_update),
+        cmocka_unit_test(test_clip),
+        cmocka_unit_test(test_every_op_was_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
