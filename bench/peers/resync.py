@@ -18,15 +18,14 @@ its own formula, not by a looser tolerance. What the step has no business with m
 ReLU: a unit whose float64 sum lies within ROUNDINGS of 0 (of its terms' absolute sum) may come out on either side in
 float32. PyTorch's side is known, and must differ from the referee's in such units only. Fathom's is found: if no c up to
 LIMIT explains its state, such units are switched in the referee, the most helpful one first."""
-import os
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 import optimizers
 from checkpoint import Checkpoint
-from models import TWINS, key
+from models import TWINS
+from twin import key
 
 ROUNDING = 2.0 ** -24
 ROUNDINGS = 32
