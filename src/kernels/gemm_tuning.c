@@ -105,8 +105,8 @@ static fth_status read_entry(const char *path, size_t index, json_t *object, str
     if (e.provider == FTH_GEMM_PROVIDERS) {
         fth_text_quote(quoted, sizeof quoted, provider, strlen(provider));
         return fth_fail(err, FTH_E_DATA,
-                        "%s: %s: provider \"%s\"; it must be reference, onednn, openblas "
-                        "or libxsmm",
+                        "%s: %s: provider \"%s\"; it must be reference, onednn, openblas, "
+                        "libxsmm or fathom",
                         path, where, quoted);
     }
     *out = e;
