@@ -56,6 +56,7 @@ static fth_status make_room(struct fth_embedding *embedding, uint64_t occurrence
     return FTH_OK;
 }
 
+/* Room for so many parts and units; there are no more parts than units. */
 static fth_status make_parts(struct fth_embedding *embedding, uint64_t n, fth_error *err) {
     if (n <= embedding->parts_capacity)
         return FTH_OK;
@@ -63,15 +64,19 @@ static fth_status make_parts(struct fth_embedding *embedding, uint64_t n, fth_er
         return fth_fail(err, FTH_E_LIMIT, "a batch of more than 2^31 embedding keys");
     struct fth_part *parts = fth_alloc(n + n / 2, sizeof *parts);
     uint32_t *order = fth_alloc(n + n / 2, sizeof *order);
-    if (!parts || !order) {
+    uint32_t *lookup_of = fth_alloc(n + n / 2, sizeof *lookup_of);
+    if (!parts || !order || !lookup_of) {
         fth_free(parts);
         fth_free(order);
+        fth_free(lookup_of);
         return fth_fail(err, FTH_E_MEMORY, "no memory for a batch of embedding keys");
     }
     fth_free(embedding->parts);
     fth_free(embedding->part_order);
+    fth_free(embedding->lookup_of);
     embedding->parts = parts;
     embedding->part_order = order;
+    embedding->lookup_of = lookup_of;
     embedding->parts_capacity = (uint32_t)(n + n / 2);
     return FTH_OK;
 }
@@ -81,6 +86,7 @@ void fth_embedding_free_batch(struct fth_embedding *embedding) {
         fth_region_free(embedding->block, block_bytes(embedding->capacity));
     fth_free(embedding->parts);
     fth_free(embedding->part_order);
+    fth_free(embedding->lookup_of);
 }
 
 static fth_status take_field(struct fth_embedding_lookup *lookup, const struct fth_batch *batch,
@@ -100,6 +106,7 @@ static fth_status take_field(struct fth_embedding_lookup *lookup, const struct f
     lookup->n = ragged ? batch->groups[keys->group].total : batch->n;
     lookup->keys = keys->keys;
     lookup->values = lookup->is.weighted ? keys->values : NULL;
+    lookup->by_example = fth_lookup_pooled(&lookup->is) && !lookup->values && !lookup->argmax;
     return FTH_OK;
 }
 
@@ -127,42 +134,69 @@ static struct fth_table *table_of(struct fth_embedding *embedding, uint32_t look
     return &embedding->packs[from->pack].tables[from->table];
 }
 
+/* Units of so many numbers. */
+static uint64_t units_of(const struct fth_embedding *embedding, uint64_t n) {
+    return (n + ((uint64_t)1 << embedding->part_shift) - 1) >> embedding->part_shift;
+}
+
+/* A lookup's: as many as its occurrences need, and its sources. */
+static uint64_t lookup_units(const struct fth_embedding *embedding,
+                             const struct fth_embedding_lookup *lookup, uint32_t examples) {
+    uint64_t n = lookup->n;
+    if (n > 0 && lookup->by_example && n < examples)
+        n = examples;
+    return units_of(embedding, n);
+}
+
+/* The lookup's place among the numbers, from unit `unit` on, and its parts. */
+static void cut_lookup(struct fth_embedding *embedding, uint32_t number, uint32_t unit,
+                       uint32_t units) {
+    struct fth_embedding_lookup *lookup = &embedding->lookups[number];
+    uint32_t size = (uint32_t)1 << embedding->part_shift;
+    lookup->base = unit * size;
+    lookup->end = lookup->base + units * size;
+    lookup->first_part = embedding->n_parts;
+    for (uint32_t i = 0; i < units; i++)
+        embedding->lookup_of[unit + i] = number;
+    for (uint32_t done = 0; done < lookup->n;) {
+        struct fth_part *part = &embedding->parts[embedding->n_parts++];
+        part->lookup = number;
+        part->base = lookup->base + done;
+        part->n = lookup->n - done < size ? lookup->n - done : size;
+        done += part->n;
+    }
+}
+
 fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struct fth_batch *batch,
                                     fth_error *err) {
     if (batch->n > embedding->max_batch)
         return fth_fail(err, FTH_E_ARGUMENT, "a batch of %u examples; embeddings were made for %u",
                         batch->n, embedding->max_batch);
-    uint32_t size = (uint32_t)1 << embedding->part_shift;
-    uint64_t parts = 0;
+    uint64_t units = 0;
     for (uint32_t i = 0; i < embedding->n_lookups; i++)
         table_of(embedding, i)->n_parts = 0;
     embedding->by_part = 1;
     for (uint32_t i = 0; i < embedding->n_lookups; i++) {
-        FTH_TRY(take_field(&embedding->lookups[i], batch, err));
-        uint64_t own = ((uint64_t)embedding->lookups[i].n + size - 1) / size;
-        parts += own;
-        embedding->n_keys += embedding->lookups[i].n;
+        struct fth_embedding_lookup *lookup = &embedding->lookups[i];
+        FTH_TRY(take_field(lookup, batch, err));
+        uint64_t own = units_of(embedding, lookup->n);
+        units += lookup_units(embedding, lookup, batch->n);
+        embedding->n_keys += lookup->n;
         embedding->by_part &= own + table_of(embedding, i)->n_parts <= 1;
         table_of(embedding, i)->n_parts += own > 0;
     }
-    FTH_TRY(make_room(embedding, parts * size, err));
-    FTH_TRY(make_parts(embedding, parts, err));
+    FTH_TRY(make_room(embedding, units << embedding->part_shift, err));
+    FTH_TRY(make_parts(embedding, units, err));
     int by_part = embedding->by_part;
     embedding->unique_count = by_part ? embedding->item_count : embedding->shard_count;
     embedding->unique_first = by_part ? embedding->item_first : embedding->shard_first;
-    uint32_t at = 0;
+    uint32_t unit = 0;
+    embedding->n_parts = 0;
     for (uint32_t i = 0; i < embedding->n_lookups; i++) {
-        struct fth_embedding_lookup *lookup = &embedding->lookups[i];
-        lookup->base = at * size;
-        for (uint32_t done = 0; done < lookup->n; at++) {
-            struct fth_part *part = &embedding->parts[at];
-            part->lookup = i;
-            part->base = at * size;
-            part->n = lookup->n - done < size ? lookup->n - done : size;
-            done += part->n;
-        }
+        uint32_t own = (uint32_t)lookup_units(embedding, &embedding->lookups[i], batch->n);
+        cut_lookup(embedding, i, unit, own);
+        unit += own;
     }
-    embedding->n_parts = at;
     order_parts(embedding);
     return FTH_OK;
 }

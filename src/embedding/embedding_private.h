@@ -1,9 +1,13 @@
 /* Inside embedding/: the embedding, its lookups, and what is known of the current batch.
  *
  * Occurrences of keys are numbered over all lookups, in their order: lookup by lookup, in each by
- * position in the batch. A part is 2^part_shift consecutive numbers of one lookup (a lookup's last
- * part may be short, its numbers are still taken), so that occurrence >> part_shift finds the
- * lookup.
+ * position in the batch. A lookup has a whole number of units of 2^part_shift numbers, so that
+ * occurrence >> part_shift finds it (lookup_of). A part is a unit with keys (a lookup's last one may be
+ * short, its numbers are still taken).
+ *
+ * A source is where an occurrence's gradient comes from: the occurrence itself; or, where nothing of the
+ * gradient depends on the position (pooled lists without values and maxima: by_example), the lookup's base
+ * plus the example, so that reading the list of a row's sources needs no look at the position's example.
  *
  * An item is a unique key of a part; items have the numbers of the part's first occurrences, base, base +
  * 1, and so on, in the order in which they are met.
@@ -14,7 +18,7 @@
  *                                       unique keys;
  *                                       unique_row, unique_count, unique_first, unique_end, first_of;
  *                                       item_row, item_at
- *            phase 3 (a task a part)    row_of; list: each unique key's occurrences
+ *            phase 3 (a task a part)    row_of; list: each unique key's sources
  *                    (a task a shard)   frequencies and last steps
  *
  * Where every table's keys are one part (fields of one key, batches of up to 4096), the parts' items are
@@ -29,7 +33,7 @@
  *
  * There unique key u of a part is entry base + u, item u. Unique keys come in segments, the parts or the
  * shards. Arrays "by shard" are cut at the shards' `start`: unique key u of a shard is entry start + u, and its
- * occurrences end in the list at unique_end.
+ * sources, one an occurrence and in their order, end in the list at unique_end.
  * Nothing here depends on threads: the parts, the shards and the update tasks follow from the
  * batch. */
 #ifndef FTH_EMBEDDING_PRIVATE_H
@@ -48,6 +52,9 @@ struct fth_embedding_lookup {
     uint32_t *argmax;     /* max pooling: [max_batch][dim] positions of the maxima, from gather */
     /* the current batch */
     uint32_t base, n; /* its occurrences */
+    uint32_t end;     /* of its numbers: base + 2^part_shift * units */
+    uint32_t first_part;
+    int by_example;   /* its sources are examples */
     const uint64_t *keys;
     const float *values;     /* NULL: all 1 */
     const uint32_t *offsets; /* ragged fields */
@@ -99,6 +106,7 @@ struct fth_embedding {
     uint32_t n_parts, parts_capacity;
     struct fth_part *parts;
     uint32_t *part_order; /* [n_parts] numbers of parts, those of one pack together */
+    uint32_t *lookup_of;  /* [units] */
     uint64_t n_keys, n_unique;
     uint32_t n_tasks;
     struct fth_update_start task_start[FTH_UPDATE_TASKS + 1];
@@ -121,12 +129,13 @@ struct fth_embedding {
     uint32_t *list;       /* by shard; sorted's memory, from phase 3 on */
     uint32_t *row_of;     /* by occurrence: its row */
     uint32_t *first_of;   /* by occurrence: the unique entry it is first in, or FTH_NO_UNIQUE */
-    uint32_t *example_of; /* by occurrence: pooled ragged fields only */
+    uint32_t *example_of; /* by occurrence: pooled ragged fields whose sources are positions, or by_part */
 };
 
+/* Of an occurrence or a source. */
 static inline struct fth_embedding_lookup *fth_lookup_of(const struct fth_embedding *embedding,
-                                                         uint32_t occurrence) {
-    return &embedding->lookups[embedding->parts[occurrence >> embedding->part_shift].lookup];
+                                                         uint32_t number) {
+    return &embedding->lookups[embedding->lookup_of[number >> embedding->part_shift]];
 }
 
 static inline int fth_lookup_pooled(const struct fth_lookup *lookup) {
@@ -155,7 +164,10 @@ static inline int fth_pack_by_weight(const struct fth_embedding *embedding,
     return embedding->by_part && pack->single;
 }
 
-/* parts.c: a part's items with their hashes (phase 1, both ways); the phases 1 to 3 of by_part. */
+/* parts.c: puts each of the part's sources where its item's next one goes in the list (item_at: by the
+ * part's items), and moves that on. */
+void fth_part_list(struct fth_embedding *embedding, const struct fth_part *part, uint32_t *item_at);
+/* A part's items with their hashes (phase 1, both ways); the phases 1 to 3 of by_part. */
 uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part);
 void fth_part_find(void *arg, uint32_t task, uint32_t worker);
 void fth_part_create(void *arg, uint32_t task, uint32_t worker);

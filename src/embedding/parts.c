@@ -15,11 +15,10 @@
 #define METAS_AHEAD 24
 #define ROWS_AHEAD 16
 
-static void number_examples(struct fth_embedding *embedding,
-                            const struct fth_embedding_lookup *lookup,
-                            const struct fth_part *part) {
+/* The example of a position of a ragged field. */
+static uint32_t example_at(const struct fth_embedding *embedding,
+                           const struct fth_embedding_lookup *lookup, uint32_t position) {
     const uint32_t *offsets = lookup->offsets;
-    uint32_t position = part->base - lookup->base, last = position + part->n;
     uint32_t low = 0, high = embedding->batch->n; /* offsets[low] <= position < offsets[high] */
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
@@ -28,7 +27,15 @@ static void number_examples(struct fth_embedding *embedding,
         else
             high = middle;
     }
-    for (; position < last; position++) {
+    return low;
+}
+
+static void number_examples(struct fth_embedding *embedding,
+                            const struct fth_embedding_lookup *lookup,
+                            const struct fth_part *part) {
+    const uint32_t *offsets = lookup->offsets;
+    uint32_t position = part->base - lookup->base, last = position + part->n;
+    for (uint32_t low = example_at(embedding, lookup, position); position < last; position++) {
         while (offsets[low + 1] <= position)
             low++;
         embedding->example_of[lookup->base + position] = low;
@@ -73,7 +80,7 @@ uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part)
     for (uint32_t u = 0; u < n; u++)
         hashes[u] = fth_pack_hash(table, hashes[u]);
     part->n_items = n;
-    if (fth_lookup_pooled(&lookup->is))
+    if (fth_lookup_pooled(&lookup->is) && (embedding->by_part || !lookup->by_example))
         number_examples(embedding, lookup, part);
     return n;
 }
@@ -232,20 +239,37 @@ static void keep_items(struct fth_embedding *embedding, struct fth_part *part,
     part->n_rows = with_row;
 }
 
-/* Every occurrence's row and place in its unique key's list. */
+void fth_part_list(struct fth_embedding *embedding, const struct fth_part *part,
+                   uint32_t *item_at) {
+    const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
+    const uint32_t *item_of = embedding->item_of + part->base;
+    uint32_t *list = embedding->list;
+    if (!lookup->by_example) {
+        for (uint32_t i = 0; i < part->n; i++)
+            list[item_at[item_of[i]]++] = part->base + i;
+        return;
+    }
+    uint32_t first = part->base - lookup->base, i = 0;
+    for (uint32_t example = example_at(embedding, lookup, first); i < part->n; example++) {
+        uint32_t end = lookup->offsets[example + 1] - first, source = lookup->base + example;
+        for (end = end < part->n ? end : part->n; i < end; i++)
+            list[item_at[item_of[i]]++] = source;
+    }
+}
+
+/* Every occurrence's row and its source's place in its unique key's list. */
 static void keep_occurrences(struct fth_embedding *embedding, const struct fth_part *part) {
     const uint32_t *item_of = embedding->item_of + part->base;
     const uint32_t *rows = embedding->unique_row + part->base;
-    uint32_t *row_of = embedding->row_of + part->base, *list = embedding->list;
+    uint32_t *row_of = embedding->row_of + part->base;
     uint32_t *end = embedding->unique_end + part->base, at = part->base;
     for (uint32_t u = 0; u < part->n_items; u++) {
         end[u] = at;
         at += embedding->item_count[part->base + u];
     }
-    for (uint32_t i = 0; i < part->n; i++) {
+    for (uint32_t i = 0; i < part->n; i++)
         row_of[i] = rows[item_of[i]];
-        list[end[item_of[i]]++] = part->base + i;
-    }
+    fth_part_list(embedding, part, end);
 }
 
 /* Phase 3. */

@@ -134,22 +134,15 @@ static void count_unique(const struct fth_embedding *embedding, const struct fth
     }
 }
 
-/* Every occurrence's row, and the occurrence's place in its unique key's list. */
+/* Every occurrence's row, and its source's place in its unique key's list. */
 static void spread_part(struct fth_embedding *embedding, const struct fth_part *part) {
     const uint32_t *item_of = embedding->item_of + part->base;
     const uint32_t *item_row = embedding->item_row + part->base;
-    uint32_t *item_at = embedding->item_at + part->base, *row_of = embedding->row_of + part->base;
-    uint32_t *list = embedding->list;
-    if (!embedding->training) {
-        for (uint32_t i = 0; i < part->n; i++)
-            row_of[i] = item_row[item_of[i]];
-        return;
-    }
-    for (uint32_t i = 0; i < part->n; i++) {
-        uint32_t item = item_of[i];
-        row_of[i] = item_row[item];
-        list[item_at[item]++] = part->base + i;
-    }
+    uint32_t *row_of = embedding->row_of + part->base;
+    for (uint32_t i = 0; i < part->n; i++)
+        row_of[i] = item_row[item_of[i]];
+    if (embedding->training)
+        fth_part_list(embedding, part, embedding->item_at + part->base);
 }
 
 /* Phase 3: a task a part, then, in training, one a shard. */

@@ -42,21 +42,20 @@ static int sum_row(const struct fth_update_work *work, uint32_t unique, float *o
     float sum = 0, last = 0;
     int scaled = 0;
     while (at < end) {
-        uint32_t part = *at >> embedding->part_shift;
         const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, *at);
         const struct fth_own_gradients *own = &work->own[lookup - embedding->lookups];
         const uint32_t *begin = at;
         if (own->first > own->last) {
-            while (at < end && *at >> embedding->part_shift == part)
+            while (at < end && *at < lookup->end)
                 at++;
             continue;
         }
         const float *gradient = work->gradients[own->first].gradient;
         size_t ld = work->gradients[own->first].ld;
         int plain = !lookup->values && !fth_lookup_pooled(&lookup->is);
-        for (; at < end && *at >> embedding->part_shift == part; at++) {
+        for (; at < end && *at < lookup->end; at++) {
             uint32_t row = *at - lookup->base;
-            float scale = plain ? 1 : fth_occurrence_scale(embedding, lookup, *at, &row);
+            float scale = plain ? 1 : fth_source_scale(embedding, lookup, *at, &row);
             last = gradient[row * ld];
             scaled |= scale != 1;
             sum += scale * last;

@@ -77,7 +77,7 @@ static void number_lookup(void *arg, uint32_t task, uint32_t worker) {
     if (!lookup->is.numbered)
         return;
     const struct fth_pack *pack = &embedding->packs[lookup->pack];
-    const struct fth_part *part = &embedding->parts[lookup->base >> embedding->part_shift];
+    const struct fth_part *part = &embedding->parts[lookup->first_part];
     int by_part = embedding->by_part;
     uint32_t most = fth_unique_most(lookup->n), n = 0, at = 0, copied = 0, ld = lookup->unique.ld;
     uint32_t rows[GATHERED], items = by_part && lookup->n ? part->n_items : lookup->n;

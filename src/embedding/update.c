@@ -64,6 +64,30 @@ static const float *sum_sources(const struct fth_update_work *work, uint32_t fro
     return out;
 }
 
+/* Adds the sources from `at` on that are one lookup's, which has one gradient a source or none; where
+ * they end. */
+static const uint32_t *add_run(struct fth_update_work *work, const uint32_t *at,
+                               const uint32_t *end) {
+    const struct fth_embedding *embedding = work->embedding;
+    const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, *at);
+    struct fth_own_gradients own = work->own[lookup - embedding->lookups];
+    if (own.first > own.last) {
+        while (at < end && *at < lookup->end)
+            at++;
+        return at;
+    }
+    const float *gradient = work->gradients[own.first].gradient;
+    size_t ld = work->gradients[own.first].ld;
+    int plain = lookup->by_example && lookup->is.pooling != FTH_POOL_MEAN;
+    for (; at < end && *at < lookup->end; at++) {
+        uint32_t row = *at - lookup->base;
+        float scale = plain ? 1 : fth_source_scale(embedding, lookup, *at, &row);
+        __builtin_prefetch(gradient + row * ld);
+        add_source(work, gradient + row * ld, scale);
+    }
+    return at;
+}
+
 /* The occurrences of a unique key, as far as their own gradients are looked at: in a numbered lookup,
  * the only one of its table, without gradients for examples none are. */
 static inline const uint32_t *first_occurrence(const struct fth_update_work *work, uint32_t unique,
@@ -127,8 +151,14 @@ static const float *sum_in_pieces(struct fth_update_work *work, uint32_t unique,
     for (const uint32_t *at = first_occurrence(work, unique, end); at < end; at++) {
         const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, *at);
         struct fth_own_gradients own = work->own[lookup - embedding->lookups];
+        if (own.first == own.last && !lookup->argmax) {
+            if (work->n == SOURCES)
+                end_piece(work, dim);
+            at = add_run(work, at, end - at < SOURCES - work->n ? end : at + (SOURCES - work->n)) - 1;
+            continue;
+        }
         uint32_t row;
-        float scale = fth_occurrence_scale(embedding, lookup, *at, &row);
+        float scale = fth_source_scale(embedding, lookup, *at, &row);
         for (uint32_t i = own.first; i <= own.last; i++) {
             const struct fth_row_gradient *from = &work->gradients[i];
             if (from->parts || &embedding->lookups[from->lookup] != lookup)
@@ -170,18 +200,8 @@ static int collect_row(struct fth_update_work *work, uint32_t unique) {
     const struct fth_embedding *embedding = work->embedding;
     const uint32_t *end = embedding->list + embedding->unique_end[unique];
     work->scaled = 0;
-    for (const uint32_t *at = first_occurrence(work, unique, end); at < end; at++) {
-        const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, *at);
-        struct fth_own_gradients own = work->own[lookup - embedding->lookups];
-        if (own.first > own.last)
-            continue;
-        uint32_t row;
-        float scale = fth_occurrence_scale(embedding, lookup, *at, &row);
-        const struct fth_row_gradient *from = &work->gradients[own.first];
-        const float *gradient = from->gradient + (size_t)row * from->ld;
-        __builtin_prefetch(gradient);
-        add_source(work, gradient, scale);
-    }
+    for (const uint32_t *at = first_occurrence(work, unique, end); at < end;)
+        at = add_run(work, at, end);
     const struct fth_row_gradient *from;
     const float *row;
     uint32_t i = 0;
@@ -259,9 +279,12 @@ uint32_t fth_embedding_update_tasks(void *ctx) {
 }
 
 /* Whether a block's way of finding gradients (one a lookup, whole rows) does not do. */
-static int needs_pieces(const struct fth_update_work *work) {
-    for (uint32_t l = 0; l < work->embedding->n_lookups; l++) {
-        if (work->own[l].first < work->own[l].last || work->embedding->lookups[l].argmax)
+static int needs_pieces(const struct fth_update_work *work, const struct fth_pack *pack) {
+    const struct fth_embedding *embedding = work->embedding;
+    for (uint32_t l = 0; l < embedding->n_lookups; l++) {
+        const struct fth_embedding_lookup *lookup = &embedding->lookups[l];
+        if (&embedding->packs[lookup->pack] == pack &&
+            (work->own[l].first < work->own[l].last || lookup->argmax))
             return 1;
     }
     return 0;
@@ -275,7 +298,6 @@ void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, u
     struct fth_update_work work = work_begin(embedding, gradients, n, scratch);
     struct fth_opt_args args = embedding->args;
     args.grad_scale *= grad_scale;
-    int in_pieces = needs_pieces(&work);
     struct fth_update_start begin = embedding->task_start[task],
                             end = embedding->task_start[task + 1];
     uint32_t segments = fth_segments(embedding);
@@ -289,8 +311,8 @@ void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, u
         } else if (fth_update_single_fits(&work, segment.pack)) {
             fth_update_single(&work, segment.pack, segment.start + from, segment.start + to, &args);
         } else {
-            update_range(&work, segment.pack, segment.start + from, segment.start + to, in_pieces,
-                         &args);
+            update_range(&work, segment.pack, segment.start + from, segment.start + to,
+                         needs_pieces(&work, segment.pack), &args);
         }
     }
 }

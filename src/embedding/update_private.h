@@ -43,6 +43,18 @@ static inline float fth_occurrence_scale(const struct fth_embedding *embedding,
     return scale;
 }
 
+/* The same of a source. */
+static inline float fth_source_scale(const struct fth_embedding *embedding,
+                                     const struct fth_embedding_lookup *lookup, uint32_t source,
+                                     uint32_t *gradient_row) {
+    if (!lookup->by_example)
+        return fth_occurrence_scale(embedding, lookup, source, gradient_row);
+    uint32_t example = *gradient_row = source - lookup->base;
+    if (lookup->is.pooling != FTH_POOL_MEAN)
+        return 1;
+    return 1 / (float)(lookup->offsets[example + 1] - lookup->offsets[example]);
+}
+
 /* single.c: whether the pack's rows are single numbers with at most one gradient a lookup, and the
  * update of unique keys [unique, last) then. */
 int fth_update_single_fits(const struct fth_update_work *work, const struct fth_pack *pack);

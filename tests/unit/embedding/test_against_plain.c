@@ -19,6 +19,8 @@ struct plain {
 };
 
 static uint64_t table_min_count(const char *table) {
+    if (strcmp(table, "place") == 0 || strcmp(table, "place_history") == 0)
+        return 3;
     return strcmp(table, "rare") == 0 ? 4 : 1;
 }
 
@@ -245,13 +247,15 @@ static void check_rows(struct plain *plain, const fth_embedding *embedding) {
     assert_int_equal(rows + candidates, plain->n);
 }
 
+static uint64_t steps = 6;
+
 static void check_against_plain(const char *optimizer, int packing, int threads) {
     static struct plain plain;
     plain = (struct plain){.optimizer = fth_optimizer_find(optimizer),
                            .config = world_optimizer(optimizer)};
     fth_embedding *embedding = world_embedding(optimizer, packing);
     fth_pool *pool = world_pool((uint32_t)threads);
-    for (uint64_t step = 1; step <= 6; step++) {
+    for (uint64_t step = 1; step <= steps; step++) {
         struct fth_batch *batch = world_batch(step, (uint32_t)(1 + step * 37 % WORLD_BATCH));
         struct world_gradients gradients;
         struct fth_opt_args args = world_args(optimizer, step);
@@ -289,12 +293,23 @@ static void unpacked(void **state) {
     check_against_plain("adam", 0, 3);
 }
 
+static void long_lists(void **state) {
+    check_against_plain("adagrad", 1, 2);
+    check_against_plain("adam", 0, 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_sparse_optimizer),
         cmocka_unit_test(unpacked),
     };
+    const struct CMUnitTest longer[] = {cmocka_unit_test(long_lists)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    world_long();
+    steps = 2;
+    failed += cmocka_run_group_tests_name("long", longer, NULL, NULL);
+    world_longest = 6;
+    steps = 6;
     world_apart();
     return failed + cmocka_run_group_tests_name("apart", tests, NULL, NULL);
 }

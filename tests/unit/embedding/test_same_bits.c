@@ -247,6 +247,9 @@ int main(void) {
         cmocka_unit_test(large_counts),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    world_long();
+    failed += cmocka_run_group_tests_name("long", tests, NULL, NULL);
+    world_longest = 6;
     world_apart();
     return failed + cmocka_run_group_tests_name("apart", tests, NULL, NULL);
 }

@@ -38,14 +38,14 @@ static inline float world_float(uint64_t *state) {
 static const char *const field_names[] = {"user", "item", "price", "history", "tags", "rare"};
 static const int32_t field_group[] = {FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP, 0, 1, FTH_NO_GROUP};
 static const uint8_t field_weighted[] = {0, 0, 1, 0, 1, 0};
-static const uint32_t group_max[] = {6, 6};
+static const uint32_t group_max[] = {60, 60};
 static const struct fth_schema world_schema = {.n_fields = 6,
                                                .field_names = field_names,
                                                .field_group = field_group,
                                                .field_weighted = field_weighted,
                                                .n_groups = 2,
                                                .group_max = group_max};
-#define LOOKUPS 15
+#define LOOKUPS 20
 static struct fth_lookup world_lookups[LOOKUPS] = {
     {.field = 0, .table = "user", .dim = 8, .group = FTH_NO_GROUP},
     {.field = 1, .table = "item", .dim = 8, .group = FTH_NO_GROUP},
@@ -78,13 +78,28 @@ static struct fth_lookup world_lookups[LOOKUPS] = {
      .weighted = 1},
     /* The field has values; this lookup does without. */
     {.field = 2, .table = "price_plain", .dim = 8, .group = FTH_NO_GROUP},
+    {.field = 3, .table = "item", .dim = 8, .group = 0, .pooling = FTH_POOL_MEAN},
+    {.field = 3, .table = "item.linear", .dim = 1, .group = 0, .pooling = FTH_POOL_MEAN},
+    /* In a pack without maxima: a list, weighted or not, and single keys. */
+    {.field = 1, .table = "place", .dim = 4, .group = FTH_NO_GROUP, .min_count = 3},
+    {.field = 3, .table = "place", .dim = 4, .group = 0, .pooling = FTH_POOL_MEAN, .min_count = 3},
+    {.field = 4, .table = "place", .dim = 4, .group = 1, .pooling = FTH_POOL_SUM, .weighted = 1},
 };
-static uint32_t world_tables = 13; /* different ones */
+static uint32_t world_tables = 14;  /* different ones */
+static uint32_t world_longest = 6; /* list */
 /* A table a lookup: batches of up to 256 occurrences a lookup are then found part by part. */
 static inline void world_apart(void) {
     world_lookups[3].table = "item_history";
     world_lookups[10].table = "item_only.linear";
+    world_lookups[15].table = "item_mean";
+    world_lookups[16].table = "item_mean.linear";
+    world_lookups[18].table = "place_history";
+    world_lookups[19].table = "place_tags";
     world_tables = LOOKUPS;
+}
+/* Lists of several parts each, and keys with more sources than the update takes at once. */
+static inline void world_long(void) {
+    world_longest = 60;
 }
 #define WORLD_BATCH 64
 #define WORLD_SEED 77
@@ -130,7 +145,7 @@ static inline struct fth_batch *world_batch(uint64_t number, uint32_t n) {
         uint32_t at = 0;
         for (uint32_t i = 0; i < n; i++) {
             batch->groups[g].offsets[i] = at;
-            at += (uint32_t)(world_random(&state) % 7);
+            at += (uint32_t)(world_random(&state) % (world_longest + 1));
         }
         batch->groups[g].offsets[n] = batch->groups[g].total = at;
         OK(fth_batch_reserve_positions(batch, g, at, err));
