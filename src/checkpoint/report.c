@@ -176,6 +176,22 @@ static fth_status report_dense(const fth_checkpoint *c, struct fth_text *out, ft
     return status;
 }
 
+/* Those of several labels, in the order of the logit's columns. A configuration of another version, which is not read,
+ * names none. */
+static void report_tasks(const fth_checkpoint *c, struct fth_text *out) {
+    struct fth_config *config = NULL;
+    fth_error ignored = {0};
+    if (fth_config_parse("config.yaml", c->state.config_yaml, strlen(c->state.config_yaml), NULL, 0, &config,
+                         &ignored) != FTH_OK)
+        return;
+    if (config->n_tasks)
+        fth_text_printf(out, "\n%-24s %-24s %8s\n", "task", "label", "weight");
+    for (uint32_t t = 0; t < config->n_tasks; t++)
+        fth_text_printf(out, "%-24s %-24s %8g\n", config->tasks[t].name, config->tasks[t].label,
+                        config->tasks[t].weight);
+    fth_config_free(config);
+}
+
 fth_status fth_checkpoint_report(fth_checkpoint *c, uint32_t top, char **out, fth_error *err) {
     struct fth_text text = {0};
     uint64_t bytes = 0;
@@ -191,6 +207,7 @@ fth_status fth_checkpoint_report(fth_checkpoint *c, uint32_t top, char **out, ft
                     (unsigned long long)c->state.position.epoch,
                     (unsigned long long)c->state.position.examples_seen, total,
                     c->state.train_seconds, c->state.isa);
+    report_tasks(c, &text);
     fth_status status = report_dense(c, &text, err);
     for (uint32_t p = 0; status == FTH_OK && p < c->n_packs; p++)
         status = report_pack(c, p, top, &text, err);

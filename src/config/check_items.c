@@ -89,7 +89,11 @@ fth_status fth_check_derived(struct fth_loader *l, uint32_t item) {
     if (derived->as == FTH_DERIVE_CROSS && derived->from.n < 2)
         return fth_check_fail_item(l, &at, "from", "a cross needs two columns or more");
     if (derived->as != FTH_DERIVE_CROSS && derived->from.n > 1)
-        return fth_check_fail_item(l, &at, "from", "a join or a date is made from one column");
+        return fth_check_fail_item(l, &at, "from", "joins, dates and sessions are made from one column");
+    if (derived->as == FTH_DERIVE_SESSIONS &&
+        (!*derived->separator || strpbrk(derived->separator, "0123456789")))
+        return fth_check_fail_item(l, &at, "separator",
+                                   "sessions need a list of times, with something between them that has no digits");
     if (fth_check_is_label(l->config, derived->name))
         return fth_check_fail_item(l, &at, "name", "this is the label's column");
     return FTH_OK;

@@ -143,7 +143,7 @@ struct fth_categorical_config {
     int64_t ffm_field;          /* libffm: the field number; -1: by order. libsvm: all entries */
 };
 
-enum fth_derive { FTH_DERIVE_JOIN, FTH_DERIVE_DATE, FTH_DERIVE_CROSS };
+enum fth_derive { FTH_DERIVE_JOIN, FTH_DERIVE_DATE, FTH_DERIVE_CROSS, FTH_DERIVE_SESSIONS };
 enum fth_date_part {
     FTH_DATE_YEAR,
     FTH_DATE_MONTH,
@@ -162,13 +162,15 @@ enum fth_date_part {
 struct fth_derived_config {
     int as;                   /* enum fth_derive */
     const char *name;
-    struct fth_strings from;  /* join, date: one column; cross: two or more; derived ones that stand before, too */
-    const char *separator;    /* join, date: of list cells, whose values are taken one by one; "": none */
+    struct fth_strings from;  /* one column; cross: two or more; derived ones that stand before, too */
+    const char *separator;    /* join, date: of list cells, whose values are taken one by one; "": none; sessions */
     const char *file;         /* join: a CSV with a header */
     const char *key, *value;  /* join: its columns */
     char delimiter;           /* join */
-    const char *format;       /* date: "iso", "unix", "unix_ms" or a pattern such as "%y%m%d%H" */
+    const char *format;       /* date, sessions: "iso", "unix", "unix_ms" or a pattern such as "%y%m%d%H" */
     int part;                 /* date: enum fth_date_part */
+    int64_t gap;              /* sessions: seconds */
+    int on_bad_value;         /* sessions: enum fth_bad_value */
 };
 
 struct fth_features_config {

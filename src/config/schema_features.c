@@ -9,10 +9,16 @@ static const struct fth_choice poolings[] = {{"sum", FTH_CONFIG_POOL_SUM},
                                              {"max", FTH_CONFIG_POOL_MAX},
                                              {NULL, 0}};
 
-enum { JOIN = 1 << FTH_DERIVE_JOIN, DATE = 1 << FTH_DERIVE_DATE };
+static const struct fth_choice bad_values[] = {{"stop", FTH_BAD_VALUE_STOP},
+                                               {"skip", FTH_BAD_VALUE_SKIP},
+                                               {"missing", FTH_BAD_VALUE_MISSING},
+                                               {NULL, 0}};
+
+enum { JOIN = 1 << FTH_DERIVE_JOIN, DATE = 1 << FTH_DERIVE_DATE, SESSIONS = 1 << FTH_DERIVE_SESSIONS };
 static const struct fth_choice derivations[] = {{"join", FTH_DERIVE_JOIN},
                                                 {"date", FTH_DERIVE_DATE},
                                                 {"cross", FTH_DERIVE_CROSS},
+                                                {"sessions", FTH_DERIVE_SESSIONS},
                                                 {NULL, 0}};
 static const struct fth_choice date_parts[] = {
     {"year", FTH_DATE_YEAR},       {"month", FTH_DATE_MONTH},     {"day", FTH_DATE_DAY},
@@ -20,14 +26,17 @@ static const struct fth_choice date_parts[] = {
     {"weekday", FTH_DATE_WEEKDAY}, {"yearday", FTH_DATE_YEARDAY}, {"weekend", FTH_DATE_WEEKEND},
     {"days", FTH_DATE_DAYS},       {"seconds", FTH_DATE_SECONDS}, {NULL, 0}};
 
+static const char *const format_by[] = {"iso", "iso", "iso", "unix"};
+
 static const struct fth_key derived_keys[] = {
     {ENUM("as", fth_derived_config, as, "cross", derivations),
      .help = "join: the value that a side file has for it; date: a part of a point in time; cross: the "
-             "texts of several columns as one"},
+             "texts of several columns as one; sessions: for a list of points in time, from the earliest to the "
+             "latest, the number of the session that each falls into"},
     {STRING("name", fth_derived_config, name), .help = "the new column's name"},
     {COLUMNS("from", fth_derived_config, from),
-     .help = "what it is made from, derived columns that stand before it too; join, date: one"},
-    {STRING("separator", fth_derived_config, separator), .used_by = JOIN | DATE,
+     .help = "what it is made from, derived columns that stand before it too; cross: two or more, else one"},
+    {STRING("separator", fth_derived_config, separator), .used_by = JOIN | DATE | SESSIONS,
      .help = "between the values of a cell, which are taken one by one; \"\": a cell is one value"},
     {STRING("file", fth_derived_config, file), .used_by = JOIN,
      .help = "a CSV file whose first line names its columns; read once, kept in memory"},
@@ -44,12 +53,18 @@ static const struct fth_key derived_keys[] = {
     {.name = "format",
      .type = FTH_KEY_STRING,
      .offset = AT(const char *, fth_derived_config, format),
-     .standard = "iso",
-     .used_by = DATE,
+     .standard_by = format_by,
+     .used_by = DATE | SESSIONS,
      .help = "iso (\"2014-10-21 13:05:09\", perhaps with T, a fraction, Z or an offset, which is passed "
              "over), unix (seconds), unix_ms, or a pattern of %Y %y %m %d %H %M %S and other bytes"},
     {ENUM("part", fth_derived_config, part, "hour", date_parts), .used_by = DATE,
      .help = "weekday: 1 is Monday; weekend: 0 or 1; days, seconds: since 1970"},
+    {INT("gap", fth_derived_config, gap, "1800", 0, 1e12), .used_by = SESSIONS,
+     .help = "seconds; where more lie between two neighbours, a session begins"},
+    {ENUM("on_bad_value", fth_derived_config, on_bad_value, "stop", bad_values), .used_by = SESSIONS,
+     .help = "a value that is no such time, or one before the value before it: its line is malformed "
+             "(data.on_bad_line), it stays in the session before it, as a missing one does, or the whole list is "
+             "one session, whose number is missing; the last two are counted"},
 };
 static const struct fth_section derived_section = {
     KEYS(derived_keys), .selector = 0, .size = sizeof(struct fth_derived_config),
@@ -58,10 +73,6 @@ static const struct fth_section derived_section = {
 static const struct fth_choice reductions[] = {
     {"mean", FTH_REDUCE_MEAN}, {"sum", FTH_REDUCE_SUM},     {"min", FTH_REDUCE_MIN},
     {"max", FTH_REDUCE_MAX},   {"count", FTH_REDUCE_COUNT}, {NULL, 0}};
-static const struct fth_choice bad_values[] = {{"stop", FTH_BAD_VALUE_STOP},
-                                               {"skip", FTH_BAD_VALUE_SKIP},
-                                               {"missing", FTH_BAD_VALUE_MISSING},
-                                               {NULL, 0}};
 
 static const struct fth_key numeric_keys[] = {
     {COLUMNS("columns", fth_numeric_config, columns),

@@ -117,7 +117,11 @@ static void write_column(const float *restrict x, const uint32_t *restrict prese
 fth_status fth_feature_numbers(struct fth_feature_chunk *chunk,
                                const struct fth_feature_numeric *numeric, float *x,
                                uint32_t *present) {
-    if (numeric->separator.length == 0)
+    if (numeric->separator.length == 0 && numeric->joined) {
+        struct fth_feature_text cells[FTH_FEATURE_CHUNK];
+        take_column(chunk, numeric->joined->from[0], cells);
+        fth_feature_join_numbers(chunk, numeric, cells, x, present);
+    } else if (numeric->separator.length == 0)
         parse_column(chunk, numeric->column, x, present);
     else if (chunk->program->plain)
         return fth_feature_plain_number_lists(chunk, numeric, x, present);

@@ -328,8 +328,10 @@ fth_status fth_feature_create_unlabelled(const struct fth_config *config,
 void fth_feature_destroy(fth_feature_program *program) {
     if (program == NULL)
         return;
-    for (uint32_t k = 0; k < program->n_numeric; k++)
+    for (uint32_t k = 0; k < program->n_numeric; k++) {
         fth_free(program->numeric[k].boundaries.values);
+        fth_free(program->numeric[k].joined_numbers);
+    }
     for (uint32_t f = 0; f < program->n_fields; f++)
         fth_free(program->fields[f].joined_keys);
     for (uint32_t k = 0; k < program->n_indicators; k++)

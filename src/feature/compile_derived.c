@@ -22,7 +22,8 @@ static fth_status compile_one(fth_feature_program *p, const char *key,
             return fth_fail(err, FTH_E_CONFIG, "%s.name: there is a column '%s' already", key,
                             config->name);
     fth_compile_separator(&derived->separator, config->separator);
-    const char *problem = config->as == FTH_DERIVE_DATE ? fth_date_check_format(config->format) : NULL;
+    int times = config->as == FTH_DERIVE_DATE || config->as == FTH_DERIVE_SESSIONS;
+    const char *problem = times ? fth_date_check_format(config->format) : NULL;
     if (problem)
         return fth_fail(err, FTH_E_CONFIG, "%s.format: '%s' %s", key, config->format, problem);
     names[p->n_columns + p->n_derived++] = config->name;
@@ -43,24 +44,46 @@ fth_status fth_compile_derived(fth_feature_program *p, fth_error *err) {
     return FTH_OK;
 }
 
-/* ---- joins made by their fields ---- */
+/* ---- joins made by the features that read them ---- */
 
-/* Why the field cannot look the join's values up itself; NULL: it can. */
-static const char *field_needs_text(const struct fth_feature_derived *derived,
-                                    const struct fth_feature_field *field) {
-    const struct fth_separator *a = &derived->separator, *b = &field->separator;
-    if (field->vocabulary)
-        return "a vocabulary numbers its texts";
-    if (a->length != b->length || (a->length && memcmp(a->bytes, b->bytes, a->length) != 0))
-        return "a feature splits it otherwise than the join";
-    return NULL;
+/* Whether a feature that splits its column by `separator` takes the join's values one by one. */
+static int splits_alike(const struct fth_feature_derived *derived, const struct fth_separator *separator) {
+    const struct fth_separator *a = &derived->separator;
+    return a->length == separator->length &&
+           (a->length == 0 || memcmp(a->bytes, separator->bytes, a->length) == 0);
 }
 
-/* Why column `column`, which the derived one makes, is needed as text; NULL: it is only hashed. */
+/* Whether the field is a number's bucketised copy, made with the number. */
+static int is_copy(const fth_feature_program *p, uint32_t field) {
+    for (uint32_t k = 0; k < p->n_numeric; k++)
+        if (p->numeric[k].field == (int32_t)field)
+            return 1;
+    return 0;
+}
+
+/* Whether the column is a label, a weight or a query. */
+static int is_no_feature(const fth_feature_program *p, uint32_t column) {
+    for (uint32_t k = 0; k < p->n_instructions; k++)
+        switch (p->instructions[k].op) {
+        case FTH_FEATURE_LABEL:
+        case FTH_FEATURE_WEIGHT:
+        case FTH_FEATURE_TASK:
+        case FTH_FEATURE_TASK_WEIGHT:
+        case FTH_FEATURE_QUERY:
+            if (p->instructions[k].column == column)
+                return 1;
+            break;
+        default:
+            break;
+        }
+    return 0;
+}
+
+/* Why column `column`, which the derived one makes, is needed as text; NULL: keys and numbers are all that is read. */
 static const char *needs_text(const fth_feature_program *p, const struct fth_feature_derived *derived,
                               uint32_t column) {
     const struct fth_strings *missing = &p->config->features.missing;
-    int read = 0;
+    int read = 0, alike = 1;
     if (derived->separator.length > 1)
         return "its separator has several bytes";
     for (uint32_t i = 0; derived->separator.length && i < missing->n; i++)
@@ -70,32 +93,42 @@ static const char *needs_text(const fth_feature_program *p, const struct fth_fea
         for (uint32_t i = 0; i < p->derived[d].config->from.n; i++)
             if (p->derived[d].from[i] == column)
                 return "another column is made from it";
-    for (uint32_t k = 0; k < p->n_numeric; k++)
-        if (p->numeric[k].column == column)
-            return "it is read as numbers";
     for (uint32_t k = 0; k < p->n_indicators; k++)
         if (p->indicators[k].column == column)
             return "an indicator reads it";
-    for (uint32_t k = 0; k < p->n_instructions; k++) {
-        const struct fth_feature_instruction *instruction = &p->instructions[k];
-        if ((instruction->op == FTH_FEATURE_LABEL || instruction->op == FTH_FEATURE_WEIGHT ||
-             instruction->op == FTH_FEATURE_QUERY) &&
-            instruction->column == column)
-            return "it is not a feature";
-    }
+    if (is_no_feature(p, column))
+        return "it is not a feature";
+    for (uint32_t k = 0; k < p->n_numeric; k++)
+        if (p->numeric[k].column == column) {
+            alike &= splits_alike(derived, &p->numeric[k].separator);
+            read = 1;
+        }
     for (uint32_t f = 0; f < p->n_fields; f++) {
         const struct fth_feature_field *field = &p->fields[f];
         for (uint32_t c = 0; field->osrp && c < field->osrp->n_columns; c++)
             if (field->osrp->columns[c] == column)
                 return "bins are made of it";
-        if (field->osrp || field->column != column)
+        if (field->osrp || field->column != column || is_copy(p, f))
             continue;
-        const char *why = field_needs_text(derived, field);
-        if (why)
-            return why;
+        alike &= splits_alike(derived, &field->separator);
         read = 1;
     }
+    if (!alike)
+        return "a feature splits it otherwise than the join";
     return read ? NULL : "no feature reads it";
+}
+
+/* The features that read `column` look its values up themselves. */
+static void fuse_join(fth_feature_program *p, struct fth_feature_derived *derived, uint32_t column) {
+    for (uint32_t k = 0; k < p->n_numeric; k++)
+        if (p->numeric[k].column == column)
+            p->numeric[k].joined = derived;
+    for (uint32_t f = 0; f < p->n_fields; f++)
+        if (p->fields[f].column == column && !is_copy(p, f)) {
+            p->fields[f].joined = derived;
+            p->fields[f].column = derived->from[0];
+            derived->counted |= p->fields[f].vocabulary && !*p->fields[f].vocabulary->file;
+        }
 }
 
 void fth_compile_joins(fth_feature_program *p) {
@@ -106,11 +139,8 @@ void fth_compile_joins(fth_feature_program *p) {
         if (derived->config->as != FTH_DERIVE_JOIN)
             continue;
         derived->not_fused = p->plain ? "feature_fusion is switched off" : needs_text(p, derived, column);
-        for (uint32_t f = 0; !derived->not_fused && f < p->n_fields; f++)
-            if (p->fields[f].column == column) {
-                p->fields[f].joined = derived;
-                p->fields[f].column = derived->from[0];
-            }
+        if (!derived->not_fused)
+            fuse_join(p, derived, column);
     }
 }
 

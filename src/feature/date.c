@@ -29,6 +29,23 @@ static int days_in(int year, int month) {
     return days[month - 1] + (month == 2 && leap);
 }
 
+#define FRACTION_DIGITS 18
+#define WHOLE_SECOND 1000000000000000000u /* 1e18 */
+
+/* The digits behind a point, in 1e-18; *rest: those behind the 18th are not all 0. */
+static uint64_t fraction_of(const char *digits, size_t n, int *rest) {
+    uint64_t value = 0;
+    *rest = 0;
+    for (size_t i = 0; i < n || i < FRACTION_DIGITS; i++) {
+        uint64_t digit = i < n ? (uint64_t)(digits[i] - '0') : 0;
+        if (i < FRACTION_DIGITS)
+            value = value * 10 + digit;
+        else
+            *rest |= digit != 0;
+    }
+    return value;
+}
+
 /* Exactly `n` digits at *at. */
 static int digits(const char *bytes, size_t length, size_t *at, size_t n, int *out) {
     int value = 0;
@@ -105,6 +122,7 @@ static int parse_iso(const char *bytes, size_t length, struct fth_date *date) {
                 at++;
             if (at == first)
                 return 0;
+            date->fraction = fraction_of(bytes + first, at - first, &unused);
         }
     }
     if (at < length && bytes[at] == 'Z')
@@ -124,20 +142,28 @@ static int parse_unix(const char *bytes, size_t length, int64_t per_second, stru
     const char *point = per_second == 1 ? memchr(bytes, '.', length) : NULL;
     size_t whole = point ? (size_t)(point - bytes) : length;
     int64_t value;
-    int fraction = 0;
-    if (!fth_parse_i64(bytes, whole, &value))
+    uint64_t fraction = 0;
+    int more = 0, borrow = 0;
+    if (!fth_parse_i64(bytes, whole, &value) || value < INT64_MIN / 2) /* so that nothing overflows below */
         return 0;
-    for (size_t i = whole + 1; i < length; i++) {
+    for (size_t i = whole + 1; i < length; i++)
         if (bytes[i] < '0' || bytes[i] > '9')
             return 0;
-        fraction |= bytes[i] != '0';
+    if (point)
+        fraction = fraction_of(point + 1, length - whole - 1, &more);
+    /* The second it lies in, before 1970 as well, and how far. */
+    if (bytes[0] == '-' && (fraction || more)) {
+        fraction = WHOLE_SECOND - fraction - (uint64_t)more;
+        borrow = 1;
     }
-    /* The second it lies in, before 1970 as well. */
-    int64_t seconds = value / per_second - (value % per_second < 0) - (fraction && bytes[0] == '-');
+    int64_t seconds = value / per_second - (value % per_second < 0) - borrow;
+    if (per_second > 1)
+        fraction = (uint64_t)((value % per_second + per_second) % per_second) * (WHOLE_SECOND / (uint64_t)per_second);
     int64_t days = seconds / 86400 - (seconds % 86400 < 0), rest = seconds - days * 86400;
     if (days < days_of(0, 1, 1) || days > days_of(9999, 12, 31))
         return 0;
     set_day(date, days);
+    date->fraction = fraction;
     date->hour = (int)(rest / 3600);
     date->minute = (int)(rest / 60 % 60);
     date->second = (int)(rest % 60);

@@ -11,6 +11,7 @@
 struct fth_date {
     int64_t days; /* since 1970-01-01 */
     int year, month, day, hour, minute, second; /* month and day from 1 */
+    uint64_t fraction; /* of the second, in 1e-18 of it; what is behind the 18th digit is cut off */
 };
 
 /* NULL, or what is wrong with a pattern ("iso", "unix" and "unix_ms" are right). */

@@ -52,8 +52,7 @@ void fth_feature_scratch_destroy(struct fth_feature_scratch *scratch) {
     fth_free(scratch);
 }
 
-/* Room for `length` bytes and the padding. NULL: no memory. */
-static char *take(struct fth_feature_scratch *scratch, size_t length) {
+char *fth_feature_scratch_take(struct fth_feature_scratch *scratch, size_t length) {
     struct fth_feature_piece *piece = scratch->pieces;
     size_t need = length + FTH_TEXT_PADDING;
     if (!piece || piece->capacity - piece->used < need) {
@@ -105,7 +104,7 @@ static fth_status date_of(const struct context *c, struct fth_feature_text in,
     }
     int length = snprintf(number, sizeof number, "%lld",
                           (long long)fth_date_part(&date, (enum fth_date_part)config->part));
-    char *text = take(c->scratch, (size_t)length);
+    char *text = fth_feature_scratch_take(c->scratch, (size_t)length);
     if (!text)
         return no_memory(c);
     memcpy(text, number, (size_t)length);
@@ -151,7 +150,7 @@ static fth_status put_together(const struct context *c, const struct fth_feature
                         c->chunk->block->file,
                         (unsigned long long)c->chunk->block->line_number[c->chunk->lines[c->row]],
                         c->derived->config->name, length);
-    char *text = take(c->scratch, length), *at = text;
+    char *text = fth_feature_scratch_take(c->scratch, length), *at = text;
     if (!text)
         return no_memory(c);
     for (uint32_t i = 0; i < n; i++) {
@@ -171,6 +170,7 @@ static fth_status map_list(const struct context *c, struct fth_feature_text in,
     const struct fth_separator *separator = &c->derived->separator;
     struct fth_split split;
     uint32_t n = 0;
+    int sessions = c->derived->config->as == FTH_DERIVE_SESSIONS;
     *out = (struct fth_feature_text){nothing, 0};
     if (fth_feature_no_list(c->chunk->program, in))
         return FTH_OK;
@@ -182,10 +182,15 @@ static fth_status map_list(const struct context *c, struct fth_feature_text in,
         for (uint32_t i = 0; i < ends; i++) {
             uint32_t end = more ? split.ends[i] : in.length;
             struct fth_feature_text value = {in.bytes + split.start, end - split.start};
-            FTH_TRY(map_value(c, value, &c->scratch->values[n++]));
+            if (sessions)
+                c->scratch->values[n++] = value;
+            else
+                FTH_TRY(map_value(c, value, &c->scratch->values[n++]));
             split.start = end + separator->length;
         }
     }
+    if (sessions)
+        FTH_TRY(fth_feature_sessions(c->chunk, c->scratch, c->derived, c->row, c->scratch->values, n));
     if (n == 1 && fth_feature_is_missing(c->chunk->program, c->scratch->values[0].bytes,
                                          c->scratch->values[0].length)) {
         *out = (struct fth_feature_text){fth_feature_one_missing, 0};
@@ -210,13 +215,13 @@ static fth_status cross(const struct context *c, struct fth_feature_text *out) {
 }
 
 fth_status fth_feature_run_derived(struct fth_feature_chunk *chunk,
-                                   struct fth_feature_scratch *scratch) {
+                                   struct fth_feature_scratch *scratch, int learning) {
     const fth_feature_program *program = chunk->program;
     reset(scratch);
     chunk->derived = scratch->derived;
     for (uint32_t d = 0; d < program->n_derived; d++) {
         const struct fth_feature_derived *derived = &program->derived[d];
-        if (!derived->not_fused)
+        if (!derived->not_fused && !(learning && derived->counted))
             continue;
         struct context c = {.chunk = chunk, .scratch = scratch, .derived = derived};
         struct fth_feature_text *out = scratch->derived + (size_t)d * FTH_FEATURE_CHUNK;

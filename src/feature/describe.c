@@ -31,7 +31,25 @@ static void put_fused(struct fth_text *out, const fth_feature_program *p, const 
     fth_text_printf(out, "\n      %s\n", p->plain ? "in separate steps: feature_fusion is switched off" : what);
 }
 
-static void put_derived(struct fth_text *out, const struct fth_feature_derived *derived) {
+static void put_fused_join(struct fth_text *out, const fth_feature_program *p,
+                           const struct fth_feature_derived *derived) {
+    int hashed = 0, numbers = 0;
+    for (uint32_t f = 0; f < p->n_fields; f++)
+        hashed |= p->fields[f].joined == derived;
+    for (uint32_t k = 0; k < p->n_numeric; k++)
+        numbers |= p->numeric[k].joined == derived;
+    fth_text_printf(out, "\n      fused: %s, a value's %s looked up; no text is written%s\n",
+                    !numbers  ? "join+hash"
+                    : !hashed ? "join+number"
+                              : "join+hash, join+number",
+                    !numbers  ? "key is"
+                    : !hashed ? "number is"
+                              : "key and number are",
+                    derived->counted ? ", but while a vocabulary is learned from it" : "");
+}
+
+static void put_derived(struct fth_text *out, const fth_feature_program *p,
+                        const struct fth_feature_derived *derived) {
     const struct fth_derived_config *config = derived->config;
     fth_text_printf(out, "  %s: ", config->name);
     for (uint32_t i = 0; i < config->from.n; i++)
@@ -42,10 +60,13 @@ static void put_derived(struct fth_text *out, const struct fth_feature_derived *
         fth_text_printf(out, " | join %s (%s -> %s)", config->file, config->key, config->value);
     else if (config->as == FTH_DERIVE_DATE)
         fth_text_printf(out, " | %s of the date (%s)", parts[config->part], config->format);
+    else if (config->as == FTH_DERIVE_SESSIONS)
+        fth_text_printf(out, " | sessions of times (%s), cut where more than %lld s lie between two", config->format,
+                        (long long)config->gap);
     else
         fth_text_printf(out, " | cross");
     if (config->as == FTH_DERIVE_JOIN && !derived->not_fused) {
-        fth_text_printf(out, "\n      fused: join+hash, a value's key is looked up; no text is written\n");
+        put_fused_join(out, p, derived);
         return;
     }
     const char *how = "a text of its own is written: a cross is hashed as one text";
@@ -57,7 +78,7 @@ static void put_derived(struct fth_text *out, const struct fth_feature_derived *
         how = "a number is written as a text, so that it can be a number or a key";
     fth_text_printf(out, "\n      %s", how);
     if (*derived->not_fused)
-        fth_text_printf(out, "; not fused with hashing: %s", derived->not_fused);
+        fth_text_printf(out, "; not fused with its features: %s", derived->not_fused);
     fth_text_printf(out, "\n");
 }
 
@@ -80,7 +101,10 @@ static void put_numeric(struct fth_text *out, const fth_feature_program *p,
         fth_text_printf(out, " | standardise");
     if (numeric->field >= 0)
         fth_text_printf(out, "; %s: | bucketise", p->fields[numeric->field].info.name);
-    if (!list)
+    if (numeric->joined)
+        fth_text_printf(out, "\n      fused with its join: %s\n",
+                        list ? "no number is parsed, what is cut off is not looked up" : "no number is parsed");
+    else if (!list)
         fth_text_printf(out, "\n      64 lines at a time, short numbers by vectors\n");
     else if (counted)
         put_fused(out, p, "fused: split+count, nothing is parsed");
@@ -155,7 +179,7 @@ fth_status fth_feature_describe(const fth_feature_program *p, char **out, fth_er
     if (p->n_derived)
         fth_text_printf(&text, "derived columns\n");
     for (uint32_t d = 0; d < p->n_derived; d++)
-        put_derived(&text, &p->derived[d]);
+        put_derived(&text, p, &p->derived[d]);
     fth_text_printf(&text, "floats: %u\n", p->schema.n_dense);
     for (uint32_t k = 0; k < p->n_numeric; k++)
         put_numeric(&text, p, &p->numeric[k]);

@@ -53,7 +53,7 @@ static fth_status learn_lines(fth_feature_program *program, struct fth_feature_s
                                           .bad = bad, .err = err};
         for (; chunk.n < FTH_FEATURE_CHUNK && first + chunk.n < lines; chunk.n++)
             line[chunk.n] = first + chunk.n;
-        FTH_TRY(fth_feature_run_derived(&chunk, scratch));
+        FTH_TRY(fth_feature_run_derived(&chunk, scratch, 1));
         for (uint32_t k = 0; k < program->n_numeric; k++)
             if (program->numeric[k].learned)
                 FTH_TRY(sample_column(&chunk, &program->numeric[k]));
@@ -124,5 +124,5 @@ fth_status fth_feature_learn_finish(fth_feature_program *program, fth_error *err
         if (!*program->vocabularies[v].file)
             FTH_TRY(fth_feature_choose_texts(&program->vocabularies[v], err));
     program->learning_done = 1;
-    return FTH_OK;
+    return fth_feature_join_vocabularies(program, err);
 }

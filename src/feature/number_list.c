@@ -63,6 +63,17 @@ void fth_number_list_reduce(struct fth_number_list *list, const float *x, uint32
     list->count += n;
 }
 
+static void bad_sum(struct fth_number_list *list) {
+    const struct fth_feature_derived *joined = list->numeric->joined;
+    struct fth_feature_text text = {list->text, list->length};
+    char start[128]; /* messages quote less */
+    if (joined) {
+        text.length = fth_feature_join_text(list->chunk->program, joined, text, start, sizeof start);
+        text.bytes = start;
+    }
+    fth_number_list_bad(list, text.bytes, text.length, "has a sum too large for a 32-bit float");
+}
+
 int fth_number_list_result(struct fth_number_list *list, float *out) {
     *out = 0;
     switch (list->numeric->config->reduce) {
@@ -80,7 +91,7 @@ int fth_number_list_result(struct fth_number_list *list, float *out) {
         break;
     default:
         if (list->count && !list->dropped && !(list->sum <= (double)FLT_MAX && list->sum >= -(double)FLT_MAX)) {
-            fth_number_list_bad(list, list->text, list->length, "has a sum too large for a 32-bit float");
+            bad_sum(list);
             list->dropped = 1;
         }
         *out = (float)list->sum;
@@ -122,6 +133,35 @@ static void reduce_window(struct fth_number_list *list, const struct fth_split *
     fth_number_list_reduce(list, values, used);
 }
 
+/* The next n elements, those of a join's source: their values are reduced, or counted. */
+static void join_window(struct fth_number_list *list, const struct fth_split *split, uint32_t n) {
+    const fth_feature_program *program = list->chunk->program;
+    int counted = list->numeric->config->reduce == FTH_REDUCE_COUNT;
+    uint32_t start = split->start, gap = list->numeric->separator.length;
+    for (uint32_t first = 0, m; first < n; first += m) {
+        struct fth_feature_text elements[FTH_FEATURE_CHUNK], texts[FTH_FEATURE_CHUNK];
+        float values[FTH_FEATURE_CHUNK];
+        uint32_t used = 0;
+        m = n - first < FTH_FEATURE_CHUNK ? n - first : FTH_FEATURE_CHUNK;
+        for (uint32_t i = 0; i < m; i++) {
+            elements[i] = (struct fth_feature_text){list->text + start, split->ends[first + i] - start};
+            start = split->ends[first + i] + gap;
+        }
+        fth_feature_join_elements(program, list->numeric, elements, m, values, texts);
+        for (uint32_t i = 0; i < m; i++) {
+            float x = values[i];
+            if (counted)
+                used += !isnan(x) || !fth_feature_is_missing(program, texts[i].bytes, texts[i].length);
+            else if (!isnan(x) || fth_number_list_value(list, texts[i].bytes, texts[i].length, &x))
+                values[used++] = x;
+        }
+        if (counted)
+            list->count += used;
+        else
+            fth_number_list_reduce(list, values, used);
+    }
+}
+
 static void numbers(struct fth_number_list *list, uint32_t start, uint32_t length, uint32_t keep) {
     const struct fth_separator *separator = &list->numeric->separator;
     struct fth_split split;
@@ -133,7 +173,10 @@ static void numbers(struct fth_number_list *list, uint32_t start, uint32_t lengt
             last = 1;
         }
         uint32_t n = split.n < keep ? split.n : keep;
-        reduce_window(list, &split, n);
+        if (list->numeric->joined)
+            join_window(list, &split, n);
+        else
+            reduce_window(list, &split, n);
         split.start = split.ends[n - 1] + separator->length;
         keep -= n;
     }
@@ -170,15 +213,16 @@ void fth_feature_number_lists(struct fth_feature_chunk *chunk,
                               uint32_t *present) {
     const struct fth_numeric_config *config = numeric->config;
     uint32_t keep = config->max_length ? (uint32_t)config->max_length : UINT32_MAX;
+    uint32_t column = numeric->joined ? numeric->joined->from[0] : numeric->column;
     for (uint32_t i = 0; i < chunk->n; i++) {
-        struct fth_feature_text text = fth_feature_cell(chunk, i, numeric->column);
+        struct fth_feature_text text = fth_feature_cell(chunk, i, column);
         struct fth_number_list list;
         fth_number_list_begin(&list, chunk, numeric, i, text);
         if (!fth_feature_no_list(chunk->program, text)) {
             uint32_t start = config->keep_last && config->max_length
                                  ? fth_split_tail(list.text, text.length, &numeric->separator, keep)
                                  : 0;
-            if (config->reduce == FTH_REDUCE_COUNT)
+            if (config->reduce == FTH_REDUCE_COUNT && !numeric->joined)
                 count(&list, start, text.length, keep);
             else
                 numbers(&list, start, text.length, keep);

@@ -189,7 +189,7 @@ static fth_status run_chunk(struct fth_feature_chunk *chunk, struct fth_feature_
     memset(chunk->bad, 0, chunk->n);
     chunk->skipped = chunk->skipped_line = 0;
     if (program->n_derived)
-        FTH_TRY(fth_feature_run_derived(chunk, scratch));
+        FTH_TRY(fth_feature_run_derived(chunk, scratch, 0));
     for (uint32_t i = 0; i < chunk->n; i++)
         chunk->out->example_number[chunk->base + i] =
             chunk->block->example_number[chunk->lines[i]];

@@ -29,6 +29,9 @@ struct fth_feature_numeric {
     const char *name; /* of the float; its copies are name_missing and name_bucket */
     uint32_t column;
     struct fth_separator separator; /* of a list; length 0: one number */
+    /* A join that is made here, value by value (join.c); `column` is the join's, for messages, and never made. */
+    const struct fth_feature_derived *joined; /* NULL none */
+    float *joined_numbers; /* owned: [pairs of the side table] NaN: the value's text decides */
     int32_t dense, indicator; /* positions among the floats; -1 none */
     int32_t running;          /* index of its running statistics; -1 none */
     int32_t field;            /* of the bucketised copy; -1 none */
@@ -101,7 +104,8 @@ struct fth_feature_derived {
     struct fth_separator separator; /* length 0: a cell is one value */
     const fth_side_table *table;    /* join; NULL until fth_feature_set_side_table */
     struct fth_feature_lookups *lookups;
-    const char *not_fused;          /* why its column is made; NULL: it is not, its fields look values up themselves */
+    const char *not_fused; /* why its column is made; NULL: it is not, its features look values up themselves */
+    int counted;           /* a vocabulary is learned from it: its column is made while learning */
 };
 
 /* One ragged group: fields[first .. first + n) of `group_fields`. */
@@ -299,6 +303,19 @@ uint32_t fth_feature_join_list(const fth_feature_program *program, const struct 
                                uint64_t *keys);
 void fth_feature_join_cells(const fth_feature_program *program, const struct fth_feature_field *field,
                             const struct fth_feature_text *cells, uint32_t n, uint64_t *keys);
+/* The numbers of values joined to one cell each, as fth_feature_numbers has them. */
+void fth_feature_join_numbers(struct fth_feature_chunk *chunk, const struct fth_feature_numeric *numeric,
+                              const struct fth_feature_text *cells, float *x, uint32_t *present);
+/* The numbers of values joined to n elements of a list, at most FTH_FEATURE_CHUNK. Where one is NaN its text
+ * decides; one of length 0 is missing. */
+void fth_feature_join_elements(const fth_feature_program *program, const struct fth_feature_numeric *numeric,
+                               const struct fth_feature_text *elements, uint32_t n, float *numbers,
+                               struct fth_feature_text *texts);
+/* The first bytes of the list that a list's join would write; how many, at most `room`. */
+uint32_t fth_feature_join_text(const fth_feature_program *program, const struct fth_feature_derived *derived,
+                               struct fth_feature_text list, char *out, uint32_t room);
+/* When vocabularies are there: the keys of joined values that go through them. */
+fth_status fth_feature_join_vocabularies(fth_feature_program *program, fth_error *err);
 
 /* compile_derived.c */
 fth_status fth_feature_check_side_tables(const fth_feature_program *program, fth_error *err);
@@ -329,9 +346,18 @@ struct fth_feature_scratch {
 fth_status fth_feature_scratch_create(const fth_feature_program *program,
                                       struct fth_feature_scratch **out, fth_error *err);
 void fth_feature_scratch_destroy(struct fth_feature_scratch *scratch);
-/* Fills chunk->derived, which holds until the scratch is used again; lines may be refused. */
+/* Room for `length` bytes and the padding. NULL: no memory. */
+char *fth_feature_scratch_take(struct fth_feature_scratch *scratch, size_t length);
+/* Fills chunk->derived, which holds until the scratch is used again; lines may be refused. learning: texts that
+ * vocabularies count are made, too. */
 fth_status fth_feature_run_derived(struct fth_feature_chunk *chunk,
-                                   struct fth_feature_scratch *scratch);
+                                   struct fth_feature_scratch *scratch, int learning);
+
+/* sessions.c. A list's values, points in time, become the texts of their sessions' numbers. Fails for want of memory
+ * only; lines may be refused. */
+fth_status fth_feature_sessions(struct fth_feature_chunk *chunk, struct fth_feature_scratch *scratch,
+                                const struct fth_feature_derived *derived, uint32_t row,
+                                struct fth_feature_text *values, uint32_t n);
 
 /* pass.c */
 fth_status fth_feature_examples(void *ctx, struct fth_block *block, struct fth_batch *out,

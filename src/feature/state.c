@@ -239,6 +239,7 @@ fth_status fth_feature_state_load(fth_feature_program *program, const json_t *js
     if (status == FTH_OK) {
         memcpy(state, values, n * sizeof *values);
         program->learning_done = 1;
+        status = fth_feature_join_vocabularies(program, err);
     }
     fth_free(loaded);
     fth_free(values);

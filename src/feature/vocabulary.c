@@ -61,7 +61,7 @@ fth_status fth_feature_set_vocabulary(fth_feature_program *program, uint32_t v, 
         hashes[i] = fth_hash_bytes(texts[i], lengths[i], 0);
     fth_status status = fth_feature_vocabulary_set(&program->vocabularies[v], hashes, n, twice, err);
     fth_free(hashes);
-    return status;
+    return status == FTH_OK ? fth_feature_join_vocabularies(program, err) : status;
 }
 
 /* ---- learning ---- */
@@ -147,8 +147,10 @@ fth_status fth_feature_count_texts(struct fth_feature_chunk *chunk) {
             vocabulary->counts = fth_alloc(1, sizeof *vocabulary->counts);
         if (!vocabulary->counts)
             return fth_fail(chunk->err, FTH_E_MEMORY, "no memory to count texts");
+        uint32_t column = field->joined ? program->n_columns + (uint32_t)(field->joined - program->derived)
+                                        : field->column;
         for (uint32_t i = 0; i < chunk->n; i++) {
-            struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
+            struct fth_feature_text text = fth_feature_cell(chunk, i, column);
             FTH_TRY(field->separator.length
                         ? count_list(chunk, vocabulary, &field->separator, text)
                         : count_text(chunk, vocabulary, text.bytes, text.length));

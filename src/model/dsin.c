@@ -1,8 +1,9 @@
 /* Deep Session Interest Network (Feng et al., IJCAI 2019), section 3, layer by layer:
  *
  *   Session Division Layer            a history is cut into sessions (graph.h): where the feature named by model.session
- *                                     changes, and after model.session_length positions. (The paper cuts where 30 minutes
- *                                     lie between two positions: such a number of the session is that feature.)
+ *                                     changes, and after model.session_length positions. (The paper cuts where more
+ *                                     than 30 minutes lie between two positions: features.derived, as: sessions, makes
+ *                                     that feature of the positions' times.)
  *   Session Interest Extractor Layer  bias encoding (eq. 2: a number for the session, one for the position in it, one for
  *                                     the column), self-attention of several heads within the session and a feed-forward
  *                                     layer, each with its residual and layer norm (as Vaswani et al. 2017, sec. 3.1);

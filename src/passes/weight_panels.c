@@ -1,11 +1,16 @@
 /* Weights that matrix products read are kept in panels besides, which a product reads as one stream
- * (kernels/panels.h); their transposed copies are in panels, too. In bf16 and bf16x3 the panels are already rounded. */
+ * (kernels/panels.h); their transposed copies are in panels, too. In bf16 and bf16x3 the panels are already rounded, so
+ * a weight that one product reads rounded and another does not is left as it is. */
 #include "ops/ops.h"
 #include "passes/passes.h"
 
+#define BOTH (-1) /* read in two precisions */
+
 static void mark(fth_graph *graph, fth_id weight, int precision) {
-    if (weight != FTH_NONE && graph->values[weight].role == FTH_ROLE_PARAMETER)
-        graph->values[weight].panels = 1 + precision;
+    if (weight == FTH_NONE || graph->values[weight].role != FTH_ROLE_PARAMETER)
+        return;
+    int *panels = &graph->values[weight].panels;
+    *panels = *panels == 0 || *panels == 1 + precision ? 1 + precision : BOTH;
 }
 
 static fth_status run(fth_graph *graph, fth_error *err) {
@@ -19,6 +24,9 @@ static fth_status run(fth_graph *graph, fth_error *err) {
             mark(graph, node->inputs[FTH_RECURRENT_W], 0);
         }
     }
+    for (uint32_t v = 0; v < graph->n_values; v++)
+        if (graph->values[v].panels == BOTH)
+            graph->values[v].panels = 0;
     return FTH_OK;
 }
 

@@ -16,7 +16,7 @@
 #define ROUNDS 5
 
 /* What a cell holds. */
-enum content { DECIMAL, HEX, DECIMALS, IDS, LONG_IDS, ITEMS };
+enum content { DECIMAL, HEX, DECIMALS, IDS, LONG_IDS, TIMES, ITEMS, PRICED };
 
 #define ITEMS_IN_TABLE 4096 /* of the side table that is joined */
 
@@ -42,6 +42,15 @@ static const struct operation operations[] = {
     {"split+join+hash", ITEMS,
      "derived: [{as: join, name: y, from: x, separator: ';', file: f, key: k, value: v}],\n"
      " categorical: [{columns: y, separator: ';'}]"},
+    {"split+join+vocabulary", ITEMS,
+     "derived: [{as: join, name: y, from: x, separator: ';', file: f, key: k, value: v}],\n"
+     " categorical: [{columns: y, separator: ';', vocabulary_size: 90}]"},
+    {"split+join+number+mean", PRICED,
+     "derived: [{as: join, name: y, from: x, separator: ';', file: f, key: k, value: v}],\n"
+     " numeric: [{columns: y, separator: ';'}]"},
+    {"split+sessions+hash", TIMES,
+     "derived: [{as: sessions, name: y, from: x, separator: ';'}],\n"
+     " categorical: [{columns: y, separator: ';', sequence: true}]"},
 };
 
 static uint32_t draw(uint32_t element, uint32_t below) {
@@ -58,7 +67,9 @@ static void put_cell(struct fth_text *text, enum content content, uint32_t line)
             fth_text_append(text, ";", 1);
         if (content == HEX)
             fth_text_printf(text, "%08x", x);
-        else if (content == ITEMS)
+        else if (content == TIMES)
+            fth_text_printf(text, "%u", 1400000000 + (line * 128 + i) * 1000 + x % 1000);
+        else if (content >= ITEMS)
             fth_text_printf(text, "i%u", x % ITEMS_IN_TABLE);
         else if (content == IDS || content == LONG_IDS)
             fth_text_printf(text, "i%u", x % (size < 1 ? 1000 : size < 3 ? 100000 : 10000000));
@@ -104,14 +115,17 @@ done:
     return status;
 }
 
-/* Every item with one of a hundred categories. */
-static fth_status make_side_table(fth_side_table **out, fth_error *err) {
+/* Every item with one of a hundred categories, or a price. */
+static fth_status make_side_table(enum content content, fth_side_table **out, fth_error *err) {
     fth_side_table *table = NULL;
     fth_status status = fth_side_table_create(&table, err);
     for (uint32_t i = 0; status == FTH_OK && i < ITEMS_IN_TABLE; i++) {
         char key[16], value[24];
-        int differs, key_length = snprintf(key, sizeof key, "i%u", i),
-                     value_length = snprintf(value, sizeof value, "category%u", draw(i, 100));
+        int differs, key_length = snprintf(key, sizeof key, "i%u", i), value_length;
+        if (content == PRICED)
+            value_length = snprintf(value, sizeof value, "%u.%02u", draw(i, 1000), i % 100);
+        else
+            value_length = snprintf(value, sizeof value, "category%u", draw(i, 100));
         status = fth_side_table_add(table, key, (uint32_t)key_length, value, (uint32_t)value_length,
                                     &differs, err);
     }
@@ -159,9 +173,13 @@ static fth_status time_operation(const struct operation *operation, int fused,
                     operation->features, fused ? "" : "without: [feature_fusion]\n");
     fth_status status = fth_config_parse("bench", fth_text_get(&text), text.length, NULL, 0, &config, err);
     FTH_TRY_GOTO(status, fth_feature_create(config, columns, 2, &program, err), done);
-    if (operation->content == ITEMS) {
-        FTH_TRY_GOTO(status, make_side_table(&table, err), done);
+    if (operation->content >= ITEMS) {
+        FTH_TRY_GOTO(status, make_side_table(operation->content, &table, err), done);
         FTH_TRY_GOTO(status, fth_feature_set_side_table(program, 0, table, err), done);
+    }
+    if (fth_feature_learn_wanted(program)) {
+        FTH_TRY_GOTO(status, fth_feature_learn_block(program, block, err), done);
+        FTH_TRY_GOTO(status, fth_feature_learn_finish(program, err), done);
     }
     FTH_TRY_GOTO(status, fth_feature_pass_create(program, NULL, 0, &pass, err), done);
     status = time_program(fth_feature_pass_transform(pass), block, seconds, ns, err);

@@ -1,5 +1,5 @@
 /* Feature programs over cells of any bytes: what the fused forms give must be what the separate steps give
- * (feature/plain.c), for lists of numbers and texts, indicators, vocabularies, joins, dates and crosses. The input's
+ * (feature/plain.c), for lists of numbers and texts, indicators, vocabularies, joins, dates, sessions and crosses. The input's
  * first eight bytes choose a configuration, the rest are lines of up to four cells: LF ends a line, TAB a cell. */
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +20,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char *const columns[COLUMNS] = {"label", "x", "c", "t"};
 static const char *const of_x[] = {"x"}, *const of_c[] = {"c"}, *const of_t[] = {"t"};
 static const char *const of_kinds[] = {"kinds"}, *const of_kind[] = {"kind"}, *const of_pair[] = {"pair"};
+static const char *const of_visit[] = {"visit"};
 static const char *const of_hour[] = {"hour"}, *const pair[] = {"c", "t"};
 
 /* All of a configuration; it points into itself. */
 struct setting {
-    struct fth_derived_config derived[4];
-    struct fth_numeric_config numeric[2];
+    struct fth_derived_config derived[5];
+    struct fth_numeric_config numeric[4];
     struct fth_indicator_config indicator[2];
-    struct fth_categorical_config categorical[5];
+    struct fth_categorical_config categorical[6];
     struct fth_config config;
 };
 
@@ -40,6 +41,11 @@ static void derive(struct setting *s, const uint8_t *choice, const char *separat
                                                 .format = choice[5] & 1 ? "iso" : "unix", .part = choice[5] % 11};
     s->config.features.derived = s->derived;
     s->config.features.n_derived = choice[5] & 0x80 ? 4 : 3;
+    /* The last one: its place depends on whether there is a date. */
+    s->derived[s->config.features.n_derived++] = (struct fth_derived_config){
+        .as = FTH_DERIVE_SESSIONS, .name = "visit", .from = {of_c, 1}, .separator = separator,
+        .format = choice[5] & 0x20 ? "iso" : choice[5] & 0x40 ? "unix_ms" : "unix", .gap = choice[6],
+        .on_bad_value = 1 + (choice[5] >> 4 & 1)};
 }
 
 static void set(struct setting *s, const uint8_t *choice) {
@@ -55,6 +61,12 @@ static void set(struct setting *s, const uint8_t *choice) {
     s->numeric[1] = (struct fth_numeric_config){.columns = {choice[5] & 0x80 ? of_hour : of_x, 1}, .name = "n",
                                                 .quantiles = 4, .log1p = 1, .separator = choice[5] & 0x80 ? "" : other,
                                                 .on_bad_value = FTH_BAD_VALUE_SKIP};
+    for (int i = 2; i < 4; i++) /* of values that joins make: of a list's, of a cell's, which refuse lines */
+        s->numeric[i] = (struct fth_numeric_config){
+            .columns = {i == 2 ? of_kinds : of_kind, 1}, .name = i == 2 ? "kinds n" : "kind n", .missing_indicator = 1,
+            .separator = i == 2 ? separator : "", .reduce = choice[2] / 15 % 5,
+            .on_bad_value = 1 + choice[2] / 75 % 2, .max_length = choice[1] & 16 ? most : 0,
+            .keep_last = choice[1] >> 5 & 1};
     for (int i = 0; i < 2; i++)
         s->indicator[i] = (struct fth_indicator_config){
             .columns = {i ? of_c : of_x, 1}, .values = {values, 1 + choice[3] % 6u}, .separator = i ? separator : other,
@@ -69,11 +81,14 @@ static void set(struct setting *s, const uint8_t *choice) {
     s->categorical[3] = (struct fth_categorical_config){.columns = {of_kind, 1}};
     s->categorical[4] = (struct fth_categorical_config){.columns = {of_pair, 1}, .vocabulary_size = 5,
                                                         .vocabulary_min_count = 2};
+    s->categorical[5] = (struct fth_categorical_config){.columns = {of_visit, 1}, .separator = separator,
+                                                        .max_length = most, .keep_last = (int)last};
     s->config.features.numeric = s->numeric;
     s->config.features.indicator = s->indicator;
     s->config.features.categorical = s->categorical;
-    s->config.features.n_numeric = s->config.features.n_indicator = 2;
-    s->config.features.n_categorical = 5;
+    s->config.features.n_numeric = choice[6] & 0x80 ? 4 : 3;
+    s->config.features.n_indicator = 2;
+    s->config.features.n_categorical = 6;
     s->config.features.learn_lines = choice[6] % 100;
     s->config.features.missing = (struct fth_strings){missing, choice[7] % 5u};
 }
@@ -163,7 +178,8 @@ static void compare(const struct ran *a, const struct ran *b) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const pairs[][2] = {{"1", "one"}, {"12", "?"}, {"a", ""},     {"b", "one"},
-                                           {"?", "no"},  {"", "no"},  {"123456789012345678", "a long kind of thing"}};
+                                           {"?", "no"},  {"", "no"},  {"123456789012345678", "a long kind of thing"},
+                                           {"2", "2.5"}, {"3", "-0"}, {"c", "3e38"}, {"d", "-12"}, {"0", "1e-44"}};
     struct setting setting;
     struct ran fused, plain;
     fth_side_table *table = NULL;

@@ -311,6 +311,19 @@ static void combinations(void **state) {
          NULL,
          "f.yaml:2:12: features.categorical: a and b are of the group g but differ in sequence; "
          "give both the same"},
+        {MODEL "features: {derived: [{as: join, name: b, from: [a, c], file: f, key: k, value: v}]}\n", NULL,
+         "f.yaml:2:42: features.derived.0.from: joins, dates and sessions are made from one column"},
+        {MODEL "features: {derived: [{as: sessions, name: b, from: a}]}\n", NULL,
+         "f.yaml:2:22: features.derived.0.separator: sessions need a list of times, with something between them "
+         "that has no digits"},
+        {MODEL "features: {derived: [{as: sessions, name: b, from: a, separator: ;0}]}\n", NULL,
+         "f.yaml:2:55: features.derived.0.separator: sessions need a list of times, with something between them "
+         "that has no digits"},
+        {MODEL "features: {derived: [{as: sessions, name: b, from: a, separator: ;, gap: -1}]}\n", NULL,
+         "f.yaml:2:74: features.derived.0.gap: found -1, expected a whole number from 0 to 1000000000000"},
+        {MODEL "features: {derived: [{as: date, name: b, from: a, gap: 60}]}\n", NULL,
+         "f.yaml:2:56: features.derived.0.gap: date does not use this key (used by: sessions); remove it, or change "
+         "features.derived.0.as"},
         {MODEL "features: {numeric: [{columns: a, boundaries: [1, 1]}]}\n", NULL,
          "f.yaml:2:35: features.numeric.0.boundaries: not increasing; each must be above the "
          "one before"},

@@ -81,6 +81,8 @@ static const char *const bases[] = {
     "tasks: [{name: t, label: y}]\n"
     "features: {derived: [{as: cross, name: p, from: [a, item]}], numeric: [{columns: n}],\n"
     "           categorical: [{columns: a, vocabulary_size: 3}, {columns: item}]}\n",
+    "data: {format: csv, label: y}\n"
+    "features: {derived: [{as: sessions, name: p, from: a, separator: ';'}], categorical: [{columns: a}, {columns: item}]}\n",
     "data: {format: libffm}\n"
     "features: {categorical: [{columns: a}, {columns: item}]}\n",
 };

@@ -115,7 +115,7 @@ static void what_is_no_date(void **state) {
         {"iso", "2024-04-01 23:59:60", 1}, {"iso", "2024-04-01 10:00:00.", 0}, {"iso", "2024-04-01 10:00:00.25+02:00", 1},
         {"iso", "2024-04-01 10:00:00-0730", 1}, {"iso", "2024-04-01 10:00 ", 0}, {"iso", "", 0},
         {"unix", "", 0},                {"unix", "12a", 0},            {"unix", "1.5", 1},
-        {"unix", "1.5x", 0},            {"unix", "-1", 1},             {"unix", "99999999999999", 0},
+        {"unix", "1.5x", 0},            {"unix", "-1", 1},             {"unix", "99999999999999", 0}, {"unix", "-9223372036854775808.5", 0},
         {"%y%m%d%H", "14102100", 1},    {"%y%m%d%H", "1410210", 0},    {"%y%m%d%H", "141021000", 0},
         {"%y%m%d%H", "14102124", 0},    {"%d/%m/%Y", "21/10/2014", 1}, {"%d/%m/%Y", "21-10-2014", 0},
     };
@@ -295,6 +295,122 @@ static void joined_keys_are_those_of_texts(void **state) {
     fth_side_table_destroy(table);
 }
 
+/* Items with numbers: good ones, bad ones, missing ones, sums that are too large. */
+static struct fth_block *random_items(uint64_t *draws, const char *separator, int hostile) {
+    static const char *const texts[] = {"a", "b", "c", "", "q", "?", "none", "huge", "minus", "word", "long", "tie"};
+    static char text[JOINED_LINES * 6000];
+    struct fth_cell cells[3 * JOINED_LINES];
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < JOINED_LINES; i++)
+        for (uint32_t c = 0; c < 3; c++) {
+            uint32_t start = at, n = c < 2 ? 1 : draw(draws, 3) ? draw(draws, 9) : draw(draws, 700);
+            for (uint32_t k = 0; k < n; k++)
+                at += (uint32_t)sprintf(text + at, "%s%s", k ? separator : "",
+                                        c ? texts[draw(draws, hostile ? 12 : 7)] : "1");
+            cells[3 * i + c] = (struct fth_cell){start, at - start};
+            text[at++] = '\n';
+        }
+    return test_block_raw(text, at, cells, JOINED_LINES, 3);
+}
+
+/* A program over the lines, its boundaries and vocabularies learned from them or taken from `learned`. */
+static void run_learned(struct test_program *t, struct fth_config *config, const fth_side_table *table, int plain,
+                        struct fth_block *block, const fth_feature_program *learned) {
+    static const char *const columns[] = {"label", "item", "history"}, *const texts[] = {"1.5", "?", "3e38"};
+    const size_t lengths[] = {3, 1, 4};
+    uint32_t twice;
+    json_t *state = NULL;
+    double none = 0;
+    test_program_create(t, config, columns, 3, plain);
+    int before = plain || learned; /* tables may come first or last */
+    for (uint32_t k = 0; k < 2 && before; k++)
+        assert_int_equal(fth_feature_set_side_table(t->program, k, table, NULL), FTH_OK);
+    for (uint32_t v = 0; fth_feature_vocabulary_file(t->program, v) && !learned; v++)
+        if (*fth_feature_vocabulary_file(t->program, v))
+            assert_int_equal(fth_feature_set_vocabulary(t->program, v, texts, lengths, 3, &twice, NULL), FTH_OK);
+    for (uint32_t k = 0; k < 2 && !before; k++)
+        assert_int_equal(fth_feature_set_side_table(t->program, k, table, NULL), FTH_OK);
+    if (learned) {
+        assert_int_equal(fth_feature_state_save(learned, NULL, 0, &state, NULL), FTH_OK);
+        assert_int_equal(fth_feature_state_load(t->program, state, &none, 0, NULL), FTH_OK);
+        json_decref(state);
+    } else {
+        assert_int_equal(fth_feature_learn_block(t->program, block, NULL), FTH_OK);
+        assert_int_equal(fth_feature_learn_finish(t->program, NULL), FTH_OK);
+    }
+    test_program_run(t, block);
+}
+
+static void joined_numbers_are_those_of_texts(void **state) {
+    static const char *const pairs[][2] = {{"a", "1.5"}, {"b", "-0"}, {"c", "0.1e-40"}, {"q", ""}, {"?", "8"},
+                                           {"none", "?"}, {"huge", "3e38"}, {"minus", "-3.4e38"}, {"word", "dear"},
+                                           {"long", "1e99"}, {"tie", "16777217.00000000000000000000000001"}};
+    static const char *const missing[] = {"?", "1.5"};
+    static const char *const item[] = {"item"}, *const history[] = {"history"}, *const price[] = {"price"};
+    static const char *const prices[] = {"prices"}, *const separators[] = {";", ";", "||", "|"};
+    fth_side_table *table = make_table(pairs, sizeof pairs / sizeof *pairs);
+    uint64_t draws = 1000000, bad_lines = 0, bad_values = 0, lines = 0;
+    int fused_joins = 0, in_steps = 0;
+    for (int round = 0; round < 120; round++) {
+        const char *separator = separators[draw(&draws, 4)];
+        int hostile = (int)draw(&draws, 2);
+        struct fth_derived_config derived[] = {
+            {.as = FTH_DERIVE_JOIN, .name = "price", .from = {item, 1}},
+            {.as = FTH_DERIVE_JOIN, .name = "prices", .from = {history, 1}, .separator = separator},
+        };
+        struct fth_numeric_config numeric[4] = {
+            {.columns = {price, 1}, .log1p = (int)draw(&draws, 2), .missing_indicator = 1, .missing_value = -3,
+             .quantiles = 3 * draw(&draws, 2)},
+        };
+        for (int k = 1; k < 4; k++)
+            numeric[k] = (struct fth_numeric_config){
+                .columns = {prices, 1}, .name = k == 1 ? "x" : k == 2 ? "y" : "z", .missing_indicator = 1,
+                .separator = k < 3 || draw(&draws, 3) ? separator : "q", .reduce = (int)draw(&draws, 5),
+                .on_bad_value = k == 1 ? (int)draw(&draws, 3) : 1 + (int)draw(&draws, 2),
+                .max_length = (int64_t[]){0, 1, 70, 400}[draw(&draws, 4)], .keep_last = (int)draw(&draws, 2)};
+        struct fth_categorical_config categorical[] = {
+            {.columns = {price, 1}, .vocabulary_size = draw(&draws, 2) ? 4 : 0, .oov_buckets = draw(&draws, 3)},
+            {.columns = {prices, 1}, .separator = separator, .max_length = 50, .keep_last = (int)draw(&draws, 2),
+             .table = "words", .vocabulary_size = 3, .oov_buckets = draw(&draws, 3)},
+        };
+        if (draw(&draws, 2))
+            categorical[1].vocabulary_size = 0, categorical[1].vocabulary_file = "words.txt";
+        if (!categorical[0].vocabulary_size)
+            categorical[0].oov_buckets = 0;
+        struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"}, .embedding = {.dim = 1}};
+        config.features.derived = derived;
+        config.features.numeric = numeric + (hostile && draw(&draws, 2)); /* bad prices of items refuse many lines */
+        config.features.categorical = categorical;
+        config.features.n_derived = config.features.n_categorical = 2;
+        config.features.n_numeric = numeric == config.features.numeric ? 4 : 3;
+        config.features.missing = (struct fth_strings){missing, draw(&draws, 3)};
+        config.features.learn_lines = (int64_t[]){0, 50, 1000}[draw(&draws, 3)];
+        struct test_program ran[3];
+        uint64_t same_draws = draws;
+        for (int k = 0; k < 3; k++) { /* fused, in steps, fused with what the first learned */
+            draws = same_draws;
+            run_learned(&ran[k], &config, table, k == 1, random_items(&draws, separator, hostile),
+                        k == 2 ? ran[0].program : NULL);
+            char *told = NULL;
+            assert_int_equal(fth_feature_describe(ran[k].program, &told, NULL), FTH_OK);
+            for (const char *p = told; (p = strstr(p, "join+number")) != NULL; p++)
+                ++*(k == 1 ? &in_steps : &fused_joins);
+            free(told);
+        }
+        test_programs_same(&ran[0], &ran[1]);
+        test_programs_same(&ran[0], &ran[2]);
+        bad_lines += ran[0].block->n_bad;
+        bad_values += ran[0].block->n_bad_values;
+        lines += ran[0].batch->n;
+        for (int k = 0; k < 3; k++)
+            test_program_drop(&ran[k]);
+    }
+    assert_int_equal(in_steps, 0);
+    assert_in_range(fused_joins, 200, 400);
+    assert_true(bad_lines > 1000 && bad_values > 1000 && lines > 10000);
+    fth_side_table_destroy(table);
+}
+
 static int warnings;
 static void count_warning(void *ctx, fth_log_level level, const char *line) {
     assert_int_equal(level, FTH_LOG_WARN);
@@ -341,6 +457,7 @@ int main(void) {
         cmocka_unit_test(what_is_no_date),
         cmocka_unit_test(derived_columns),
         cmocka_unit_test(joined_keys_are_those_of_texts),
+        cmocka_unit_test(joined_numbers_are_those_of_texts),
         cmocka_unit_test(unknown_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 
 #include "graph/op.h"
 #include "model/model.h"
+#include "ops/ops.h"
 #include "passes/passes.h"
 #include "runs.h"
 #include "zoo.h"
@@ -148,12 +149,45 @@ static void test_each_does_something(void **state) {
     }
 }
 
+/* Recurrent layers read fp32, linear ones what the graph's precision says: a weight of both has no panels. */
+static void test_panels_of_two_precisions(void **state) {
+    const struct fth_pass *panels = NULL;
+    for (const struct fth_pass *const *pass = fth_passes(); *pass; pass++)
+        if (!strcmp((*pass)->name, "weight_panels"))
+            panels = *pass;
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (int shared = 0; shared < 2; shared++) {
+            struct zoo_options options = {.model = "dsin", .plain = 1, .no_passes = 1};
+            fth_graph *graph = zoo_graph(&options);
+            struct fth_node *linear = NULL, *lstm = NULL;
+            for (uint32_t i = 0; i < graph->n_nodes; i++) {
+                if (!linear && !strcmp(graph->nodes[i]->op->name, "linear"))
+                    linear = graph->nodes[i];
+                if (!lstm && !strcmp(graph->nodes[i]->op->name, "lstm"))
+                    lstm = graph->nodes[i];
+            }
+            assert_true(linear && lstm);
+            fth_id weight = linear->inputs[1], own = lstm->inputs[FTH_RECURRENT_W];
+            if (shared)
+                lstm->inputs[FTH_RECURRENT_W] = weight;
+            graph->precision = bf16;
+            fth_error err = {0};
+            assert_int_equal(panels->run(graph, &err), FTH_OK);
+            assert_int_equal(graph->values[weight].panels, shared && bf16 ? 0 : 1 + bf16);
+            assert_int_equal(graph->values[own].panels, shared ? 0 : 1);
+            for (uint32_t v = 0; v < graph->n_values; v++)
+                assert_in_range(graph->values[v].panels, 0, 1 + bf16);
+            fth_graph_destroy(graph);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_does_something),
         cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_same_bits_where_passes_hold_back),
         cmocka_unit_test(test_unknown_names),
+        cmocka_unit_test(test_panels_of_two_precisions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
