@@ -107,7 +107,12 @@ struct outcome {
     float *numbers;
     size_t n;
     float loss;
+    size_t loose, loose_end; /* numbers of LOOSE */
 };
+
+/* Its gradients are 5e-9 to 2e-7, below Adagrad's eps: the interpreter with all rows moved by one rounding differs from
+ * itself by up to 5.8e-4 here, by 1.4e-5 elsewhere (the runtime from it by less than 3e-6, on all instruction sets). */
+#define LOOSE "session.history.interest.weight"
 
 static struct fth_batch *batch_make(void) {
     static const char *const dense[] = {"a", "b", "c"}, *const names[] = {"user", "item", "tags",
@@ -156,12 +161,15 @@ static void outcome_take(const fth_graph *graph, fth_parameters *parameters, str
     for (uint32_t l = 0; l < graph->n_lookups; l++)
         room += (size_t)interpret_lookup_rows(rows, l) * graph->lookups[l].dim;
     out->numbers = fth_alloc(room, sizeof(float));
-    out->n = 0;
+    out->n = out->loose = out->loose_end = 0;
     for (uint32_t i = 0; i < parameters->n; i++) {
         const struct fth_parameter *p = &parameters->items[i];
+        int loose = !strcmp(p->name, LOOSE);
+        out->loose = loose ? out->n : out->loose;
         for (uint32_t r = 0; r < p->rows; r++)
             for (uint32_t c = 0; c < p->columns; c++)
                 out->numbers[out->n++] = p->data[(size_t)r * p->ld + c];
+        out->loose_end = loose ? out->n : out->loose_end;
     }
     for (uint32_t l = 0; l < graph->n_lookups; l++)
         for (uint32_t r = 0; r < interpret_lookup_rows(rows, l); r++)
@@ -236,8 +244,6 @@ static void interpreter_steps(const char *name, float clip_norm, struct outcome 
 }
 
 static void model_check(const char *name, float clip_norm) {
-    /* dsin: sums over tiles are made otherwise, and Adagrad's first steps are as long for a small gradient. */
-    float tolerance = strcmp(name, "dsin") ? 1e-4f : 2e-3f;
     struct outcome plain, want[2];
     interpreter_steps(name, clip_norm, &plain);
     assert_true(isfinite(plain.loss));
@@ -248,11 +254,14 @@ static void model_check(const char *name, float clip_norm) {
         assert_int_equal(three.n, plain.n);
         assert_memory_equal(three.numbers, want[passes].numbers, plain.n * sizeof(float));
         assert_true(three.loss == want[passes].loss);
-        for (size_t i = 0; i < plain.n; i++)
+        assert_int_equal(plain.loose_end - plain.loose, strcmp(name, "dsin") ? 0 : 16);
+        for (size_t i = 0; i < plain.n; i++) {
+            float tolerance = i >= plain.loose && i < plain.loose_end ? 2e-3f : 1e-4f;
             if (!(fabsf(want[passes].numbers[i] - plain.numbers[i]) <=
                   tolerance * (0.1f + fabsf(plain.numbers[i]))))
                 fail_msg("%s, %s passes: number %zu is %g, by the interpreter %g", name,
                          passes ? "all" : "no", i, want[passes].numbers[i], plain.numbers[i]);
+        }
         assert_true(fabsf(want[passes].loss - plain.loss) < 1e-5f);
         fth_free(three.numbers);
         fth_free(want[passes].numbers);
