@@ -167,21 +167,44 @@ static void cut_lookup(struct fth_embedding *embedding, uint32_t number, uint32_
     }
 }
 
+/* Sources are a row's, so all its members' lookups have to be content with examples. */
+static fth_status take_fields(struct fth_embedding *embedding, const struct fth_batch *batch,
+                              fth_error *err) {
+    for (uint32_t i = 0; i < embedding->n_lookups; i++)
+        FTH_TRY(take_field(&embedding->lookups[i], batch, err));
+    for (uint32_t i = 0; i < embedding->n_lookups; i++)
+        embedding->lookups[embedding->lookups[i].leading].by_example &=
+            embedding->lookups[i].by_example;
+    return FTH_OK;
+}
+
+/* Its occurrences are the leading one's. */
+static void follow(struct fth_embedding_lookup *lookup, const struct fth_embedding_lookup *leading) {
+    lookup->base = leading->base;
+    lookup->end = leading->end;
+    lookup->first_part = leading->first_part;
+    lookup->by_example = leading->by_example;
+}
+
 fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struct fth_batch *batch,
                                     fth_error *err) {
     if (batch->n > embedding->max_batch)
         return fth_fail(err, FTH_E_ARGUMENT, "a batch of %u examples; embeddings were made for %u",
                         batch->n, embedding->max_batch);
     uint64_t units = 0;
+    FTH_TRY(take_fields(embedding, batch, err));
     for (uint32_t i = 0; i < embedding->n_lookups; i++)
         table_of(embedding, i)->n_parts = 0;
     embedding->by_part = 1;
+    embedding->n_lookup_parts = 0;
     for (uint32_t i = 0; i < embedding->n_lookups; i++) {
         struct fth_embedding_lookup *lookup = &embedding->lookups[i];
-        FTH_TRY(take_field(lookup, batch, err));
         uint64_t own = units_of(embedding, lookup->n);
-        units += lookup_units(embedding, lookup, batch->n);
         embedding->n_keys += lookup->n;
+        embedding->n_lookup_parts += own;
+        if (lookup->member > 0)
+            continue;
+        units += lookup_units(embedding, lookup, batch->n);
         embedding->by_part &= own + table_of(embedding, i)->n_parts <= 1;
         table_of(embedding, i)->n_parts += own > 0;
     }
@@ -193,10 +216,14 @@ fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struc
     uint32_t unit = 0;
     embedding->n_parts = 0;
     for (uint32_t i = 0; i < embedding->n_lookups; i++) {
+        if (embedding->lookups[i].member > 0)
+            continue;
         uint32_t own = (uint32_t)lookup_units(embedding, &embedding->lookups[i], batch->n);
         cut_lookup(embedding, i, unit, own);
         unit += own;
     }
+    for (uint32_t i = 0; i < embedding->n_lookups; i++)
+        follow(&embedding->lookups[i], &embedding->lookups[embedding->lookups[i].leading]);
     order_parts(embedding);
     return FTH_OK;
 }

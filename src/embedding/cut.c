@@ -11,8 +11,9 @@ static uint64_t cost_before(const struct fth_embedding *embedding,
                             const struct fth_segment *segment, uint32_t unique) {
     if (unique == 0)
         return 0;
-    return embedding->unique_end[segment->start + unique - 1] - segment->start +
-           (uint64_t)unique * ROW_COST;
+    uint64_t one = embedding->unique_end[segment->start + unique - 1] - segment->start +
+                   (uint64_t)unique * ROW_COST;
+    return one * segment->pack->n_members;
 }
 
 static uint64_t whole_cost(const struct fth_embedding *embedding, uint32_t number) {

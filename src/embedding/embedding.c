@@ -1,10 +1,9 @@
-/* Embeddings: which lookups share tables, which tables share packs; what is inside. Finding rows is
+/* Embeddings: making them; what is inside. Which tables share rows and packs is place.c, finding rows
  * prepare.c, reading them gather.c, training them update.c, moving them export.c.
  *
  * Threads: create, destroy and the questions here belong to one thread, between steps. */
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/memory.h"
 #include "embedding/embedding_private.h"
 
@@ -35,66 +34,24 @@ static fth_status check_options(const struct fth_embedding_options *options, fth
     return FTH_OK;
 }
 
-/* The pack that the lookup's table belongs to, among those there are; n_packs when it needs a new
- * one. */
-static uint32_t find_pack(const struct fth_embedding *embedding, const struct fth_lookup *lookup,
-                          int packing, uint32_t *table) {
-    for (uint32_t p = 0; p < embedding->n_packs; p++) {
-        const struct fth_pack *pack = &embedding->packs[p];
-        for (*table = 0; *table < pack->n_tables; ++*table) {
-            if (strcmp(pack->tables[*table].name, lookup->table) == 0)
-                return p;
-        }
-        if (packing && pack->dim == lookup->dim)
-            return p;
-    }
-    *table = 0;
-    return embedding->n_packs;
-}
-
-static fth_status place_lookup(struct fth_embedding *embedding,
-                               const struct fth_embedding_options *options, uint32_t i,
-                               char **names, fth_error *err) {
-    const struct fth_lookup *lookup = &options->lookups[i];
-    uint32_t table;
-    uint32_t number = find_pack(embedding, lookup, options->packing, &table);
-    struct fth_pack *pack = &embedding->packs[number];
-    if (number == embedding->n_packs) {
-        pack->dim = lookup->dim;
-        pack->tables = fth_alloc(options->n_lookups, sizeof *pack->tables);
-        pack->table_names = fth_alloc(options->n_lookups, sizeof *pack->table_names);
-        embedding->n_packs++;
-        if (!pack->tables || !pack->table_names)
-            return fth_fail(err, FTH_E_MEMORY, "no memory for embedding tables");
-    }
-    struct fth_table *to = &pack->tables[table];
-    if (table == pack->n_tables) {
-        size_t length = strlen(lookup->table);
-        *to = (struct fth_table){.name = memcpy(*names, lookup->table, length + 1),
-                                 .hash = fth_hash_bytes(lookup->table, length, 0),
-                                 .zero_init = lookup->zero_init};
-        *names += length + 1;
-        pack->table_names[pack->n_tables++] = to->name;
-    }
-    if (to->min_count < lookup->min_count)
-        to->min_count = lookup->min_count;
-    embedding->lookups[i] =
-        (struct fth_embedding_lookup){.is = *lookup, .pack = number, .table = table};
-    embedding->lookups[i].is.table = to->name;
-    if (lookup->dim > embedding->max_dim)
-        embedding->max_dim = lookup->dim;
-    if (fth_lookup_pooled(lookup) && lookup->pooling == FTH_POOL_MAX) {
+/* What a lookup has of its own, beside rows. */
+static fth_status make_lookup(struct fth_embedding *embedding, struct fth_embedding_lookup *lookup,
+                              fth_error *err) {
+    if (lookup->is.dim > embedding->max_dim)
+        embedding->max_dim = lookup->is.dim;
+    if (fth_lookup_pooled(&lookup->is) && lookup->is.pooling == FTH_POOL_MAX) {
         size_t entries;
-        uint32_t *argmax = fth_mul_size(options->max_batch, lookup->dim, &entries)
-                               ? fth_alloc(entries, sizeof *argmax)
-                               : NULL;
-        if (!argmax)
+        lookup->argmax = fth_mul_size(embedding->max_batch, lookup->is.dim, &entries)
+                             ? fth_alloc(entries, sizeof *lookup->argmax)
+                             : NULL;
+        if (!lookup->argmax)
             return fth_fail(err, FTH_E_MEMORY, "no memory for max pooling over table '%s'",
-                            to->name);
-        embedding->lookups[i].argmax = argmax;
+                            lookup->is.table);
     }
-    if (lookup->numbered)
-        FTH_TRY(fth_embedding_unique_create(&embedding->lookups[i], options->max_batch, err));
+    if (lookup->is.numbered)
+        FTH_TRY(fth_embedding_unique_create(lookup, embedding->max_batch, err));
+    struct fth_pack *pack = &embedding->packs[lookup->pack];
+    pack->single &= !lookup->argmax && !lookup->is.numbered && !lookup->is.counted;
     return FTH_OK;
 }
 
@@ -105,10 +62,12 @@ static fth_status fill(struct fth_embedding *embedding, const struct fth_embeddi
     for (uint32_t i = 0; i < n; i++)
         name_bytes += strlen(options->lookups[i].table) + 1;
     embedding->packs = fth_alloc(n, sizeof *embedding->packs);
+    embedding->views = fth_alloc(n, sizeof *embedding->views);
+    embedding->by_member = fth_alloc(n, sizeof *embedding->by_member);
     embedding->lookups = fth_alloc(n, sizeof *embedding->lookups);
     embedding->names = fth_alloc(name_bytes, 1);
     embedding->identity = fth_alloc((size_t)options->max_batch + 1, sizeof *embedding->identity);
-    if (!embedding->packs || !embedding->lookups || !embedding->names || !embedding->identity)
+    if (!embedding->packs || !embedding->views || !embedding->by_member || !embedding->lookups || !embedding->names || !embedding->identity)
         return fth_fail(err, FTH_E_MEMORY, "no memory for %u embedding lookups", n);
     embedding->n_lookups = n;
     for (uint32_t i = 0; i <= options->max_batch; i++)
@@ -122,23 +81,18 @@ static fth_status fill(struct fth_embedding *embedding, const struct fth_embeddi
     embedding->kernels = fth_kernels_get();
     embedding->optimizer = fth_optimizer_find(options->optimizer->name);
     embedding->budget.limit = (uint64_t)options->config->memory_limit;
-    char *names = embedding->names;
-    for (uint32_t i = 0; i < n; i++)
-        FTH_TRY(place_lookup(embedding, options, i, &names, err));
+    FTH_TRY(fth_embedding_place(embedding, options, err));
     for (uint32_t p = 0; p < embedding->n_packs; p++) {
         struct fth_pack *pack = &embedding->packs[p];
         pack->optimizer = embedding->optimizer;
         pack->config = *options->config;
         pack->seed = options->seed;
         pack->budget = &embedding->budget;
-        pack->single = pack->dim == 1 && !embedding->optimizer->rowwise;
+        pack->single = pack->n_members == 1 && pack->one_number == 0 && !embedding->optimizer->rowwise;
         FTH_TRY(fth_pack_create(pack, options->optimizer, err));
     }
-    for (uint32_t i = 0; i < n; i++) {
-        const struct fth_embedding_lookup *lookup = &embedding->lookups[i];
-        embedding->packs[lookup->pack].single &= !lookup->argmax && !lookup->is.numbered &&
-                                                !lookup->is.counted;
-    }
+    for (uint32_t i = 0; i < n; i++)
+        FTH_TRY(make_lookup(embedding, &embedding->lookups[i], err));
     embedding->rows = (struct fth_rows){
         .ctx = embedding,
         .gather = fth_embedding_gather,
@@ -177,7 +131,9 @@ void fth_embedding_destroy(fth_embedding *embedding) {
         fth_free(embedding->lookups[i].argmax);
         fth_embedding_unique_free(&embedding->lookups[i], embedding->max_batch);
     }
+    fth_embedding_free_views(embedding);
     fth_free(embedding->packs);
+    fth_free(embedding->by_member);
     fth_free(embedding->lookups);
     fth_free(embedding->names);
     fth_free(embedding->identity);
@@ -194,23 +150,38 @@ const struct fth_rows *fth_embedding_rows(fth_embedding *embedding) {
 }
 
 uint32_t fth_embedding_packs(const fth_embedding *embedding) {
-    return embedding->n_packs;
+    return embedding->n_views;
 }
 
-void fth_embedding_pack_info(const fth_embedding *embedding, uint32_t pack,
+/* A member's share of its pack's bytes: its own floats; the leading one's is what is left. */
+static uint64_t member_bytes(const struct fth_pack *pack, uint32_t member) {
+    uint64_t rows = fth_pack_chunks(pack) * FTH_ROW_CHUNK;
+    if (member > 0)
+        return rows * pack->members[member].floats * sizeof(float);
+    uint64_t bytes = fth_pack_bytes(pack);
+    for (uint32_t m = 1; m < pack->n_members; m++)
+        bytes -= member_bytes(pack, m);
+    return bytes;
+}
+
+void fth_embedding_pack_info(const fth_embedding *embedding, uint32_t number,
                              struct fth_pack_info *out) {
-    const struct fth_pack *from = &embedding->packs[pack];
+    const struct fth_view *view = &embedding->views[number];
+    const struct fth_pack *first = &embedding->packs[view->sources[0].pack];
     *out = (struct fth_pack_info){
-        .dim = from->dim,
-        .n_slots = from->optimizer->n_slots,
-        .n_tables = from->n_tables,
-        .table_names = from->table_names,
-        .slot_names = from->optimizer->slot_names,
-        .slot_columns = from->slot_columns,
-        .rows = fth_pack_rows(from),
-        .candidates = fth_pack_candidates(from),
-        .bytes = fth_pack_bytes(from),
+        .dim = view->dim,
+        .n_slots = first->optimizer->n_slots,
+        .n_tables = view->n_tables,
+        .table_names = view->names,
+        .slot_names = first->optimizer->slot_names,
+        .slot_columns = first->members[view->sources[0].member].slot_columns,
     };
+    for (uint32_t s = 0; s < view->n_sources; s++) {
+        const struct fth_pack *pack = &embedding->packs[view->sources[s].pack];
+        out->rows += fth_pack_rows(pack);
+        out->candidates += fth_pack_candidates(pack);
+        out->bytes += member_bytes(pack, view->sources[s].member);
+    }
 }
 
 void fth_embedding_last_batch(const fth_embedding *embedding, uint64_t *keys,
@@ -223,7 +194,7 @@ fth_status fth_embedding_limit_error(const struct fth_embedding *embedding,
                                      const struct fth_pack *pack, uint32_t table, fth_error *err) {
     uint64_t rows = 0;
     for (uint32_t p = 0; p < embedding->n_packs; p++)
-        rows += fth_pack_rows(&embedding->packs[p]);
+        rows += fth_pack_rows(&embedding->packs[p]) * embedding->packs[p].n_members;
     return fth_fail(
         err, FTH_E_LIMIT,
         "embedding table '%s' needs a new row, and the %llu rows of all tables use %llu bytes "

@@ -31,6 +31,10 @@
  *                                       one number (pack->single) only frequencies, last steps and
  *                                       item_weight
  *
+ * Parts are those of leading lookups (place.c): following ones have their occurrences, and so their rows, lists
+ * and unique keys, and read and train another member of the row. Counts of occurrences and rows that must not
+ * depend on who shares rows (cut.c, the norm's tasks, n_keys, n_unique) take each lookup for itself.
+ *
  * There unique key u of a part is entry base + u, item u. Unique keys come in segments, the parts or the
  * shards. Arrays "by shard" are cut at the shards' `start`: unique key u of a shard is entry start + u, and its
  * sources, one an occurrence and in their order, end in the list at unique_end.
@@ -49,6 +53,10 @@
 struct fth_embedding_lookup {
     struct fth_lookup is; /* table: borrowed from the pack's table */
     uint32_t pack, table; /* table: number in the pack */
+    uint32_t member;      /* of the pack's rows; 0: it leads */
+    uint32_t leading;     /* the lookup that leads it; itself */
+    int pooled;           /* it leads, and it or one that follows is pooled */
+    struct fth_embedding_lookup **members; /* it leads: [pack's n_members], itself first */
     uint32_t *argmax;     /* max pooling: [max_batch][dim] positions of the maxima, from gather */
     /* the current batch */
     uint32_t base, n; /* its occurrences */
@@ -84,11 +92,27 @@ struct fth_segment {
     uint32_t start, n;
 };
 
+/* A member of a pack's rows, and one of its tables. */
+struct fth_place {
+    uint32_t pack, member, table;
+};
+
+/* What is shown as a pack: tables of one dimension, wherever they are. */
+struct fth_view {
+    uint32_t dim, n_tables, n_sources;
+    const char **names;        /* [n_tables] */
+    struct fth_place *places;  /* [n_tables] */
+    struct fth_place *sources; /* members that are shown, all their tables; in the order of their rows */
+};
+
 struct fth_embedding {
     struct fth_pack *packs;
     uint32_t n_packs;
+    struct fth_view *views;
+    uint32_t n_views;
     struct fth_embedding_lookup *lookups;
     uint32_t n_lookups;
+    struct fth_embedding_lookup **by_member; /* [n_lookups] the leading lookups' `members` */
     char *names; /* all table names, owned */
     const struct fth_optimizer *optimizer;
     const struct fth_kernels *kernels;
@@ -104,6 +128,7 @@ struct fth_embedding {
     int by_part; /* every table's keys are one part */
     uint64_t step;
     uint32_t n_parts, parts_capacity;
+    uint64_t n_lookup_parts; /* each lookup's own, leading or not */
     struct fth_part *parts;
     uint32_t *part_order; /* [n_parts] numbers of parts, those of one pack together */
     uint32_t *lookup_of;  /* [units] */
@@ -138,6 +163,24 @@ static inline struct fth_embedding_lookup *fth_lookup_of(const struct fth_embedd
     return &embedding->lookups[embedding->lookup_of[number >> embedding->part_shift]];
 }
 
+/* The lookup of the row's member that the occurrence belongs to, beside its leading one. */
+static inline struct fth_embedding_lookup *
+fth_member_lookup_of(const struct fth_embedding *embedding, uint32_t occurrence, uint32_t member) {
+    struct fth_embedding_lookup *leading = fth_lookup_of(embedding, occurrence);
+    return member ? leading->members[member] : leading;
+}
+
+static inline const struct fth_member *fth_member_of(const struct fth_embedding *embedding,
+                                                     const struct fth_embedding_lookup *lookup) {
+    return &embedding->packs[lookup->pack].members[lookup->member];
+}
+
+static inline uint32_t fth_lookup_parts(const struct fth_embedding *embedding,
+                                        const struct fth_embedding_lookup *lookup) {
+    return (uint32_t)(((uint64_t)lookup->n + ((uint64_t)1 << embedding->part_shift) - 1) >>
+                      embedding->part_shift);
+}
+
 static inline int fth_lookup_pooled(const struct fth_lookup *lookup) {
     return lookup->group != FTH_NO_GROUP && lookup->pooling != FTH_POOL_NONE;
 }
@@ -156,6 +199,12 @@ static inline struct fth_segment fth_segment_of(const struct fth_embedding *embe
     const struct fth_pack *pack = &embedding->packs[number / FTH_SHARDS];
     const struct fth_shard *shard = &pack->shards[number % FTH_SHARDS];
     return (struct fth_segment){pack, shard->start, shard->n_unique};
+}
+
+/* Whether item_weight has the member's weights in this batch. */
+static inline int fth_member_copied(const struct fth_embedding *embedding,
+                                    const struct fth_pack *pack, uint32_t member) {
+    return embedding->by_part && pack->one_number == member;
 }
 
 /* Whether item_weight and the items are all there is of the pack in this batch. */
@@ -215,6 +264,11 @@ void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, u
 double fth_embedding_gradient_squares(void *ctx, const struct fth_row_gradient *gradients,
                                       uint32_t n, uint32_t task, void *scratch);
 size_t fth_embedding_update_scratch(void *ctx);
+
+/* place.c: views, packs with their members and tables, and every lookup's place in them. */
+fth_status fth_embedding_place(struct fth_embedding *embedding,
+                               const struct fth_embedding_options *options, fth_error *err);
+void fth_embedding_free_views(struct fth_embedding *embedding);
 
 /* Writes FTH_E_LIMIT with the table, what is in use, and the key that says so. */
 fth_status fth_embedding_limit_error(const struct fth_embedding *embedding,

@@ -8,38 +8,40 @@
 
 #include "embedding/embedding_private.h"
 
-/* What a lookup's occurrences read: rows of its pack, or the batch's own copies of single numbers. */
+/* What a lookup's occurrences read: its member of the pack's rows, or the batch's own copies of single
+ * numbers. */
 struct source {
     const uint32_t *row_of;
     const float *rows;
-    uint32_t stride;
+    uint32_t stride, dim;
 };
 
 static struct source source_of(const struct fth_embedding *embedding,
                                const struct fth_embedding_lookup *lookup) {
     const struct fth_pack *pack = &embedding->packs[lookup->pack];
-    if (fth_pack_by_weight(embedding, pack))
+    if (fth_member_copied(embedding, pack, lookup->member))
         return (struct source){embedding->item_of + lookup->base,
-                               embedding->item_weight + lookup->base, 1};
-    return (struct source){embedding->row_of + lookup->base, pack->rows, pack->stride};
+                               embedding->item_weight + lookup->base, 1, 1};
+    const struct fth_member *member = &pack->members[lookup->member];
+    return (struct source){embedding->row_of + lookup->base, pack->rows + member->at, pack->stride,
+                           member->dim};
 }
 
 /* Rows of positions [first, first + n), times their values where the field has some. */
 static void gather_positions(const struct fth_embedding *embedding,
                              const struct fth_embedding_lookup *lookup, uint32_t first, uint32_t n,
                              float *out, uint32_t ld) {
-    const struct fth_pack *pack = &embedding->packs[lookup->pack];
     struct source from = source_of(embedding, lookup);
     const uint32_t *rows = from.row_of + first;
     if (!lookup->values) {
-        embedding->kernels->gather(n, rows, from.rows, from.stride, pack->dim, out, ld);
+        embedding->kernels->gather(n, rows, from.rows, from.stride, from.dim, out, ld);
         return;
     }
     for (uint32_t done = 0; done < n;) {
         uint32_t m = n - done < embedding->max_batch ? n - done : embedding->max_batch;
         embedding->kernels->gather_pool(m, embedding->identity, rows + done,
                                         lookup->values + first + done, from.rows, from.stride,
-                                        pack->dim, FTH_POOL_SUM, out + (size_t)done * ld, ld);
+                                        from.dim, FTH_POOL_SUM, out + (size_t)done * ld, ld);
         done += m;
     }
 }
@@ -48,13 +50,14 @@ static void gather_positions(const struct fth_embedding *embedding,
 static void gather_max(const struct fth_embedding *embedding,
                        const struct fth_embedding_lookup *lookup, uint32_t example, float *out) {
     const struct fth_pack *pack = &embedding->packs[lookup->pack];
-    uint32_t dim = pack->dim, first = lookup->offsets[example], last = lookup->offsets[example + 1];
+    uint32_t at = pack->members[lookup->member].at, dim = lookup->is.dim;
+    uint32_t first = lookup->offsets[example], last = lookup->offsets[example + 1];
     uint32_t *argmax = lookup->argmax + (size_t)example * dim;
     memset(out, 0, dim * sizeof *out);
     for (uint32_t j = 0; j < dim; j++)
         argmax[j] = first;
     for (uint32_t t = first; t < last; t++) {
-        const float *row = fth_pack_row(pack, embedding->row_of[lookup->base + t]);
+        const float *row = fth_pack_row(pack, embedding->row_of[lookup->base + t]) + at;
         float value = lookup->values ? lookup->values[t] : 1;
         for (uint32_t j = 0; j < dim; j++) {
             float x = value * row[j];
@@ -87,11 +90,10 @@ void fth_embedding_gather(void *ctx, uint32_t number, uint32_t example0, uint32_
             gather_max(embedding, lookup, example0 + i, out + (size_t)i * ld);
         return;
     }
-    const struct fth_pack *pack = &embedding->packs[lookup->pack];
     struct source from = source_of(embedding, lookup);
     embedding->kernels->gather_pool(n, offsets, from.row_of + offsets[0],
                                     lookup->values ? lookup->values + offsets[0] : NULL, from.rows,
-                                    from.stride, pack->dim, (fth_pooling)lookup->is.pooling, out,
+                                    from.stride, from.dim, (fth_pooling)lookup->is.pooling, out,
                                     ld);
 }
 

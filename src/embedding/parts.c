@@ -80,7 +80,7 @@ uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part)
     for (uint32_t u = 0; u < n; u++)
         hashes[u] = fth_pack_hash(table, hashes[u]);
     part->n_items = n;
-    if (fth_lookup_pooled(&lookup->is) && (embedding->by_part || !lookup->by_example))
+    if (lookup->pooled && (embedding->by_part || !lookup->by_example))
         number_examples(embedding, lookup, part);
     return n;
 }
@@ -215,7 +215,9 @@ static void keep_items(struct fth_embedding *embedding, struct fth_part *part,
                        const struct fth_pack *pack) {
     const uint32_t *rows = embedding->unique_row + part->base;
     const uint32_t *count = embedding->item_count + part->base;
-    float *weight = pack->single ? embedding->item_weight + part->base : NULL;
+    const struct fth_member *copied =
+        pack->one_number < pack->n_members ? &pack->members[pack->one_number] : NULL;
+    float *weight = copied ? embedding->item_weight + part->base : NULL;
     uint32_t n = part->n_items, with_row = 0;
     int training = embedding->training;
     for (uint32_t u = 0; u < n; u++) {
@@ -224,10 +226,10 @@ static void keep_items(struct fth_embedding *embedding, struct fth_part *part,
             if (training)
                 __builtin_prefetch(fth_pack_hash_at(pack, next), 1);
             if (weight)
-                __builtin_prefetch(fth_pack_row(pack, next), 1);
+                __builtin_prefetch(fth_pack_row(pack, next) + copied->at, 1);
         }
         if (weight)
-            weight[u] = *fth_pack_row(pack, rows[u]);
+            weight[u] = fth_pack_row(pack, rows[u])[copied->at];
         with_row += rows[u] != FTH_ROW_NONE;
         if (!training)
             continue;

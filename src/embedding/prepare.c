@@ -178,7 +178,8 @@ static fth_status prepare_by_part(struct fth_embedding *embedding, fth_pool *poo
     }
     fth_pool_for(pool, embedding->n_parts, fth_part_keep, embedding);
     for (uint32_t p = 0; p < embedding->n_parts; p++)
-        embedding->n_unique += embedding->parts[p].n_rows;
+        embedding->n_unique += (uint64_t)embedding->parts[p].n_rows *
+                               fth_segment_of(embedding, p).pack->n_members;
     return FTH_OK;
 }
 
@@ -191,9 +192,10 @@ static fth_status prepare_by_shard(struct fth_embedding *embedding, fth_pool *po
     FTH_TRY(check_shards(embedding, err));
     fth_pool_for(pool, embedding->n_parts + (embedding->training ? shards : 0), keep_rows,
                  embedding);
-    for (uint32_t i = 0; i < shards; i++)
-        embedding->n_unique +=
-            embedding->packs[i / FTH_SHARDS].shards[i % FTH_SHARDS].n_unique_rows;
+    for (uint32_t i = 0; i < shards; i++) {
+        const struct fth_pack *pack = &embedding->packs[i / FTH_SHARDS];
+        embedding->n_unique += (uint64_t)pack->shards[i % FTH_SHARDS].n_unique_rows * pack->n_members;
+    }
     return FTH_OK;
 }
 

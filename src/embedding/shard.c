@@ -27,7 +27,7 @@ static fth_status past_limit(fth_error *err) {
 }
 
 static uint64_t row_bytes(const struct fth_pack *pack) {
-    return (uint64_t)pack->stride * sizeof(float) + (pack->small ? 0 : sizeof(struct fth_row_meta));
+    return (uint64_t)pack->stride * sizeof(float) + (pack->tail ? 0 : sizeof(struct fth_row_meta));
 }
 
 static fth_status region(size_t count, size_t size, int huge_pages, void **out, fth_error *err) {
@@ -44,24 +44,38 @@ static fth_status region(size_t count, size_t size, int huge_pages, void **out, 
     return FTH_OK;
 }
 
+static fth_status lay_out_member(struct fth_pack *pack, struct fth_member *member, uint64_t *floats,
+                                 fth_error *err) {
+    uint32_t dim = member->dim, n_slots = pack->optimizer->n_slots;
+    uint64_t most = UINT32_MAX / 64;
+    if (dim == 0 || dim > most / 3 || *floats > most - (1 + n_slots) * (uint64_t)dim)
+        return fth_fail(err, FTH_E_ARGUMENT,
+                        "embedding dimension %u: must be at least 1, and a row's weights and slots %u at most",
+                        dim, (uint32_t)most);
+    member->at = (uint32_t)*floats;
+    *floats += dim;
+    for (uint32_t i = 0; i < n_slots; i++) {
+        member->slot_at[i] = (uint32_t)*floats;
+        member->slot_columns[i] = pack->optimizer->rowwise ? 1 : dim;
+        *floats += member->slot_columns[i];
+    }
+    member->floats = (uint32_t)*floats - member->at;
+    return FTH_OK;
+}
+
 static fth_status lay_out_row(struct fth_pack *pack, const struct fth_optimizer_config *config,
                               fth_error *err) {
-    uint64_t floats = pack->dim;
-    for (uint32_t i = 0; i < pack->optimizer->n_slots; i++) {
-        pack->slot_at[i] = (uint32_t)floats;
-        pack->slot_columns[i] = pack->optimizer->rowwise ? 1 : pack->dim;
+    uint64_t floats = 0;
+    for (uint32_t m = 0; m < pack->n_members; m++)
+        FTH_TRY(lay_out_member(pack, &pack->members[m], &floats, err));
+    for (uint32_t i = 0; i < pack->optimizer->n_slots; i++)
         pack->slot_first[i] = pack->optimizer->initial(config, i);
-        floats += pack->slot_columns[i];
-    }
-    pack->small = floats <= FTH_SMALL_FLOATS && pack->n_tables <= UINT16_MAX + 1;
-    if (pack->small)
-        floats = sizeof(struct fth_small_row) / sizeof(float);
-    uint64_t unit = floats >= 16 ? 16 : 4;
-    floats = (floats + unit - 1) / unit * unit;
-    if (pack->dim == 0 || floats > UINT32_MAX / 64)
-        return fth_fail(err, FTH_E_ARGUMENT, "embedding dimension %u: must be 1 to %u", pack->dim,
-                        UINT32_MAX / 64 / 3);
-    pack->stride = (uint32_t)floats;
+    uint64_t unit = floats >= 16 ? 16 : 4, padded = (floats + unit - 1) / unit * unit;
+    int fits = pack->n_tables <= UINT16_MAX + 1;
+    if (floats <= FTH_SMALL_FLOATS && fits)
+        padded = FTH_SMALL_FLOATS + FTH_TAIL_FLOATS;
+    pack->tail = fits && floats + FTH_TAIL_FLOATS <= padded;
+    pack->stride = (uint32_t)padded;
     return FTH_OK;
 }
 
@@ -77,14 +91,14 @@ fth_status fth_pack_create(struct fth_pack *pack, const struct fth_optimizer_con
     FTH_TRY(
         region(pack->max_rows, pack->stride * sizeof(float), pack->config.huge_pages, &block, err));
     pack->rows = block;
-    if (!pack->small) {
+    if (!pack->tail) {
         FTH_TRY(region(pack->max_rows, sizeof(struct fth_row_meta), pack->config.huge_pages, &block,
                        err));
         pack->metas = block;
     }
-    pack->hashes = pack->small ? (const char *)pack->rows + offsetof(struct fth_small_row, hash)
-                               : (const char *)pack->metas + offsetof(struct fth_row_meta, hash);
-    pack->hash_stride = pack->small ? sizeof(struct fth_small_row) : sizeof(struct fth_row_meta);
+    pack->hashes = pack->tail ? (const char *)&fth_pack_tail(pack, 0)->hash
+                              : (const char *)pack->metas + offsetof(struct fth_row_meta, hash);
+    pack->hash_stride = pack->tail ? pack->stride * sizeof(float) : sizeof(struct fth_row_meta);
     pack->shards = fth_alloc(FTH_SHARDS, sizeof *pack->shards);
     if (!pack->shards)
         return fth_fail(err, FTH_E_MEMORY, "no memory for an embedding pack's shards");
@@ -109,32 +123,33 @@ void fth_pack_destroy(struct fth_pack *pack) {
     fth_free(pack->shards);
     fth_region_free(pack->rows, pack->max_rows * pack->stride * sizeof(float));
     fth_region_free(pack->metas, pack->max_rows * sizeof(struct fth_row_meta));
-    fth_free(pack->tables);
-    fth_free(pack->table_names);
+    for (uint32_t m = 0; pack->members && m < pack->n_members; m++)
+        fth_free(pack->members[m].tables);
+    fth_free(pack->members);
 }
 
 struct fth_row_meta fth_pack_get_meta(const struct fth_pack *pack, uint32_t row) {
-    if (!pack->small)
+    if (!pack->tail)
         return pack->metas[row];
-    const struct fth_small_row *small = fth_pack_small(pack, row);
+    const struct fth_row_tail *tail = fth_pack_tail(pack, row);
     return (struct fth_row_meta){
-        .hash = small->hash,
-        .frequency = (uint64_t)(small->high & 0xff) << 32 | small->frequency,
-        .last_step = (uint64_t)(small->high >> 8 & 0xff) << 32 | small->last_step,
-        .table = small->high >> 16,
+        .hash = tail->hash,
+        .frequency = (uint64_t)(tail->high & 0xff) << 32 | tail->frequency,
+        .last_step = (uint64_t)(tail->high >> 8 & 0xff) << 32 | tail->last_step,
+        .table = tail->high >> 16,
     };
 }
 
 void fth_pack_set_meta(const struct fth_pack *pack, uint32_t row, const struct fth_row_meta *meta) {
-    if (!pack->small) {
+    if (!pack->tail) {
         pack->metas[row] = *meta;
         return;
     }
-    struct fth_small_row *small = fth_pack_small(pack, row);
-    small->hash = meta->hash;
-    small->frequency = (uint32_t)meta->frequency;
-    small->last_step = (uint32_t)meta->last_step;
-    small->high = meta->table << 16 | ((uint32_t)(meta->last_step >> 32) & 0xff) << 8 |
+    struct fth_row_tail *tail = fth_pack_tail(pack, row);
+    tail->hash = meta->hash;
+    tail->frequency = (uint32_t)meta->frequency;
+    tail->last_step = (uint32_t)meta->last_step;
+    tail->high = meta->table << 16 | ((uint32_t)(meta->last_step >> 32) & 0xff) << 8 |
                   ((uint32_t)(meta->frequency >> 32) & 0xff);
 }
 
@@ -150,6 +165,13 @@ uint64_t fth_pack_candidates(const struct fth_pack *pack) {
     for (uint32_t i = 0; i < FTH_SHARDS; i++)
         candidates += pack->shards[i].n_candidates;
     return candidates;
+}
+
+uint64_t fth_pack_chunks(const struct fth_pack *pack) {
+    uint64_t chunks = 0;
+    for (uint32_t i = 0; i < FTH_SHARDS; i++)
+        chunks += pack->shards[i].n_chunks;
+    return chunks;
 }
 
 uint64_t fth_pack_bytes(const struct fth_pack *pack) {
@@ -222,20 +244,21 @@ static fth_status take_chunk(struct fth_pack *pack, struct fth_shard *shard, fth
     return FTH_OK;
 }
 
-static void set_first_values(const struct fth_pack *pack, const struct fth_table *table,
-                             uint64_t key, float *row) {
+static void set_first_values(const struct fth_pack *pack, const struct fth_member *member,
+                             uint32_t table, uint64_t key, float *row) {
     const struct fth_embedding_config *config = &pack->config;
-    float scale = (float)config->init_scale;
-    uint64_t seed = pack->seed ^ table->hash;
-    if (table->zero_init || config->init == FTH_INIT_ZERO)
-        memset(row, 0, pack->dim * sizeof *row);
+    const struct fth_table *of = &member->tables[table];
+    float scale = (float)config->init_scale, *weights = row + member->at;
+    uint64_t seed = pack->seed ^ of->hash;
+    if (of->zero_init || config->init == FTH_INIT_ZERO)
+        memset(weights, 0, member->dim * sizeof *weights);
     else if (config->init == FTH_INIT_NORMAL)
-        fth_random_normal(seed, FTH_RANDOM_ROW_INIT, key, pack->dim, 0, scale, row);
+        fth_random_normal(seed, FTH_RANDOM_ROW_INIT, key, member->dim, 0, scale, weights);
     else
-        fth_random_uniform(seed, FTH_RANDOM_ROW_INIT, key, pack->dim, -scale, scale, row);
+        fth_random_uniform(seed, FTH_RANDOM_ROW_INIT, key, member->dim, -scale, scale, weights);
     for (uint32_t i = 0; i < pack->optimizer->n_slots; i++) {
-        for (uint32_t j = 0; j < pack->slot_columns[i]; j++)
-            row[pack->slot_at[i] + j] = pack->slot_first[i];
+        for (uint32_t j = 0; j < member->slot_columns[i]; j++)
+            row[member->slot_at[i] + j] = pack->slot_first[i];
     }
 }
 
@@ -258,8 +281,9 @@ fth_status fth_shard_add_row(struct fth_pack *pack, struct fth_shard *shard, uin
         FTH_TRY(take_chunk(pack, shard, err));
     uint32_t number = fth_shard_row(shard, shard->n_rows++);
     struct fth_row_meta meta = {.hash = hash, .table = table};
-    const struct fth_table *of = &pack->tables[table];
-    set_first_values(pack, of, fth_pack_key(of, hash), fth_pack_row(pack, number));
+    uint64_t key = fth_pack_key(&pack->tables[table], hash);
+    for (uint32_t m = 0; m < pack->n_members; m++)
+        set_first_values(pack, &pack->members[m], table, key, fth_pack_row(pack, number));
     if (entry) {
         uint32_t candidate = *entry & ~FTH_ROW_CANDIDATE;
         meta.frequency = shard->candidates[candidate].count;

@@ -1,8 +1,10 @@
 /* Packs, their shards, their rows: what lives from batch to batch.
  *
  *   pack   rows        | row 0: zeros | chunk 1 | chunk 2 | ...   rows of `stride` floats
- *          metas       | row 0        | chunk 1 | chunk 2 | ...   one struct fth_row_meta a row; rows of up
- *                      to 3 floats have theirs within (struct fth_small_row)
+ *          row         | member 0: weights, slots | member 1: weights, slots | ...   a member: one of the tables
+ *                      that are looked up by the same keys (place.c); mostly there is one
+ *          metas       | row 0        | chunk 1 | chunk 2 | ...   one struct fth_row_meta a row; rows whose
+ *                      padding has room for theirs end with it (struct fth_row_tail)
  *          shards      64; a key belongs to the shard of its hash's high bits
  *   shard  index       hash -> row number, or candidate number with a mark; the row's meta, or the
  *                      candidate, says whose it is
@@ -41,7 +43,8 @@ int fth_budget_take(struct fth_budget *budget, uint64_t bytes);
 
 struct fth_table {
     const char *name; /* owned by the embedding */
-    uint64_t hash;    /* of the name: salts pack keys and first values */
+    uint64_t hash;    /* of the name: salts first values and, of a pack's first member, pack keys */
+    uint32_t number;  /* in its view (embedding_private.h) */
     uint64_t min_count;
     int zero_init;
     uint32_t n_parts; /* of the current batch's keys */
@@ -53,11 +56,13 @@ struct fth_row_meta {
     uint32_t table, spare;
 };
 
-/* A small row, half a cache line: floats and meta. Frequency and last step have 40 bits each, the table 16:
- *   bits of `high`   | table: 16 | last step's high 8 | frequency's high 8 | */
+/* The last 24 bytes of a row with room for 20: its meta. Frequency and last step have 40 bits each, the table 16:
+ *   bits of `high`   | table: 16 | last step's high 8 | frequency's high 8 |
+ * Rows of up to 3 floats, half a cache line, have room by rule, others where padding leaves it. */
 #define FTH_SMALL_FLOATS 3
-struct fth_small_row {
-    float floats[FTH_SMALL_FLOATS];
+#define FTH_TAIL_FLOATS 5
+struct fth_row_tail {
+    uint32_t before; /* the row's */
     uint32_t high;
     uint64_t hash;
     uint32_t frequency, last_step;
@@ -82,21 +87,31 @@ struct fth_shard {
     uint32_t failed_table;
 } __attribute__((aligned(64)));
 
-struct fth_pack {
-    uint32_t dim, stride; /* floats */
-    int single;           /* rows of one number, trained by single.c if nothing special is asked */
-    uint32_t n_tables;
-    struct fth_table *tables; /* owned */
-    const char **table_names; /* owned array, for pack_info */
+/* Where one of the tables of a row lies in it; slots are a weight's each, or one a row. */
+struct fth_member {
+    uint32_t dim;
+    uint32_t at, floats; /* in the row: where its weights begin; with its slots */
     uint32_t slot_columns[FTH_MAX_SLOTS], slot_at[FTH_MAX_SLOTS];
+    struct fth_table *tables; /* [the pack's n_tables], owned */
+    uint32_t view;            /* which one shows its columns */
+};
+
+struct fth_pack {
+    uint32_t stride; /* floats */
+    uint32_t n_members;
+    struct fth_member *members; /* owned */
+    int single;          /* rows of one number, trained by single.c if nothing special is asked */
+    uint32_t one_number; /* the first member of one number, n_members if there is none */
+    uint32_t n_tables;
+    struct fth_table *tables; /* member 0's */
     float slot_first[FTH_MAX_SLOTS];
     const struct fth_optimizer *optimizer;
     struct fth_embedding_config config;
     uint64_t seed;
     struct fth_budget *budget;
     float *rows;                /* region of max_rows * stride floats */
-    int small;                  /* rows are struct fth_small_row */
-    struct fth_row_meta *metas; /* region of max_rows; NULL: small */
+    int tail;                   /* rows end with struct fth_row_tail */
+    struct fth_row_meta *metas; /* region of max_rows; NULL: tail */
     const char *hashes;         /* row r's hash is at r * hash_stride */
     size_t hash_stride;
     uint64_t max_rows;
@@ -108,13 +123,14 @@ struct fth_pack {
     uint32_t first_part, n_parts;
 };
 
-/* Sets up rows and shards; dim, tables, optimizer, config, seed and budget are there already. */
+/* Sets up rows and shards; members, tables, optimizer, config, seed and budget are there already. */
 fth_status fth_pack_create(struct fth_pack *pack, const struct fth_optimizer_config *optimizer,
                            fth_error *err);
 void fth_pack_destroy(struct fth_pack *pack);
 uint64_t fth_pack_rows(const struct fth_pack *pack);
 uint64_t fth_pack_candidates(const struct fth_pack *pack);
 uint64_t fth_pack_bytes(const struct fth_pack *pack);
+uint64_t fth_pack_chunks(const struct fth_pack *pack); /* of FTH_ROW_CHUNK rows, taken by shards */
 
 static inline uint64_t fth_pack_hash(const struct fth_table *table, uint64_t key) {
     return fth_hash_mix(key ^ table->hash);
@@ -134,21 +150,21 @@ static inline const uint64_t *fth_pack_hash_at(const struct fth_pack *pack, uint
     return (const uint64_t *)(const void *)(pack->hashes + row * pack->hash_stride);
 }
 
-static inline struct fth_small_row *fth_pack_small(const struct fth_pack *pack, uint32_t row) {
-    return (struct fth_small_row *)(void *)pack->rows + row;
+static inline struct fth_row_tail *fth_pack_tail(const struct fth_pack *pack, uint32_t row) {
+    return (struct fth_row_tail *)(void *)fth_pack_row(pack, row + 1) - 1;
 }
 
 static inline void fth_pack_count(const struct fth_pack *pack, uint32_t row, uint32_t count,
                                   uint64_t step) {
-    if (!pack->small) {
+    if (!pack->tail) {
         pack->metas[row].frequency += count;
         pack->metas[row].last_step = step;
         return;
     }
-    struct fth_small_row *small = fth_pack_small(pack, row);
-    uint32_t carry = __builtin_add_overflow(small->frequency, count, &small->frequency);
-    small->last_step = (uint32_t)step;
-    small->high = ((small->high & 0xffff00ff) | ((uint32_t)(step >> 32) & 0xff) << 8) + carry;
+    struct fth_row_tail *tail = fth_pack_tail(pack, row);
+    uint32_t carry = __builtin_add_overflow(tail->frequency, count, &tail->frequency);
+    tail->last_step = (uint32_t)step;
+    tail->high = ((tail->high & 0xffff00ff) | ((uint32_t)(step >> 32) & 0xff) << 8) + carry;
 }
 
 /* The whole meta, in or out. */

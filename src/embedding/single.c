@@ -21,12 +21,12 @@ struct block {
 
 int fth_update_single_fits(const struct fth_update_work *work, const struct fth_pack *pack) {
     const struct fth_embedding *embedding = work->embedding;
-    if (pack->dim != 1 || embedding->optimizer->rowwise)
+    if (pack->members[work->member].dim != 1 || embedding->optimizer->rowwise)
         return 0;
     for (uint32_t l = 0; l < embedding->n_lookups; l++) {
         const struct fth_embedding_lookup *lookup = &embedding->lookups[l];
         const struct fth_own_gradients *own = &work->own[l];
-        if (&embedding->packs[lookup->pack] == pack &&
+        if (&embedding->packs[lookup->pack] == pack && lookup->member == work->member &&
             (own->first < own->last || own->first_unique <= own->last_unique || lookup->argmax))
             return 0;
     }
@@ -42,7 +42,8 @@ static int sum_row(const struct fth_update_work *work, uint32_t unique, float *o
     float sum = 0, last = 0;
     int scaled = 0;
     while (at < end) {
-        const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, *at);
+        const struct fth_embedding_lookup *lookup =
+            fth_member_lookup_of(embedding, *at, work->member);
         const struct fth_own_gradients *own = &work->own[lookup - embedding->lookups];
         const uint32_t *begin = at;
         if (own->first > own->last) {
@@ -66,21 +67,21 @@ static int sum_row(const struct fth_update_work *work, uint32_t unique, float *o
     return n > 0;
 }
 
-static void update_block(const struct fth_update_work *work, const struct fth_pack *pack,
+static void update_block(const struct fth_update_work *work, const struct fth_member *member,
                          struct block *block, const struct fth_opt_args *args) {
     const struct fth_optimizer *optimizer = work->embedding->optimizer;
     float *slots[FTH_MAX_SLOTS] = {block->slot[0], block->slot[1]};
     for (uint32_t i = 0; i < block->n; i++) {
-        block->weight[i] = block->row[i][0];
+        block->weight[i] = block->row[i][member->at];
         for (uint32_t s = 0; s < optimizer->n_slots; s++)
-            block->slot[s][i] = block->row[i][pack->slot_at[s]];
+            block->slot[s][i] = block->row[i][member->slot_at[s]];
     }
     optimizer->apply(work->embedding->kernels, block->n, block->weight, slots, block->gradient, args,
                      NULL);
     for (uint32_t i = 0; i < block->n; i++) {
-        block->row[i][0] = block->weight[i];
+        block->row[i][member->at] = block->weight[i];
         for (uint32_t s = 0; s < optimizer->n_slots; s++)
-            block->row[i][pack->slot_at[s]] = block->slot[s][i];
+            block->row[i][member->slot_at[s]] = block->slot[s][i];
     }
     block->n = 0;
 }
@@ -88,21 +89,22 @@ static void update_block(const struct fth_update_work *work, const struct fth_pa
 void fth_update_single(const struct fth_update_work *work, const struct fth_pack *pack,
                        uint32_t unique, uint32_t last, const struct fth_opt_args *args) {
     const struct fth_embedding *embedding = work->embedding;
+    const struct fth_member *member = &pack->members[work->member];
     struct block block = {.n = 0};
     for (; unique < last; unique++) {
         uint32_t row = embedding->unique_row[unique];
         if (row == FTH_ROW_NONE)
             continue;
         float *memory = fth_pack_row(pack, row);
-        __builtin_prefetch(memory, 1);
+        __builtin_prefetch(memory + member->at, 1);
         if (!sum_row(work, unique, &block.gradient[block.n]))
             continue;
         block.row[block.n++] = memory;
         if (block.n == ROWS)
-            update_block(work, pack, &block, args);
+            update_block(work, member, &block, args);
     }
     if (block.n)
-        update_block(work, pack, &block, args);
+        update_block(work, member, &block, args);
 }
 
 /* ---- a part's items ---- */
@@ -168,10 +170,10 @@ void fth_update_part(const struct fth_update_work *work, const struct fth_part *
         __builtin_prefetch(block.row[block.n], 1);
         block.gradient[block.n++] = sum[u];
         if (block.n == ROWS)
-            update_block(work, pack, &block, args);
+            update_block(work, &pack->members[0], &block, args);
     }
     if (block.n)
-        update_block(work, pack, &block, args);
+        update_block(work, &pack->members[0], &block, args);
 }
 
 double fth_part_squares(const struct fth_update_work *work, const struct fth_part *part,

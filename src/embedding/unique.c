@@ -77,6 +77,8 @@ static void number_lookup(void *arg, uint32_t task, uint32_t worker) {
     if (!lookup->is.numbered)
         return;
     const struct fth_pack *pack = &embedding->packs[lookup->pack];
+    const struct fth_member *member = fth_member_of(embedding, lookup);
+    const float *from = pack->rows + member->at;
     const struct fth_part *part = &embedding->parts[lookup->first_part];
     int by_part = embedding->by_part;
     uint32_t most = fth_unique_most(lookup->n), n = 0, at = 0, copied = 0, ld = lookup->unique.ld;
@@ -91,12 +93,12 @@ static void number_lookup(void *arg, uint32_t task, uint32_t worker) {
         at = take_examples(embedding, lookup, unique, n, at);
         rows[n++ - copied] = embedding->unique_row[unique];
         if (n - copied == GATHERED) {
-            embedding->kernels->gather(GATHERED, rows, pack->rows, pack->stride, pack->dim,
+            embedding->kernels->gather(GATHERED, rows, from, pack->stride, member->dim,
                                        lookup->unique_rows + (size_t)copied * ld, ld);
             copied = n;
         }
     }
-    embedding->kernels->gather(n - copied, rows, pack->rows, pack->stride, pack->dim,
+    embedding->kernels->gather(n - copied, rows, from, pack->stride, member->dim,
                                lookup->unique_rows + (size_t)copied * ld, ld);
     lookup->unique_begin[n] = at;
     lookup->unique.n = n;

@@ -14,6 +14,7 @@
 
 #define SOURCES 512 /* gradients in a block */
 #define BLOCK_ROWS 32
+#define MEMBER_ROWS 256
 #define PICKED 32 /* gradients of max pooling in a piece */
 
 size_t fth_embedding_update_scratch(void *ctx) {
@@ -48,6 +49,11 @@ static struct fth_update_work work_begin(const struct fth_embedding *embedding,
     return work;
 }
 
+static inline const struct fth_embedding_lookup *lookup_of(const struct fth_update_work *work,
+                                                           uint32_t occurrence) {
+    return fth_member_lookup_of(work->embedding, occurrence, work->member);
+}
+
 static inline void add_source(struct fth_update_work *work, const float *gradient, float scale) {
     work->source[work->n] = gradient;
     work->scale[work->n++] = scale;
@@ -69,7 +75,7 @@ static const float *sum_sources(const struct fth_update_work *work, uint32_t fro
 static const uint32_t *add_run(struct fth_update_work *work, const uint32_t *at,
                                const uint32_t *end) {
     const struct fth_embedding *embedding = work->embedding;
-    const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, *at);
+    const struct fth_embedding_lookup *lookup = lookup_of(work, *at);
     struct fth_own_gradients own = work->own[lookup - embedding->lookups];
     if (own.first > own.last) {
         while (at < end && *at < lookup->end)
@@ -93,7 +99,7 @@ static const uint32_t *add_run(struct fth_update_work *work, const uint32_t *at,
 static inline const uint32_t *first_occurrence(const struct fth_update_work *work, uint32_t unique,
                                                const uint32_t *end) {
     const uint32_t *first = end - work->embedding->unique_count[unique];
-    const struct fth_embedding_lookup *lookup = fth_lookup_of(work->embedding, *first);
+    const struct fth_embedding_lookup *lookup = lookup_of(work, *first);
     struct fth_own_gradients own = work->own[lookup - work->embedding->lookups];
     return lookup->is.numbered && own.first > own.last ? end : first;
 }
@@ -103,7 +109,7 @@ static const struct fth_row_gradient *next_unique_gradient(const struct fth_upda
                                                            uint32_t occurrence, uint32_t *i,
                                                            const float **row) {
     const struct fth_embedding *embedding = work->embedding;
-    const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, occurrence);
+    const struct fth_embedding_lookup *lookup = lookup_of(work, occurrence);
     struct fth_own_gradients own = work->own[lookup - embedding->lookups];
     if (*i < own.first_unique)
         *i = own.first_unique;
@@ -149,7 +155,7 @@ static const float *sum_in_pieces(struct fth_update_work *work, uint32_t unique,
     work->n = work->n_picked = 0;
     work->scaled = 0;
     for (const uint32_t *at = first_occurrence(work, unique, end); at < end; at++) {
-        const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, *at);
+        const struct fth_embedding_lookup *lookup = lookup_of(work, *at);
         struct fth_own_gradients own = work->own[lookup - embedding->lookups];
         if (own.first == own.last && !lookup->argmax) {
             if (work->n == SOURCES)
@@ -189,10 +195,11 @@ static const float *sum_in_pieces(struct fth_update_work *work, uint32_t unique,
 
 static inline void apply(const struct fth_update_work *work, const struct fth_pack *pack, uint32_t row,
                          const float *gradient, const struct fth_opt_args *args) {
-    float *weights = fth_pack_row(pack, row);
-    float *slots[FTH_MAX_SLOTS] = {weights + pack->slot_at[0], weights + pack->slot_at[1]};
-    work->embedding->optimizer->apply(work->embedding->kernels, pack->dim, weights, slots, gradient,
-                                      args, NULL);
+    const struct fth_member *member = &pack->members[work->member];
+    float *at = fth_pack_row(pack, row);
+    float *slots[FTH_MAX_SLOTS] = {at + member->slot_at[0], at + member->slot_at[1]};
+    work->embedding->optimizer->apply(work->embedding->kernels, member->dim, at + member->at, slots,
+                                      gradient, args, NULL);
 }
 
 /* Collects the sources of one row of a block and fetches them; returns whether one has a scale. */
@@ -217,7 +224,7 @@ static int collect_row(struct fth_update_work *work, uint32_t unique) {
 static uint32_t sources_of(const struct fth_update_work *work, uint32_t unique) {
     const struct fth_embedding *embedding = work->embedding;
     const uint32_t *end = embedding->list + embedding->unique_end[unique];
-    const struct fth_embedding_lookup *lookup = fth_lookup_of(embedding, end[-1]);
+    const struct fth_embedding_lookup *lookup = lookup_of(work, end[-1]);
     return (uint32_t)(end - first_occurrence(work, unique, end)) +
            work->own[lookup - embedding->lookups].parts;
 }
@@ -227,6 +234,7 @@ static uint32_t sources_of(const struct fth_update_work *work, uint32_t unique) 
 static uint32_t update_block(struct fth_update_work *work, const struct fth_pack *pack, uint32_t unique,
                              uint32_t last, const struct fth_opt_args *args) {
     const struct fth_embedding *embedding = work->embedding;
+    uint32_t dim = pack->members[work->member].dim;
     struct {
         uint32_t row, end;
         int scaled;
@@ -250,7 +258,7 @@ static uint32_t update_block(struct fth_update_work *work, const struct fth_pack
     for (uint32_t i = 0; i < n; from = rows[i++].end) {
         if (rows[i].end > from)
             apply(work, pack, rows[i].row,
-                  sum_sources(work, from, rows[i].end, rows[i].scaled, pack->dim, work->sum[0]),
+                  sum_sources(work, from, rows[i].end, rows[i].scaled, dim, work->sum[0]),
                   args);
     }
     return unique;
@@ -259,12 +267,13 @@ static uint32_t update_block(struct fth_update_work *work, const struct fth_pack
 static void update_range(struct fth_update_work *work, const struct fth_pack *pack, uint32_t unique,
                          uint32_t last, int in_pieces, const struct fth_opt_args *args) {
     const struct fth_embedding *embedding = work->embedding;
+    uint32_t dim = pack->members[work->member].dim;
     while (unique < last) {
         uint32_t next = in_pieces ? unique : update_block(work, pack, unique, last, args);
         if (next == unique) {
             uint32_t row = embedding->unique_row[unique];
             const float *gradient =
-                row != FTH_ROW_NONE ? sum_in_pieces(work, unique, pack->dim) : NULL;
+                row != FTH_ROW_NONE ? sum_in_pieces(work, unique, dim) : NULL;
             if (gradient)
                 apply(work, pack, row, gradient, args);
             next++;
@@ -283,11 +292,26 @@ static int needs_pieces(const struct fth_update_work *work, const struct fth_pac
     const struct fth_embedding *embedding = work->embedding;
     for (uint32_t l = 0; l < embedding->n_lookups; l++) {
         const struct fth_embedding_lookup *lookup = &embedding->lookups[l];
-        if (&embedding->packs[lookup->pack] == pack &&
+        if (&embedding->packs[lookup->pack] == pack && lookup->member == work->member &&
             (work->own[l].first < work->own[l].last || lookup->argmax))
             return 1;
     }
     return 0;
+}
+
+/* Unique keys [unique, last), as many at a time as stay in cache from member to member. */
+static void update_members(struct fth_update_work *work, const struct fth_pack *pack,
+                           uint32_t unique, uint32_t last, const struct fth_opt_args *args) {
+    uint32_t at_once = pack->n_members > 1 ? MEMBER_ROWS : last - unique;
+    for (uint32_t next; unique < last; unique = next) {
+        next = last - unique > at_once ? unique + at_once : last;
+        for (work->member = 0; work->member < pack->n_members; work->member++) {
+            if (fth_update_single_fits(work, pack))
+                fth_update_single(work, pack, unique, next, args);
+            else
+                update_range(work, pack, unique, next, needs_pieces(work, pack), args);
+        }
+    }
 }
 
 void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, uint32_t n,
@@ -308,17 +332,37 @@ void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, u
         if (fth_pack_by_weight(embedding, segment.pack)) {
             if (s < end.segment)
                 fth_update_part(&work, &embedding->parts[s], &args);
-        } else if (fth_update_single_fits(&work, segment.pack)) {
-            fth_update_single(&work, segment.pack, segment.start + from, segment.start + to, &args);
         } else {
-            update_range(&work, segment.pack, segment.start + from, segment.start + to,
-                         needs_pieces(&work, segment.pack), &args);
+            update_members(&work, segment.pack, segment.start + from, segment.start + to, &args);
         }
     }
 }
 
+/* The lookup's part number `p` of the batch's. */
+static double part_squares(struct fth_update_work *work, const struct fth_embedding_lookup *lookup,
+                           uint32_t p, double squares) {
+    const struct fth_embedding *embedding = work->embedding;
+    const struct fth_pack *pack = &embedding->packs[lookup->pack];
+    const struct fth_part *part = &embedding->parts[p];
+    if (fth_pack_by_weight(embedding, pack))
+        return fth_part_squares(work, part, squares);
+    uint32_t dim = lookup->is.dim;
+    int by_part = embedding->by_part; /* items are in the order of their first occurrences */
+    uint32_t end = part->base + (by_part ? part->n_items : part->n);
+    work->member = lookup->member;
+    for (uint32_t i = part->base; i < end; i++) {
+        uint32_t unique = by_part ? i : embedding->first_of[i];
+        if (unique == FTH_NO_UNIQUE || embedding->unique_row[unique] == FTH_ROW_NONE)
+            continue;
+        const float *gradient = sum_in_pieces(work, unique, dim);
+        if (gradient)
+            squares += embedding->kernels->sum_squares(dim, gradient);
+    }
+    return squares;
+}
+
 /* The squares are cut over the occurrences, not over the shards: each row counts at its first
- * occurrence. So the sum has one order, however tables are packed. */
+ * occurrence, for each lookup. So the sum has one order, however tables are packed. */
 double fth_embedding_gradient_squares(void *ctx, const struct fth_row_gradient *gradients,
                                       uint32_t n, uint32_t task, void *scratch) {
     const struct fth_embedding *embedding = ctx;
@@ -326,25 +370,14 @@ double fth_embedding_gradient_squares(void *ctx, const struct fth_row_gradient *
         return 0;
     struct fth_update_work work = work_begin(embedding, gradients, n, scratch);
     double squares = 0;
-    uint32_t from = (uint32_t)((uint64_t)embedding->n_parts * task / embedding->n_tasks);
-    uint32_t to = (uint32_t)((uint64_t)embedding->n_parts * (task + 1) / embedding->n_tasks);
-    for (uint32_t p = from; p < to; p++) {
-        const struct fth_part *part = &embedding->parts[p];
-        const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
-        if (fth_pack_by_weight(embedding, pack)) {
-            squares = fth_part_squares(&work, part, squares);
-            continue;
-        }
-        int by_part = embedding->by_part; /* items are in the order of their first occurrences */
-        uint32_t end = part->base + (by_part ? part->n_items : part->n);
-        for (uint32_t i = part->base; i < end; i++) {
-            uint32_t unique = by_part ? i : embedding->first_of[i];
-            if (unique == FTH_NO_UNIQUE || embedding->unique_row[unique] == FTH_ROW_NONE)
-                continue;
-            const float *gradient = sum_in_pieces(&work, unique, pack->dim);
-            if (gradient)
-                squares += embedding->kernels->sum_squares(pack->dim, gradient);
-        }
+    uint64_t from = embedding->n_lookup_parts * task / embedding->n_tasks, before = 0;
+    uint64_t to = embedding->n_lookup_parts * (task + 1) / embedding->n_tasks;
+    for (uint32_t l = 0; l < embedding->n_lookups && before < to; l++) {
+        const struct fth_embedding_lookup *lookup = &embedding->lookups[l];
+        uint32_t parts = fth_lookup_parts(embedding, lookup);
+        for (uint64_t p = from > before ? from - before : 0; p < parts && before + p < to; p++)
+            squares = part_squares(&work, lookup, lookup->first_part + (uint32_t)p, squares);
+        before += parts;
     }
     return squares;
 }

@@ -17,6 +17,7 @@ struct fth_update_work {
     const struct fth_embedding *embedding;
     const struct fth_row_gradient *gradients;
     struct fth_own_gradients *own; /* [n_lookups] */
+    uint32_t member;               /* of the rows, whose lookups' gradients these are */
     const float **source;          /* [SOURCES] */
     float *scale;                  /* [SOURCES] */
     float *sum[2];                 /* [max_dim] each */
@@ -55,7 +56,7 @@ static inline float fth_source_scale(const struct fth_embedding *embedding,
     return 1 / (float)(lookup->offsets[example + 1] - lookup->offsets[example]);
 }
 
-/* single.c: whether the pack's rows are single numbers with at most one gradient a lookup, and the
+/* single.c: whether the member of the pack's rows is single numbers with at most one gradient a lookup, and the
  * update of unique keys [unique, last) then. */
 int fth_update_single_fits(const struct fth_update_work *work, const struct fth_pack *pack);
 void fth_update_single(const struct fth_update_work *work, const struct fth_pack *pack,

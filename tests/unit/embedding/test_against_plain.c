@@ -21,7 +21,7 @@ struct plain {
 static uint64_t table_min_count(const char *table) {
     if (strcmp(table, "place") == 0 || strcmp(table, "place_history") == 0)
         return 3;
-    return strcmp(table, "rare") == 0 ? 4 : 1;
+    return strncmp(table, "rare", 4) == 0 ? 4 : 1;
 }
 
 static struct plain_row *plain_find(struct plain *plain, const struct fth_lookup *lookup,

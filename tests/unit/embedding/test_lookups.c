@@ -235,6 +235,92 @@ static void hot_rows_sum_in_order(void **state) {
     fth_embedding_destroy(embedding);
 }
 
+/* The tables of pack `p`, member by member: "user|user.linear;..." */
+static const char *members_of(const fth_embedding *embedding, uint32_t p, char out[256]) {
+    const struct fth_pack *pack = &embedding->packs[p];
+    out[0] = 0;
+    for (uint32_t t = 0; t < pack->n_tables; t++)
+        for (uint32_t m = 0; m < pack->n_members; m++) {
+            strcat(out, pack->members[m].tables[t].name);
+            strcat(out, m + 1 < pack->n_members ? "|" : ";");
+        }
+    return out;
+}
+
+/* Tables of the same keys share rows; one that admits otherwise, or whose fields come in another order, does not. */
+static void tables_of_the_same_keys_share_rows(void **state) {
+    static const char *const want[] = {"user|user.linear;item|item.twin;rare|rare.linear;",
+                                       "price|price_plain;",
+                                       "tags|tags.linear|tags_plain|tags_best;", "best|steps;",
+                                       "item.linear;", "place;"};
+    uint64_t bytes[2] = {0};
+    fth_pool *pool = world_pool(1);
+    for (int packing = 0; packing < 2; packing++) {
+        fth_embedding *embedding = world_embedding("adagrad", packing);
+        char members[256];
+        assert_int_equal(embedding->n_packs, packing ? 6 : world_tables);
+        uint32_t found = 0;
+        for (uint32_t p = 0; packing && p < 6; p++)
+            for (uint32_t w = 0; w < 6; w++)
+                found += strcmp(members_of(embedding, p, members), want[w]) == 0;
+        assert_int_equal(found, packing ? 6 : 0);
+        world_train(embedding, pool, "adagrad", 1, 5);
+        for (uint32_t v = 0; v < fth_embedding_packs(embedding); v++) {
+            struct fth_pack_info info;
+            fth_embedding_pack_info(embedding, v, &info);
+            bytes[packing] += info.bytes;
+        }
+        assert_int_equal(bytes[packing], embedding->budget.used);
+        fth_embedding_destroy(embedding);
+    }
+    assert_true(bytes[1] < bytes[0]);
+    world_lookups[20].min_count = 5; /* "rare.linear" */
+    fth_embedding *embedding = world_embedding("adagrad", 1);
+    assert_int_equal(embedding->n_packs, 7);
+    fth_embedding_destroy(embedding);
+    world_lookups[20].min_count = 4;
+    fth_pool_destroy(pool);
+}
+
+/* A row of two members against the limit: bytes stay below, the leading table is named. */
+static void the_memory_limit_holds_for_shared_rows(void **state) {
+    enum { N = 1024 };
+    struct fth_lookup lookups[] = {{.table = "a.linear", .dim = 1, .group = FTH_NO_GROUP},
+                                   {.table = "a", .dim = 16, .group = FTH_NO_GROUP}};
+    struct fth_embedding_config config = {.init_scale = 0.25, .memory_limit = 2 << 20};
+    struct fth_optimizer_config optimizer = world_optimizer("adagrad");
+    struct fth_embedding_options options = {.lookups = lookups,
+                                            .n_lookups = 2,
+                                            .config = &config,
+                                            .optimizer = &optimizer,
+                                            .max_batch = N,
+                                            .packing = 1};
+    fth_embedding *embedding;
+    OK(fth_embedding_create(&options, &embedding, err));
+    fth_pool *pool = world_pool(2);
+    fth_error error = {0};
+    fth_status status = FTH_OK;
+    for (uint64_t step = 1; status == FTH_OK; step++) {
+        assert_true(step < 20);
+        struct fth_batch *batch = batch_of(N, step * N);
+        status = fth_embedding_prepare(embedding, pool, batch, 1, step, &error);
+        fth_batch_destroy(batch);
+    }
+    assert_int_equal(status, FTH_E_LIMIT);
+    assert_non_null(strstr(error.message, "'a'"));
+    struct fth_pack_info linear, whole;
+    fth_embedding_pack_info(embedding, 0, &linear);
+    fth_embedding_pack_info(embedding, 1, &whole);
+    assert_int_equal(linear.dim, 1);
+    assert_int_equal(linear.rows, whole.rows);
+    /* 192 bytes a row, metas within: all but chunks that are begun and the index is rows. */
+    assert_true(whole.rows > 8000 && whole.rows < (2 << 20) / 192);
+    assert_true(linear.bytes >= linear.rows * 2 * sizeof(float));
+    assert_true(linear.bytes + whole.bytes <= 2 << 20);
+    fth_pool_destroy(pool);
+    fth_embedding_destroy(embedding);
+}
+
 static void hostile_keys(void **state) {
     enum { N = 4096 };
     fth_embedding *embedding =
@@ -434,6 +520,8 @@ int main(void) {
         cmocka_unit_test(first_values),
         cmocka_unit_test(admission_counts_whole_batches),
         cmocka_unit_test(hot_rows_sum_in_order),
+        cmocka_unit_test(tables_of_the_same_keys_share_rows),
+        cmocka_unit_test(the_memory_limit_holds_for_shared_rows),
         cmocka_unit_test(hostile_keys),
         cmocka_unit_test(growth_to_a_million_keys),
         cmocka_unit_test(the_memory_limit_holds),

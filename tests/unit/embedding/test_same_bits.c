@@ -37,39 +37,103 @@ static const float *find_row(const struct snapshot *packs, uint32_t n_packs, con
     return NULL;
 }
 
-static void packed_or_not(void **state) {
-    fth_embedding *packed = trained("adam", 1, 2), *apart = trained("adam", 0, 2);
+static void assert_same_row(const struct snapshot *a, uint64_t i, const struct snapshot *b,
+                            uint64_t j) {
+    uint32_t dim = a->info.dim;
+    assert_int_equal(dim, b->info.dim);
+    assert_memory_equal(a->rows.weights + i * dim, b->rows.weights + j * dim, dim * sizeof(float));
+    for (uint32_t s = 0; s < a->info.n_slots; s++) {
+        uint32_t columns = a->info.slot_columns[s];
+        assert_memory_equal(a->rows.slots[s] + i * columns, b->rows.slots[s] + j * columns,
+                            columns * sizeof(float));
+    }
+    assert_int_equal(a->rows.frequency[i], b->rows.frequency[j]);
+    assert_int_equal(a->rows.last_step[i], b->rows.last_step[j]);
+}
+
+/* The same rows, however they are packed. */
+static void assert_same_rows(const fth_embedding *packed, const fth_embedding *apart) {
     uint32_t n_packed = fth_embedding_packs(packed), n_apart = fth_embedding_packs(apart);
     assert_int_equal(n_packed, 3); /* dimensions 8, 4 and 1 */
     assert_int_equal(n_apart, world_tables);
     struct snapshot a[3], b[LOOKUPS];
-    uint64_t rows_packed = 0, rows_apart = 0;
-    for (uint32_t p = 0; p < n_packed; p++)
-        snapshot_take(packed, p, &a[p]), rows_packed += a[p].n;
-    for (uint32_t p = 0; p < n_apart; p++)
-        snapshot_take(apart, p, &b[p]), rows_apart += b[p].n;
-    assert_int_equal(rows_packed, rows_apart);
+    uint64_t rows_packed = 0, rows_apart = 0, candidates_packed = 0, candidates_apart = 0;
+    for (uint32_t p = 0; p < n_packed; p++) {
+        snapshot_take(packed, p, &a[p]);
+        rows_packed += a[p].n, candidates_packed += a[p].n_candidates;
+    }
     for (uint32_t p = 0; p < n_apart; p++) {
-        uint32_t dim = b[p].info.dim;
+        snapshot_take(apart, p, &b[p]);
+        rows_apart += b[p].n, candidates_apart += b[p].n_candidates;
+    }
+    assert_int_equal(rows_packed, rows_apart);
+    assert_int_equal(candidates_packed, candidates_apart);
+    for (uint32_t p = 0; p < n_apart; p++) {
         for (uint64_t i = 0; i < b[p].n; i++) {
             const struct snapshot *pack = NULL;
             uint64_t at = 0;
-            const float *weights =
-                find_row(a, n_packed, b[p].info.table_names[0], b[p].rows.keys[i], &pack, &at);
-            assert_non_null(weights);
-            assert_memory_equal(weights, b[p].rows.weights + i * dim, dim * sizeof(float));
-            for (uint32_t s = 0; s < 2; s++)
-                assert_memory_equal(pack->rows.slots[s] + at * dim, b[p].rows.slots[s] + i * dim,
-                                    dim * sizeof(float));
-            assert_int_equal(pack->rows.frequency[at], b[p].rows.frequency[i]);
+            assert_non_null(find_row(a, n_packed, b[p].info.table_names[0], b[p].rows.keys[i],
+                                     &pack, &at));
+            assert_same_row(pack, at, &b[p], i);
         }
     }
     for (uint32_t p = 0; p < n_packed; p++)
         snapshot_free(&a[p]);
     for (uint32_t p = 0; p < n_apart; p++)
         snapshot_free(&b[p]);
-    fth_embedding_destroy(packed);
-    fth_embedding_destroy(apart);
+}
+
+static const char *const kinds[] = {"sgd", "adagrad", "rowwise_adagrad", "ftrl", "adam"};
+
+/* Also whether rows are shared: without packing no tables share rows. */
+static void packed_or_not(void **state) {
+    for (int o = 0; o < 5; o++) {
+        fth_embedding *packed = trained(kinds[o], 1, 2), *apart = trained(kinds[o], 0, 2);
+        assert_same_rows(packed, apart);
+        fth_embedding_destroy(packed);
+        fth_embedding_destroy(apart);
+    }
+}
+
+static uint32_t table_number(const fth_embedding *embedding, const char *name, uint32_t *pack) {
+    for (*pack = 0; *pack < fth_embedding_packs(embedding); ++*pack) {
+        struct fth_pack_info info;
+        fth_embedding_pack_info(embedding, *pack, &info);
+        for (uint32_t t = 0; t < info.n_tables; t++)
+            if (strcmp(info.table_names[t], name) == 0)
+                return t;
+    }
+    fail_msg("no table %s", name);
+    return 0;
+}
+
+/* Rows and candidates of packs of one table into an embedding whose tables share packs and rows, the last
+ * tables, which do not lead, first; then both train on. */
+static void taken_over_from_tables_apart(void **state) {
+    for (int o = 0; o < 5; o++) {
+        fth_pool *pool = world_pool(2);
+        fth_embedding *apart = trained(kinds[o], 0, 1), *packed = world_embedding(kinds[o], 1);
+        for (uint32_t p = fth_embedding_packs(apart); p-- > 0;) {
+            struct snapshot all;
+            snapshot_take(apart, p, &all);
+            uint32_t pack, table = table_number(packed, all.info.table_names[0], &pack);
+            for (uint64_t i = 0; i < all.n; i++)
+                all.rows.tables[i] = table;
+            for (uint64_t i = 0; i < all.n_candidates; i++)
+                all.tables[i] = table;
+            OK(fth_embedding_import(packed, pack, all.n, &all.rows, err));
+            OK(fth_embedding_import_candidates(packed, pack, all.n_candidates, all.keys, all.tables,
+                                               all.counts, err));
+            snapshot_free(&all);
+        }
+        assert_same_rows(packed, apart);
+        world_train(packed, pool, kinds[o], STEPS + 1, STEPS + 5);
+        world_train(apart, pool, kinds[o], STEPS + 1, STEPS + 5);
+        assert_same_rows(packed, apart);
+        fth_embedding_destroy(packed);
+        fth_embedding_destroy(apart);
+        fth_pool_destroy(pool);
+    }
 }
 
 /* Every row and candidate into a new embedding, in small bites. */
@@ -207,10 +271,12 @@ static void squares_of_the_gradient(void **state) {
     struct world_gradients gradients;
     world_gradients_make(&gradients, batch, 7);
     double squares[2];
+    uint64_t keys[2], unique[2];
     for (int packing = 0; packing < 2; packing++) {
         fth_embedding *embedding = world_embedding("sgd", packing);
         const struct fth_rows *rows = fth_embedding_rows(embedding);
         OK(fth_embedding_prepare(embedding, pool, batch, 1, 1, err));
+        fth_embedding_last_batch(embedding, &keys[packing], &unique[packing]);
         float out[WORLD_BATCH * 8];
         rows->gather(rows->ctx, 5, 0, batch->n, out, 8); /* max pooling */
         squares[packing] = squares_of(embedding, gradients.list, LOOKUPS);
@@ -234,6 +300,8 @@ static void squares_of_the_gradient(void **state) {
         fth_embedding_destroy(embedding);
     }
     assert_memory_equal(&squares[0], &squares[1], sizeof squares[0]);
+    assert_int_equal(keys[0], keys[1]);
+    assert_int_equal(unique[0], unique[1]);
     world_gradients_free(&gradients);
     fth_batch_destroy(batch);
     fth_pool_destroy(pool);
@@ -242,6 +310,7 @@ static void squares_of_the_gradient(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_threads),   cmocka_unit_test(packed_or_not),
+        cmocka_unit_test(taken_over_from_tables_apart),
         cmocka_unit_test(stopped_and_resumed),     cmocka_unit_test(import_overwrites_and_checks),
         cmocka_unit_test(squares_of_the_gradient),
         cmocka_unit_test(large_counts),

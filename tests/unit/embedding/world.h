@@ -45,7 +45,7 @@ static const struct fth_schema world_schema = {.n_fields = 6,
                                                .field_weighted = field_weighted,
                                                .n_groups = 2,
                                                .group_max = group_max};
-#define LOOKUPS 20
+#define LOOKUPS 24
 static struct fth_lookup world_lookups[LOOKUPS] = {
     {.field = 0, .table = "user", .dim = 8, .group = FTH_NO_GROUP},
     {.field = 1, .table = "item", .dim = 8, .group = FTH_NO_GROUP},
@@ -84,8 +84,18 @@ static struct fth_lookup world_lookups[LOOKUPS] = {
     {.field = 1, .table = "place", .dim = 4, .group = FTH_NO_GROUP, .min_count = 3},
     {.field = 3, .table = "place", .dim = 4, .group = 0, .pooling = FTH_POOL_MEAN, .min_count = 3},
     {.field = 4, .table = "place", .dim = 4, .group = 1, .pooling = FTH_POOL_SUM, .weighted = 1},
+    {.field = 5,
+     .table = "rare.linear",
+     .dim = 1,
+     .group = FTH_NO_GROUP,
+     .min_count = 4,
+     .zero_init = 1},
+    /* As table "item", which "item.linear" is not: its fields come in another order. */
+    {.field = 1, .table = "item.twin", .dim = 1, .group = FTH_NO_GROUP},
+    {.field = 3, .table = "item.twin", .dim = 1, .group = 0, .pooling = FTH_POOL_SUM},
+    {.field = 3, .table = "item.twin", .dim = 1, .group = 0, .pooling = FTH_POOL_MEAN},
 };
-static uint32_t world_tables = 14;  /* different ones */
+static uint32_t world_tables = 16; /* different ones */
 static uint32_t world_longest = 6; /* list */
 /* A table a lookup: batches of up to 256 occurrences a lookup are then found part by part. */
 static inline void world_apart(void) {
@@ -95,6 +105,8 @@ static inline void world_apart(void) {
     world_lookups[16].table = "item_mean.linear";
     world_lookups[18].table = "place_history";
     world_lookups[19].table = "place_tags";
+    world_lookups[22].table = "item_history.twin";
+    world_lookups[23].table = "item_mean.twin";
     world_tables = LOOKUPS;
 }
 /* Lists of several parts each, and keys with more sources than the update takes at once. */

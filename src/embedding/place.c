@@ -1,0 +1,272 @@
+/* Which tables share rows, which rows share packs: once, when an embedding is made.
+ *
+ * Tables that are looked up by the same keys (their lookups are on the same fields in the same order, and they
+ * admit keys alike) share rows: each is a member of them. So a model's linear terms lie beside its
+ * embeddings, and a key that both look up is numbered, found and counted once. The table of the largest
+ * dimension leads, so that its weights begin at a cache line: its lookups have parts and rows of their own in a
+ * batch, its name salts the keys. Those of the others follow: occurrence by occurrence they have the same rows, at
+ * another place in them.
+ *
+ * Packs hold the rows of one list of members' dimensions. Views are what the outside sees as packs (checkpoints,
+ * inspect), and do not depend on what shares rows: all tables of one dimension. Without packing every table has a
+ * pack and a view of its own. */
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "embedding/embedding_private.h"
+
+#define NONE UINT32_MAX
+
+struct plan {
+    const struct fth_embedding_options *options;
+    uint32_t n_tables;
+    uint32_t *first;    /* by table: its first lookup */
+    uint32_t *next;     /* by lookup: its table's next one, or NONE */
+    uint32_t *table_of; /* by lookup */
+    uint32_t *lead;     /* by table: the one that leads its rows */
+    uint64_t *min_count;
+    uint32_t *pack, *member, *number; /* by table: where it came; its number in the pack */
+    void *block;
+};
+
+static int make_plan(struct plan *plan) {
+    size_t n = plan->options->n_lookups;
+    uint32_t *at = plan->block = fth_alloc(n, sizeof(uint64_t) + 7 * sizeof(uint32_t));
+    if (!at)
+        return 0;
+    plan->min_count = plan->block;
+    at += 2 * n;
+    uint32_t **arrays[] = {&plan->first, &plan->next,   &plan->table_of, &plan->lead,
+                           &plan->pack,  &plan->member, &plan->number};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++, at += n)
+        *arrays[i] = at;
+    return 1;
+}
+
+static const struct fth_lookup *first_of(const struct plan *plan, uint32_t table) {
+    return &plan->options->lookups[plan->first[table]];
+}
+
+/* Tables, numbered as they are met, each with a list of its lookups. */
+static void list_tables(struct plan *plan, uint32_t *last) {
+    for (uint32_t i = 0; i < plan->options->n_lookups; i++) {
+        const struct fth_lookup *lookup = &plan->options->lookups[i];
+        uint32_t table = 0;
+        while (table < plan->n_tables && strcmp(first_of(plan, table)->table, lookup->table) != 0)
+            table++;
+        if (table == plan->n_tables) {
+            plan->first[plan->n_tables++] = i;
+            plan->min_count[table] = 1;
+        } else {
+            plan->next[last[table]] = i;
+        }
+        plan->next[i] = NONE;
+        last[table] = i;
+        plan->table_of[i] = table;
+        if (plan->min_count[table] < lookup->min_count)
+            plan->min_count[table] = lookup->min_count;
+    }
+}
+
+static int same_keys(const struct plan *plan, uint32_t a, uint32_t b) {
+    if (plan->min_count[a] != plan->min_count[b])
+        return 0;
+    uint32_t i = plan->first[a], j = plan->first[b];
+    for (; i != NONE && j != NONE; i = plan->next[i], j = plan->next[j]) {
+        const struct fth_lookup *x = &plan->options->lookups[i], *y = &plan->options->lookups[j];
+        if (x->field != y->field || x->group != y->group)
+            return 0;
+    }
+    return i == j;
+}
+
+/* Who leads each table's rows: of those with the same keys the first of the largest dimension. */
+static void find_leads(struct plan *plan, uint32_t *same_as) {
+    for (uint32_t t = 0; t < plan->n_tables; t++) {
+        uint32_t of = t;
+        for (uint32_t u = 0; plan->options->packing && u < t && of == t; u++)
+            if (same_as[u] == u && same_keys(plan, u, t))
+                of = u;
+        same_as[t] = of;
+        plan->lead[of] = of == t || first_of(plan, plan->lead[of])->dim < first_of(plan, t)->dim
+                             ? t
+                             : plan->lead[of];
+    }
+    for (uint32_t t = 0; t < plan->n_tables; t++)
+        plan->lead[t] = plan->lead[same_as[t]];
+}
+
+/* ---- views ---- */
+
+static fth_status make_views(struct fth_embedding *embedding, const struct plan *plan,
+                             struct fth_table *tables, fth_error *err) {
+    for (uint32_t t = 0; t < plan->n_tables; t++) {
+        uint32_t v = 0, dim = first_of(plan, t)->dim;
+        while (v < embedding->n_views && !(plan->options->packing && embedding->views[v].dim == dim))
+            v++;
+        struct fth_view *view = &embedding->views[v];
+        if (v == embedding->n_views) {
+            embedding->n_views++;
+            view->dim = dim;
+            view->names = fth_alloc(plan->n_tables, sizeof *view->names);
+            view->places = fth_alloc(plan->n_tables, sizeof *view->places);
+            view->sources = fth_alloc(plan->n_tables, sizeof *view->sources);
+            if (!view->names || !view->places || !view->sources)
+                return fth_fail(err, FTH_E_MEMORY, "no memory for embedding tables");
+        }
+        plan->member[t] = v; /* until it has a place */
+        tables[t].number = view->n_tables;
+        view->names[view->n_tables++] = tables[t].name;
+    }
+    return FTH_OK;
+}
+
+/* ---- packs ---- */
+
+/* The table's members in their order: itself, then who follows it. */
+static uint32_t list_members(const struct plan *plan, uint32_t lead, uint32_t *members) {
+    uint32_t n = 0;
+    members[n++] = lead;
+    for (uint32_t t = 0; t < plan->n_tables; t++)
+        if (plan->lead[t] == lead && t != lead)
+            members[n++] = t;
+    return n;
+}
+
+static int fits(const struct fth_pack *pack, const struct plan *plan, const uint32_t *members,
+                uint32_t n) {
+    if (pack->n_members != n)
+        return 0;
+    for (uint32_t m = 0; m < n; m++)
+        if (pack->members[m].dim != first_of(plan, members[m])->dim)
+            return 0;
+    return 1;
+}
+
+static fth_status add_pack(struct fth_embedding *embedding, const struct plan *plan,
+                           const uint32_t *members, uint32_t n, fth_error *err) {
+    uint32_t number = embedding->n_packs++;
+    struct fth_pack *pack = &embedding->packs[number];
+    pack->members = fth_alloc(n, sizeof *pack->members);
+    if (!pack->members)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for embedding tables");
+    pack->n_members = pack->one_number = n;
+    for (uint32_t m = 0; m < n; m++) {
+        struct fth_member *member = &pack->members[m];
+        member->dim = first_of(plan, members[m])->dim;
+        if (member->dim == 1 && pack->one_number == n)
+            pack->one_number = m;
+        member->view = plan->member[members[m]];
+        member->tables = fth_alloc(plan->n_tables, sizeof *member->tables);
+        if (!member->tables)
+            return fth_fail(err, FTH_E_MEMORY, "no memory for embedding tables");
+        struct fth_view *view = &embedding->views[member->view];
+        view->sources[view->n_sources++] = (struct fth_place){.pack = number, .member = m};
+    }
+    pack->tables = pack->members[0].tables;
+    return FTH_OK;
+}
+
+static fth_status place_tables(struct fth_embedding *embedding, const struct plan *plan,
+                               const struct fth_table *tables, uint32_t *members, fth_error *err) {
+    for (uint32_t t = 0; t < plan->n_tables; t++) {
+        if (plan->lead[t] != t)
+            continue;
+        uint32_t n = list_members(plan, t, members), p = 0;
+        while (p < embedding->n_packs &&
+               !(plan->options->packing && fits(&embedding->packs[p], plan, members, n)))
+            p++;
+        if (p == embedding->n_packs)
+            FTH_TRY(add_pack(embedding, plan, members, n, err));
+        struct fth_pack *pack = &embedding->packs[p];
+        for (uint32_t m = 0; m < n; m++) {
+            const struct fth_table *from = &tables[members[m]];
+            pack->members[m].tables[pack->n_tables] = *from;
+            embedding->views[pack->members[m].view].places[from->number] =
+                (struct fth_place){.pack = p, .member = m, .table = pack->n_tables};
+            plan->pack[members[m]] = p;
+            plan->member[members[m]] = m;
+            plan->number[members[m]] = pack->n_tables;
+        }
+        pack->n_tables++;
+    }
+    return FTH_OK;
+}
+
+/* ---- lookups ---- */
+
+static void place_lookups(struct fth_embedding *embedding, const struct plan *plan,
+                          const struct fth_table *tables) {
+    for (uint32_t i = 0; i < embedding->n_lookups; i++) {
+        uint32_t t = plan->table_of[i];
+        embedding->lookups[i] = (struct fth_embedding_lookup){.is = plan->options->lookups[i],
+                                                              .pack = plan->pack[t],
+                                                              .table = plan->number[t],
+                                                              .member = plan->member[t]};
+        embedding->lookups[i].is.table = tables[t].name;
+    }
+    struct fth_embedding_lookup **members = embedding->by_member;
+    for (uint32_t t = 0; t < plan->n_tables; t++) {
+        if (plan->lead[t] != t)
+            continue;
+        for (uint32_t i = plan->first[t]; i != NONE; i = plan->next[i]) {
+            embedding->lookups[i].members = members;
+            members += embedding->packs[plan->pack[t]].n_members;
+        }
+    }
+    for (uint32_t t = 0; t < plan->n_tables; t++) {
+        uint32_t lead = plan->first[plan->lead[t]];
+        for (uint32_t i = plan->first[t]; i != NONE; i = plan->next[i], lead = plan->next[lead]) {
+            struct fth_embedding_lookup *lookup = &embedding->lookups[i],
+                                        *leading = &embedding->lookups[lead];
+            lookup->leading = lead;
+            leading->members[lookup->member] = lookup;
+            leading->pooled |= fth_lookup_pooled(&lookup->is);
+        }
+    }
+}
+
+static fth_status place(struct fth_embedding *embedding, struct plan *plan,
+                        struct fth_table *tables, uint32_t *scratch, fth_error *err) {
+    list_tables(plan, scratch);
+    find_leads(plan, scratch);
+    char *names = embedding->names;
+    for (uint32_t t = 0; t < plan->n_tables; t++) {
+        const struct fth_lookup *lookup = first_of(plan, t);
+        size_t length = strlen(lookup->table);
+        tables[t] = (struct fth_table){.name = memcpy(names, lookup->table, length + 1),
+                                       .hash = fth_hash_bytes(lookup->table, length, 0),
+                                       .min_count = plan->min_count[t],
+                                       .zero_init = lookup->zero_init};
+        names += length + 1;
+    }
+    FTH_TRY(make_views(embedding, plan, tables, err));
+    FTH_TRY(place_tables(embedding, plan, tables, scratch, err));
+    place_lookups(embedding, plan, tables);
+    return FTH_OK;
+}
+
+fth_status fth_embedding_place(struct fth_embedding *embedding,
+                               const struct fth_embedding_options *options, fth_error *err) {
+    struct plan plan = {.options = options};
+    struct fth_table *tables = fth_alloc(options->n_lookups, sizeof *tables);
+    uint32_t *scratch = fth_alloc(options->n_lookups, sizeof *scratch);
+    fth_status status = tables && scratch && make_plan(&plan)
+                            ? place(embedding, &plan, tables, scratch, err)
+                            : fth_fail(err, FTH_E_MEMORY, "no memory for %u embedding lookups",
+                                       options->n_lookups);
+    fth_free(plan.block);
+    fth_free(tables);
+    fth_free(scratch);
+    return status;
+}
+
+void fth_embedding_free_views(struct fth_embedding *embedding) {
+    for (uint32_t v = 0; embedding->views && v < embedding->n_views; v++) {
+        fth_free(embedding->views[v].names);
+        fth_free(embedding->views[v].places);
+        fth_free(embedding->views[v].sources);
+    }
+    fth_free(embedding->views);
+}
