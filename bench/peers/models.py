@@ -3,6 +3,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from checkpoint import keys_of
 from twin import Twin, key
 
 
@@ -412,5 +413,72 @@ class DSIN(Twin):
         return self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
 
 
+class ATBRG(Twin):
+    """Target item, history hist_item; relations "target:history" or "target:history:head". Rows of nodes are the
+    target's of all examples, then all positions'."""
+
+    def build(self):
+        self.relations = [(text.split(":") + ["item"])[:3] for text in self.model["relations"]]
+        self.beyond = {}  # a head's relations
+        for target, _, head in self.relations:
+            self.beyond.setdefault(head, []).append(target)
+        for head, targets in self.beyond.items():
+            for name in (f"graph.{target}" for target in targets):
+                self.weights[key(name)] = self.parameter(name + ".message.weight", np.asarray)
+                if len(targets) > 1:
+                    self.linear(name + ".attention")
+                    self.linear(name + ".score")
+            self.linear(f"graph.{head}.out")
+        self.weights["activation"] = self.parameter("graph.hist_item.activation.weight", np.asarray)
+        self.mlp("deep", self.model["hidden"])
+        self.linear("deep.out")
+
+    def kept(self, offsets):
+        """Relation -> which nodes' entities another node has, too, or lead to such a one."""
+        kept = {}
+        for target, history, _ in self.relations:
+            targets, positions = self.batch.keys[target], self.batch.keys[history]
+            of_targets, of_positions = np.zeros(len(targets), bool), np.zeros(len(positions), bool)
+            for i, (begin, end) in enumerate(zip(offsets[:-1], offsets[1:])):
+                nodes = np.append(positions[begin:end], targets[i])
+                shared = ((nodes[:, None] == nodes).sum(axis=1) > 1) & (nodes != keys_of(self.table_of[target], [""]))
+                of_positions[begin:end], of_targets[i] = shared[:-1], shared[-1]
+            kept[target] = torch.from_numpy(np.append(of_targets, of_positions))
+        for target, _, head in reversed(self.relations):
+            if head in kept:
+                kept[head] |= kept[target]
+        return kept
+
+    def extract(self, head, nodes, kept):
+        targets, node = self.beyond[head], nodes[head]
+        weights = torch.stack([kept[target] for target in targets], dim=1).to(node.dtype)
+        if len(targets) > 1:
+            scores = [self.apply_linear(f"graph.{target}.score", torch.tanh(self.apply_linear(
+                f"graph.{target}.attention", torch.cat([node, nodes[target]], dim=1)))) for target in targets]
+            weights = weights * (torch.cat(scores, dim=1) + (weights - 1) * 1e9).softmax(dim=1)
+        messages = torch.stack([nodes[target] @ self.weights[key(f"graph.{target}")] for target in targets], dim=1)
+        near = (weights[:, :, None] * messages).sum(dim=1)
+        return torch.tanh(self.apply_linear(f"graph.{head}.out", torch.cat([node, near], dim=1)))
+
+    def logit(self):
+        offsets, n = self.batch.offsets["hist_item"], len(self.batch.label)
+        histories = {"item": "hist_item"} | {target: history for target, history, _ in self.relations}
+        nodes = {target: torch.cat([self.rows_of([target]), self.rows_of([history])])
+                 for target, history in histories.items()}
+        plain = [nodes[field][:n] for field in self.fields if field in nodes]
+        kept = self.kept(offsets)
+        for head in reversed(self.beyond):
+            nodes[head] = self.extract(head, nodes, kept)
+        target, items, example = nodes["item"][:n], nodes["item"][n:], self.examples("hist_item")
+        scores = ((target @ self.weights["activation"])[example] * items).sum(dim=1)
+        most = torch.full((n,), -torch.inf, dtype=scores.dtype).index_reduce(0, example, scores.detach(), "amax")
+        e = torch.exp(scores - most[example])
+        weights = e / torch.zeros(n, dtype=e.dtype).index_add(0, example, e)[example]
+        history = torch.zeros_like(target).index_add(0, example, items * weights[:, None])
+        x = torch.cat([self.rows_of(["user"]), *plain, target, history], dim=1)
+        return self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
+
+
 TWINS = {"deepfm": DeepFM, "wide_deep": WideDeep, "dcnv2": DCNv2, "dlrm": DLRM, "din": DIN, "mmoe": MMoE, "xdeepfm": XDeepFM,
-         "can": CAN, "dien": DIEN, "two_tower": TwoTower, "dsin": DSIN, "star": STAR}
+         "can": CAN, "dien": DIEN, "two_tower": TwoTower, "dsin": DSIN, "star": STAR,
+         "atbrg": ATBRG}

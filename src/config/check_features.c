@@ -288,7 +288,8 @@ static fth_status check_model(struct fth_loader *l, struct fields *fields) {
         FTH_TRY(check_one_dim(l, fields));
     if (strcmp(name, "dlrm") == 0)
         return check_dlrm(l, fields);
-    if (strcmp(name, "din") == 0 || strcmp(name, "dien") == 0 || strcmp(name, "dsin") == 0)
+    if (strcmp(name, "din") == 0 || strcmp(name, "dien") == 0 || strcmp(name, "dsin") == 0 ||
+        strcmp(name, "atbrg") == 0)
         return check_history(l, fields);
     return check_wide(l, fields);
 }

@@ -227,6 +227,7 @@ struct fth_model_config {
     int64_t heads, feed_forward; /* dsin: of the self-attention; width of the layer behind it */
     const char *session;      /* dsin: the sequence that names sessions */
     int64_t session_length, sessions; /* dsin: most positions of one; those with a bias of their own */
+    struct fth_strings relations; /* atbrg: "target's entity:history's entity[:head]"; empty: by tables */
     const char *target;       /* din, dien: the target item's field(s) are matched by table with the history */
 };
 

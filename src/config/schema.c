@@ -138,12 +138,15 @@ enum {
     TWO_TOWER = 1 << 12,
     DSIN = 1 << 13,
     STAR = 1 << 14,
-    HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN | XDEEPFM | CAN | DIEN | TWO_TOWER | DSIN,
+    ATBRG = 1 << 15,
+    HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN | XDEEPFM | CAN | DIEN | TWO_TOWER | DSIN |
+             ATBRG,
 };
 static const struct fth_choice models[] = {{"lr", 0},     {"fm", 0},  {"wide_deep", 0},
                                            {"deepfm", 0}, {"dcn", 0}, {"dcnv2", 0},
                                            {"dlrm", 0},   {"din", 0}, {"xdeepfm", 0}, {"can", 0},
                                            {"mmoe", 0},   {"dien", 0},   {"two_tower", 0}, {"dsin", 0}, {"star", 0},
+                                           {"atbrg", 0},
                                            {NULL, 0}};
 static const struct fth_choice tower_losses[] = {{"pointwise", 0}, {"in_batch_softmax", 1}, {NULL, 0}};
 static const struct fth_choice activations[] = {
@@ -231,9 +234,14 @@ static const struct fth_key model_keys[] = {
      .help = "most positions of a session; longer ones are divided, counted from their end"},
     {INT("sessions", fth_model_config, sessions, "5", 1, 4096), .used_by = DSIN,
      .help = "sessions with a bias of their own, from the latest; earlier ones share the last"},
-    {STRING("target", fth_model_config, target), .used_by = DIN | CAN | DIEN | DSIN,
+    {STRINGS("relations", fth_model_config, relations), .used_by = ATBRG,
+     .help = "\"OF_TARGET:OF_HISTORY\", columns with one entity of the target and of each item of the history, of one "
+             "table; \"...:HEAD\": neighbours not of the item but of the entity that column HEAD has. Empty: every "
+             "pair that shares a table"},
+    {STRING("target", fth_model_config, target), .used_by = DIN | CAN | DIEN | DSIN | ATBRG,
      .help = "din, dien: the column that is compared with the history; \"\": every column that shares a "
-             "sequence's table. can: the column whose rows act on all others, without co_action"},
+             "sequence's table. can: the column whose rows act on all others, without co_action. atbrg: the item; "
+             "\"\": the first that shares a sequence's table"},
 };
 static const struct fth_section model_section = {
     KEYS(model_keys), .selector = 0,

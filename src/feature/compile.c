@@ -82,7 +82,7 @@ fth_status fth_compile_field(fth_feature_program *p, const char *key, const char
                                           .dim = (uint32_t)dim, .min_count = (uint64_t)min_count,
                                           .ffm_field = -1, .group = FTH_NO_GROUP};
     field->salt = fth_hash_bytes(table, strlen(table), 0);
-    field->missing = fth_feature_missing_key(field->salt);
+    field->missing = field->info.missing = fth_feature_missing_key(field->salt);
     *out = field;
     return FTH_OK;
 }

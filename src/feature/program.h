@@ -41,6 +41,7 @@ struct fth_field_info {
     int pooling;         /* as configured (enum fth_pooling) */
     int weighted;        /* values are present */
     int sequence;        /* positions are kept for attention */
+    uint64_t missing;    /* key of a missing value */
 };
 
 /* Compiles the configuration for data with these columns (csv, criteo: names in cell order; libsvm and

@@ -11,6 +11,7 @@ struct fth_opt_args; /* kernels/kernels.h */
 struct fth_optimizer; /* optim/optim.h */
 struct fth_tuning;
 struct fth_gemm_shape; /* kernels/gemm.h */
+struct fth_keys;       /* core/batch.h */
 
 typedef enum fth_resource { FTH_COMPUTE, FTH_MEMORY, FTH_COMMUNICATION } fth_resource;
 
@@ -44,6 +45,7 @@ struct fth_run {
     uint32_t task;                   /* whole batch: which task */
     const uint32_t *position0;       /* [groups] first position of the tile in each ragged group */
     const struct fth_session_rows *sessions; /* [the graph's] of the whole batch */
+    const struct fth_keys *fields;   /* [fields] of the whole batch: their keys */
     int training;
     uint64_t seed, step;             /* step: 1 in the first step */
     const struct fth_rows *rows;     /* embedding rows of this batch */

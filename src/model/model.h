@@ -15,6 +15,7 @@ struct fth_model_field {
     int pooling;         /* enum fth_pooling; for ragged fields that are not sequences */
     int sequence;        /* positions are kept (attention) */
     int weighted;
+    uint64_t missing;    /* key of a missing value */
 };
 
 /* An indicator's inputs among the batch's floats. */

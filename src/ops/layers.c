@@ -61,6 +61,18 @@ fth_status fth_layer_linear(fth_graph *graph, const char *name, fth_id x, uint32
                           out, err);
 }
 
+fth_status fth_layer_linear_again(fth_graph *graph, fth_id of, fth_id x, fth_id *out, fth_error *err) {
+    const struct fth_node *made = NULL;
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i]->n_outputs && graph->nodes[i]->outputs[0] == of)
+            made = graph->nodes[i];
+    if (!made || (made->op != &fth_op_linear && made->op != &fth_op_row_dot))
+        return fth_fail(err, FTH_E_ARGUMENT, "value %d is of no linear layer", (int)of);
+    fth_id inputs[3] = {x, made->inputs[1], made->inputs[2]};
+    return fth_graph_node(graph, made->op, made->name, inputs, 3, made->attributes,
+                          made->attributes ? sizeof(struct fth_linear_attributes) : 0, out, err);
+}
+
 fth_status fth_layer_bias(fth_graph *graph, const char *name, fth_id x, fth_id *out,
                           fth_error *err) {
     struct fth_value value = {0};

@@ -17,6 +17,9 @@ fth_status fth_layer_embedding(fth_graph *graph, const char *name, const uint32_
 fth_status fth_layer_linear(fth_graph *graph, const char *name, fth_id x, uint32_t columns, int bias,
                             fth_id *out, fth_error *err);
 
+/* The linear layer that made `of` on another x: the same parameters serve both. */
+fth_status fth_layer_linear_again(fth_graph *graph, fth_id of, fth_id x, fth_id *out, fth_error *err);
+
 /* x + b, one trained number a column, from zero. */
 fth_status fth_layer_bias(fth_graph *graph, const char *name, fth_id x, fth_id *out, fth_error *err);
 
@@ -150,6 +153,18 @@ fth_status fth_layer_position_bias(fth_graph *graph, const char *name, fth_id x,
 /* x[t] W v[i]: [P, n] and [E, m] -> [P, 1]; "<name>.weight" is W transposed, [m, n]. */
 fth_status fth_layer_bilinear(fth_graph *graph, const char *name, fth_id x, fth_id v, fth_id *out,
                               fth_error *err);
+/* A relation of a graph over an example's target and its behaviours, the positions of a ragged group: one neighbour of
+ * each, by fields of the batch. */
+struct fth_graph_relation {
+    uint32_t target, history; /* fields: the target's neighbour, the behaviours' */
+    uint64_t missing;         /* the key that stands for none */
+    int32_t head;             /* whose neighbour it is: an earlier relation's, or -1: the item's itself */
+};
+/* Graph prune (ATBRG, Feng et al. 2020): which neighbours link the target and behaviours, [E, 2 n] and [P, 2 n]: in
+ * column r 1 where relation r's is kept, else 0; in column n + r 0 or -1e9, to be added before a softmax. */
+fth_status fth_layer_prune_graph(fth_graph *graph, const char *name, int32_t group,
+                                 const struct fth_graph_relation *relations, uint32_t n, fth_id *target,
+                                 fth_id *behaviours, fth_error *err);
 /* Sum, mean or maximum of the positions of an example, [P, n] -> [E, n], or of a session, [S, n]. */
 fth_status fth_layer_segment_pool(fth_graph *graph, const char *name, fth_id x, fth_pooling pooling,
                                   int32_t sessions, fth_id *out, fth_error *err);

@@ -1,6 +1,7 @@
 /* Layers over the positions of a history or its sessions: self-attention, position embeddings, bilinear scores,
  * pooling (layers.h). While the graph is built, one thread. */
 #include <math.h>
+#include <string.h>
 
 #include "ops/layers_private.h"
 
@@ -46,6 +47,24 @@ fth_status fth_layer_bilinear(fth_graph *graph, const char *name, fth_id x, fth_
     FTH_TRY(fth_layers_value(graph, name, x, &value, err));
     FTH_TRY(fth_layer_linear(graph, name, v, value.columns, 0, &row, err));
     return fth_layer_segment_dot(graph, name, x, row, out, err);
+}
+
+fth_status fth_layer_prune_graph(fth_graph *graph, const char *name, int32_t group,
+                                 const struct fth_graph_relation *relations, uint32_t n, fth_id *target,
+                                 fth_id *behaviours, fth_error *err) {
+    struct fth_prune_graph_attributes *attributes;
+    size_t bytes = sizeof *attributes + n * sizeof *relations;
+    fth_id outputs[2];
+    attributes = fth_arena_alloc(graph->arena, 1, bytes);
+    if (!attributes)
+        return fth_fail(err, FTH_E_MEMORY, "%s: out of memory", name);
+    attributes->group = group;
+    attributes->n = n;
+    memcpy(attributes->relations, relations, n * sizeof *relations);
+    FTH_TRY(fth_graph_node(graph, &fth_op_prune_graph, name, NULL, 0, attributes, bytes, outputs, err));
+    *target = outputs[0];
+    *behaviours = outputs[1];
+    return FTH_OK;
 }
 
 fth_status fth_layer_segment_pool(fth_graph *graph, const char *name, fth_id x, fth_pooling pooling,

@@ -118,6 +118,12 @@ struct fth_position_bias_attributes {
     enum fth_position_index index;
     uint32_t rows, columns; /* of w */
 };
+/* prune_graph(): which entities of a relational graph link target and behaviours (prune_graph.c) */
+struct fth_prune_graph_attributes {
+    int32_t group; /* of the behaviours */
+    uint32_t n;
+    struct fth_graph_relation relations[]; /* layers.h */
+};
 /* gru, lstm. Inputs: x, recurrent weights, scores or none, and weights and bias of the inputs or none: then x holds
  * the gates' inputs (pass gate_split). */
 struct fth_recurrent_attributes {

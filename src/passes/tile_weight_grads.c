@@ -1,7 +1,7 @@
 /* Weight gradients of layers over positions are computed tile by tile, while the layer's input and output
  * gradient are in cache, and not from copies of both for the whole batch: an example has many positions and the
- * weights are few, so a part of them a tile is less to write. Not where others than the update read the
- * gradient (clipping). */
+ * weights are few, so a part of them a tile is less to write. Where several nodes use the weights the parts
+ * are added to the others' gradients. Not where others read the gradient (clipping). */
 #include "ops/ops.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -12,9 +12,10 @@ static fth_status rewrite(fth_graph *graph, struct fth_node *gradient, fth_error
     const struct fth_value *x = &graph->values[gradient->inputs[0]];
     const struct fth_value *dy = &graph->values[gradient->inputs[1]];
     fth_id old = gradient->outputs[0], parts;
-    struct fth_node *update = NULL;
+    struct fth_node *reader = NULL;
     if (x->extent != FTH_POSITIONS || (uint64_t)x->columns * dy->columns > MOST_WEIGHTS ||
-        fth_rewrite_readers(graph, old, &update) != 1 || update->op != &fth_op_update)
+        fth_rewrite_readers(graph, old, &reader) != 1 ||
+        (reader->op != &fth_op_update && reader->op != &fth_op_add_whole))
         return FTH_OK;
     fth_stage stage = graph->stage;
     graph->stage = gradient->stage;
@@ -24,8 +25,11 @@ static fth_status rewrite(fth_graph *graph, struct fth_node *gradient, fth_error
     FTH_TRY(status);
     fth_rewrite_move_last(graph, fth_rewrite_find(graph, gradient));
     fth_rewrite_remove(graph, fth_rewrite_find(graph, gradient));
-    update->inputs[1] = parts;
-    graph->values[update->inputs[0]].gradient = parts;
+    for (uint32_t j = 0; j < reader->n_inputs; j++)
+        if (reader->inputs[j] == old)
+            reader->inputs[j] = parts;
+    if (reader->op == &fth_op_update)
+        graph->values[reader->inputs[0]].gradient = parts;
     return FTH_OK;
 }
 

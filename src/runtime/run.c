@@ -122,6 +122,7 @@ static void run_node(struct fth_plan *plan, uint32_t index, const struct extent 
                           .task = task,
                           .position0 = worker->position0,
                           .sessions = plan->sessions,
+                          .fields = step->batch->fields,
                           .training = plan->options.training,
                           .seed = step->seed,
                           .step = step->step,

@@ -108,7 +108,8 @@ static fth_status model_graph(struct fth_session *session, fth_graph *graph, fth
                                              .group = infos[i].group,
                                              .pooling = infos[i].pooling,
                                              .sequence = infos[i].sequence,
-                                             .weighted = infos[i].weighted};
+                                             .weighted = infos[i].weighted,
+                                             .missing = infos[i].missing};
     struct fth_model_inputs inputs = {.n_dense = fth_feature_schema(session->program)->n_dense,
                                       .fields = fields,
                                       .n_fields = n};

@@ -170,7 +170,7 @@ static void test_resume_elsewhere(void **state) {
 
 /* Models with operations of their own: threads, and a stop in mid-epoch. */
 static void test_other_models(void **state) {
-    static const char *const others[] = {"xdeepfm", "can", "two_tower", "dsin"};
+    static const char *const others[] = {"xdeepfm", "can", "two_tower", "dsin", "atbrg"};
     for (size_t m = 0; m < sizeof others / sizeof *others; m++) {
         struct run expected, run;
         reference(&expected, others[m]);

@@ -1,5 +1,6 @@
 /* The plain executor (interpret.h). */
 #include "interpret.h"
+#include "core/batch.h"
 #include "kernels/panels.h"
 
 #include <math.h>
@@ -33,6 +34,7 @@ struct interpret {
     struct planned *nodes;
     struct fth_rows table;
     struct fth_session_rows *sessions;
+    struct fth_keys fields[INTERPRET_FIELDS];
 };
 
 static const char *seen[MAX_OPS_SEEN];
@@ -352,6 +354,8 @@ struct interpret *interpret_create(fth_graph *graph, const struct interpret_opti
                                   .update = rows_update,
                                   .gradient_squares = rows_squares,
                                   .update_scratch = rows_update_scratch};
+    for (uint32_t f = 0; f < INTERPRET_FIELDS && options->keys; f++)
+        it->fields[f].keys = (uint64_t *)(uintptr_t)(options->keys + f);
     it->sessions = fth_alloc(graph->n_sessions + 1, sizeof *it->sessions);
     for (uint32_t i = 0; i < graph->n_sessions; i++) {
         const uint32_t *offsets = options->offsets[graph->sessions[i].group];
@@ -422,6 +426,7 @@ static void node_run_one(struct interpret *it, uint32_t index, uint32_t tile, ui
                                     .task = task,
                                     .position0 = position0,
                                     .sessions = it->sessions,
+                                    .fields = it->options.fields ? it->options.fields : it->fields,
                                     .training = !it->options.evaluate,
                                     .seed = it->options.seed,
                                     .step = it->options.step,

@@ -106,11 +106,12 @@ static const struct {
     {"dien", "hidden: [16], activation: sigmoid, dropout: 0.1, auxiliary: 0.5, recurrent: 12"},
     {"dsin", "session: hist_category, heads: 2, feed_forward: 12, session_length: 2, sessions: 2, hidden: [16], "
              "activation: dice, dropout: 0.1"},
+    {"atbrg", "relations: [category:hist_category], target: item, hidden: [16], dropout: 0.1"},
 };
 
 const char *run_config(const char *model, const char *data) {
     static char text[4096];
-    const char *keys = NULL, *sequence = !strstr("din dien dsin can", model) ? "" : ", sequence: true";
+    const char *keys = NULL, *sequence = !strstr("din dien dsin atbrg can", model) ? "" : ", sequence: true";
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         if (!strcmp(models[i].name, model))
             keys = models[i].keys;

@@ -18,7 +18,7 @@ const struct fth_model_field small_fields[SMALL_FIELDS] = {
 const struct fth_model_indicator small_domain[1] = {{"domain", 1, 2}};
 
 int small_has_history(const char *name) {
-    return strstr("din dien dsin", name) != NULL;
+    return strstr("din dien dsin atbrg", name) != NULL;
 }
 
 struct fth_model_config small_model(const char *name, const struct small_sizes *sizes) {

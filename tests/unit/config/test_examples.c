@@ -29,7 +29,7 @@ static void every_example_is_accepted(void **state) {
 static void every_model_has_one(void **state) {
     static const char *const models[] = {"lr",  "fm",    "wide_deep", "deepfm",
                                          "dcn", "dcnv2", "dlrm",      "din", "xdeepfm", "can",
-                                         "mmoe", "dien", "two_tower", "dsin", "star"};
+                                         "mmoe", "dien", "two_tower", "dsin", "star", "atbrg"};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         char path[64];
         struct fth_config *config = NULL;

@@ -5,13 +5,13 @@ static void keys(void **state) {
     static const struct bad cases[] = {
         {"", NULL,
          "f.yaml: model.name: missing; expected one of lr, fm, wide_deep, deepfm, dcn, dcnv2, "
-         "dlrm, din, xdeepfm, can, mmoe, dien, two_tower, dsin, star"},
+         "dlrm, din, xdeepfm, can, mmoe, dien, two_tower, dsin, star, atbrg"},
         {"# only a comment\n", NULL,
          "f.yaml: model.name: missing; expected one of lr, fm, wide_deep, deepfm, dcn, dcnv2, "
-         "dlrm, din, xdeepfm, can, mmoe, dien, two_tower, dsin, star"},
+         "dlrm, din, xdeepfm, can, mmoe, dien, two_tower, dsin, star, atbrg"},
         {"model:\n", NULL,
          "f.yaml:1:1: model.name: missing; expected one of lr, fm, wide_deep, deepfm, dcn, "
-         "dcnv2, dlrm, din, xdeepfm, can, mmoe, dien, two_tower, dsin, star"},
+         "dcnv2, dlrm, din, xdeepfm, can, mmoe, dien, two_tower, dsin, star, atbrg"},
         {MODEL, NULL,
          "f.yaml: features: missing; list the columns the model sees under features.numeric "
          "and features.categorical"},
@@ -170,10 +170,10 @@ static void types(void **state) {
          "max; did you mean mean?"},
         {"model: {name: deepfmm}\n", NULL,
          "f.yaml:1:15: model.name: found deepfmm, expected one of lr, fm, wide_deep, deepfm, "
-         "dcn, dcnv2, dlrm, din, xdeepfm, can, mmoe, dien, two_tower, dsin, star; did you mean deepfm?"},
+         "dcn, dcnv2, dlrm, din, xdeepfm, can, mmoe, dien, two_tower, dsin, star, atbrg; did you mean deepfm?"},
         {"model: {name: transformer}\n", NULL,
          "f.yaml:1:15: model.name: found transformer, expected one of lr, fm, wide_deep, "
-         "deepfm, dcn, dcnv2, dlrm, din, xdeepfm, can, mmoe, dien, two_tower, dsin, star"},
+         "deepfm, dcn, dcnv2, dlrm, din, xdeepfm, can, mmoe, dien, two_tower, dsin, star, atbrg"},
         {"model: {name: deepfm, hidden: [0]}\n", NULL,
          "f.yaml:1:32: model.hidden: found 0, expected a list of whole numbers from 1 to 65536"},
         {MODEL "optimizer: {dense: {lr: 0}}\n", NULL,
@@ -341,7 +341,7 @@ static void combinations(void **state) {
          "features.numeric.0; list it once, or give one a name"},
         {FEATURES "model:\n  name: lr\n  hidden: [5]\n", NULL,
          "f.yaml:4:11: model.hidden: lr does not use this key (used by: wide_deep, deepfm, "
-         "dcn, dcnv2, din, xdeepfm, can, dien, two_tower, dsin, star); remove it, or change model.name"},
+         "dcn, dcnv2, din, xdeepfm, can, dien, two_tower, dsin, star, atbrg); remove it, or change model.name"},
         {FEATURES "model: {name: deepfm, cross_layers: 2}\n", NULL,
          "f.yaml:2:37: model.cross_layers: deepfm does not use this key (used by: dcn, "
          "dcnv2); remove it, or change model.name"},
@@ -414,7 +414,7 @@ static void overrides(void **state) {
          "nested too deeply"},
         {MODEL FEATURES, "model.hidden=[5]",
          "--set model.hidden=[5]: model.hidden: lr does not use this key (used by: wide_deep, "
-         "deepfm, dcn, dcnv2, din, xdeepfm, can, dien, two_tower, dsin, star); remove it, or change model.name"},
+         "deepfm, dcn, dcnv2, din, xdeepfm, can, dien, two_tower, dsin, star, atbrg); remove it, or change model.name"},
         {MODEL FEATURES, "train.epochs=",
          "--set train.epochs=: train.epochs: found the text '', expected a whole number from "
          "1 to 1000000"},

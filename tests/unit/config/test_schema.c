@@ -89,7 +89,7 @@ static const char *const bases[] = {
 static const char *const models[] = {
     "{name: lr}", "{name: wide_deep}", "{name: dcn}", "{name: dlrm, bottom: [16]}", "{name: din}",
     "{name: xdeepfm}", "{name: can}", "{name: mmoe}",
-    "{name: dien}", "{name: two_tower}", "{name: dsin}", "{name: star}",
+    "{name: dien}", "{name: two_tower}", "{name: dsin}", "{name: star}", "{name: atbrg}",
 };
 static const char *const optimizers[] = {
     "{dense: {name: sgd}, sparse: {name: sgd}}",

@@ -397,6 +397,72 @@ static void test_dsin(void **state) {
     refused("dsin needs a history");
 }
 
+/* Relations by tables and by name, entities of entities; the target and the history share each layer; refusals. */
+static void test_atbrg(void **state) {
+    static const char *const chain[] = {"category:hist_category", "shop:hist_shop", "town:hist_town:shop",
+                                        "kind:hist_kind:shop"};
+    static const struct {
+        const char *relations[2], *part;
+    } bad[] = {{{"category"}, "is no pair"},
+               {{"categoyr:hist_category"}, "did you mean \"category\"?"},
+               {{"category:hist_categoyr"}, "did you mean \"hist_category\"?"},
+               {{"hist_category:hist_category"}, "the first is a list"},
+               {{"category:tags"}, "the second is no sequence"},
+               {{"category:hist_shop"}, "both need one `table`"},
+               {{"category:hist_category", "category:hist_category"}, "in a relation before it"},
+               {{"category:hist_category:shop", "shop:hist_shop"}, "no relation before it begins with shop"},
+               {{"visit:hist_visit"}, "hist_visit is not of the group of hist_item"},
+               {{"item:hist_item"}, "in no relation"}};
+    struct fth_model_field fields[14];
+    memcpy(fields, small_fields, sizeof small_fields);
+    static const char *const more[] = {"shop", "town", "kind", "visit"};
+    static const char *const of_history[] = {"hist_shop", "hist_town", "hist_kind", "hist_visit"};
+    for (uint32_t i = 0; i < 4; i++) {
+        fields[6 + i] = (struct fth_model_field){.name = more[i], .table = more[i], .dim = 3 + i, .group = FTH_NO_GROUP};
+        fields[10 + i] = fields[6 + i];
+        fields[10 + i].name = of_history[i];
+        fields[10 + i].group = i == 3;
+        fields[10 + i].sequence = 1;
+    }
+    config = config_for("atbrg");
+    inputs = (struct fth_model_inputs){.n_dense = 3, .fields = fields, .n_fields = 13};
+    check_model(); /* category, shop, town and kind, all of the items */
+    config.relations = (struct fth_strings){chain, 4};
+    check_model();
+    fth_graph *graph = NULL;
+    fth_error err = {0};
+    assert_int_equal(fth_graph_create(3, &graph, &err), FTH_OK);
+    assert_int_equal(fth_model_find("atbrg")->build(graph, &config, &inputs, &err), FTH_OK);
+    for (uint32_t i = 0; i < graph->n_values; i++) {
+        int readers = 0;
+        if (graph->values[i].role != FTH_ROLE_PARAMETER || strncmp(graph->values[i].name, "graph.", 6) ||
+            !strcmp(graph->values[i].name, "graph.hist_item.activation.weight"))
+            continue;
+        for (uint32_t j = 0; j < graph->n_nodes; j++)
+            for (uint32_t k = 0; k < graph->nodes[j]->n_inputs; k++)
+                readers += graph->nodes[j]->inputs[k] == (fth_id)i;
+        assert_int_equal(readers, 2);
+    }
+    fth_graph_destroy(graph);
+    inputs.n_fields = 14;
+    config.target = "item";
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        config.relations = (struct fth_strings){bad[i].relations, bad[i].relations[1] ? 2 : 1};
+        refused(bad[i].part);
+    }
+    config.relations.n = 0;
+    config.target = "user";
+    refused("model.target: atbrg compares");
+    config.target = "";
+    inputs.n_fields = 5;
+    refused("model.relations: atbrg needs a relation");
+    inputs.n_fields = 4;
+    refused("atbrg needs a history");
+    fields[6].table = "category";
+    inputs.n_fields = 7;
+    refused("name the pairs, such as shop:hist_category");
+}
+
 /* The wide part reads the named fields alone, in tables of their own that start at zero. */
 static void test_wide(void **state) {
     static const char *const wide[] = {"category"};
@@ -430,6 +496,7 @@ int main(void) {
         cmocka_unit_test(test_dien),
         cmocka_unit_test(test_two_tower),
         cmocka_unit_test(test_dsin),
+        cmocka_unit_test(test_atbrg),
         cmocka_unit_test(test_star),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

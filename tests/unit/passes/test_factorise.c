@@ -21,11 +21,11 @@
 #include "runtime/plan.h"
 #include "small_models.h"
 
-enum { DENSE = 3, MOST = 300, FIELDS = 10, DIN_FIELDS = 12 };
+enum { DENSE = 3, MOST = 300, FIELDS = 10, DIN_FIELDS = 12, ALL_FIELDS = 13 };
 
 /* "few" and "some" can be factorised; "rare" admits keys late; the others never are: a shared table, pooled
- * positions, another dimension. The last two are DIN's. */
-static const struct fth_model_field fields[DIN_FIELDS] = {
+ * positions, another dimension. "history" and "end" are for models of histories, "ends" for atbrg alone. */
+static const struct fth_model_field fields[ALL_FIELDS] = {
     {.name = "few", .table = "few", .dim = 16, .group = FTH_NO_GROUP},
     {.name = "left", .table = "both", .dim = 16, .group = FTH_NO_GROUP},
     {.name = "some", .table = "some", .dim = 16, .group = FTH_NO_GROUP},
@@ -38,17 +38,19 @@ static const struct fth_model_field fields[DIN_FIELDS] = {
     {.name = "two", .table = "two", .dim = 16, .group = FTH_NO_GROUP},
     {.name = "history", .table = "item", .dim = 16, .group = 0, .sequence = 1},
     {.name = "end", .table = "end", .dim = 16, .group = FTH_NO_GROUP},
+    {.name = "ends", .table = "end", .dim = 16, .group = 0, .sequence = 1},
 };
 
-static const char *const names[DIN_FIELDS] = {"few",  "left", "some", "more", "right",   "tags",
-                                              "rare", "item", "own",  "two",  "history", "end"};
+static const char *const names[ALL_FIELDS] = {"few",  "left", "some", "more", "right",   "tags",
+                                              "rare", "item", "own",  "two",  "history", "end",
+                                              "ends"};
 static const char *const dense_names[DENSE] = {"a", "b", "c"};
-static const int32_t groups[DIN_FIELDS] = {-1, -1, -1, -1, -1, 0, -1, -1, -1, -1, 0, -1};
-static const uint8_t weighted[DIN_FIELDS];
+static const int32_t groups[ALL_FIELDS] = {-1, -1, -1, -1, -1, 0, -1, -1, -1, -1, 0, -1, 0};
+static const uint8_t weighted[ALL_FIELDS];
 static const uint32_t group_max[] = {4};
 static const struct fth_schema schema = {.n_dense = DENSE,
                                          .dense_names = dense_names,
-                                         .n_fields = DIN_FIELDS,
+                                         .n_fields = ALL_FIELDS,
                                          .field_names = names,
                                          .field_group = groups,
                                          .field_weighted = weighted,
@@ -86,7 +88,7 @@ static int has(const struct setup *setup, const char *model) {
 static void build_graph(const struct setup *setup, struct world *world) {
     static const int64_t widths[] = {150, 37}, bottom[] = {20, 16}, attention[] = {6}, maps[] = {6, 4};
     static const struct small_sizes sizes = {{widths, 2}, {bottom, 2}, {attention, 1}, {maps, 2}};
-    struct fth_model_field used[DIN_FIELDS];
+    struct fth_model_field used[ALL_FIELDS];
     fth_error err = {0};
     const struct fth_model *model = fth_model_find(setup->model);
     int din = has(setup, "din");
@@ -101,7 +103,9 @@ static void build_graph(const struct setup *setup, struct world *world) {
     config.batch_norm = has(setup, "dcn") && statistics;
     struct fth_model_inputs inputs = {.n_dense = DENSE,
                                       .fields = used,
-                                      .n_fields = small_has_history(setup->model) ? DIN_FIELDS : FIELDS,
+                                      .n_fields = has(setup, "atbrg")                ? ALL_FIELDS
+                                                  : small_has_history(setup->model) ? DIN_FIELDS
+                                                                                    : FIELDS,
                                       .indicators = small_domain,
                                       .n_indicators = 1};
     uint32_t n_without = 0;
@@ -188,9 +192,9 @@ static struct fth_batch *make_batch(uint64_t seed, uint32_t n, uint32_t most_key
             batch->dense[(size_t)i * batch->dense_ld + c] = (float)draw(&state, 1000) / 500 - 1;
     }
     batch->groups[0].offsets[n] = batch->groups[0].total = at;
-    for (uint32_t f = 0; f < DIN_FIELDS; f++) {
+    for (uint32_t f = 0; f < ALL_FIELDS; f++) {
         uint32_t count = groups[f] < 0 ? n : at, keys = most_keys ? most_keys : 1;
-        uint32_t of[DIN_FIELDS] = {3, 9, keys, 2 * keys, 9, 9, keys, 9, keys, 2, 9, keys};
+        uint32_t of[ALL_FIELDS] = {3, 9, keys, 2 * keys, 9, 9, keys, 9, keys, 2, 9, keys, keys};
         for (uint32_t i = 0; i < count; i++)
             batch->fields[f].keys[i] = most_keys ? draw(&state, of[f]) : seed * 1000 + i;
     }
@@ -322,7 +326,7 @@ static void same_bits(const char *what, const struct change *got, const struct c
 /* ---- tests ---- */
 
 static const char *const layered[] = {"wide_deep", "deepfm", "xdeepfm", "can", "dcn", "dcnv2", "din", "mmoe", "dien", "two_tower", "dsin",
-                                      "star"};
+                                      "atbrg", "star"};
 
 static int has_layer(const char *model) {
     for (size_t i = 0; i < sizeof layered / sizeof *layered; i++)

@@ -27,7 +27,11 @@ static const struct fth_model_field fields[] = {
     {.name = "item", .table = "item", .dim = 4, .group = FTH_NO_GROUP},
     {.name = "tags", .table = "tag", .dim = 4, .group = 0, .pooling = FTH_POOL_SUM},
     {.name = "history", .table = "item", .dim = 4, .group = 0, .sequence = 1},
+    /* of atbrg alone */
+    {.name = "brand", .table = "brand", .dim = 4, .group = FTH_NO_GROUP},
+    {.name = "brands", .table = "brand", .dim = 4, .group = 0, .sequence = 1},
 };
+enum { FIELDS = sizeof fields / sizeof *fields };
 /* The second tile has no position at all. */
 static const uint32_t offsets[EXAMPLES + 1] = {0, 3, 3, 4, 6, 6, 6, 6, 6, 11, 11, 12};
 static const struct fth_opt_args args = {.lr = 0.25f, .grad_scale = 1, .eps = 1e-6f};
@@ -47,7 +51,7 @@ static fth_graph *graph_make(const char *name, int passes, float clip_norm) {
     config.batch_norm = !strcmp(name, "deepfm");
     struct fth_model_inputs inputs = {.n_dense = DENSE,
                                       .fields = fields,
-                                      .n_fields = sizeof fields / sizeof *fields,
+                                      .n_fields = strcmp(name, "atbrg") ? FIELDS - 2 : FIELDS,
                                       .indicators = small_domain,
                                       .n_indicators = 1};
     fth_graph *graph;
@@ -72,10 +76,42 @@ static float number(const char *name, uint32_t row, uint32_t column) {
     return (float)(x % 997) / 1000 - 0.5f;
 }
 
-static struct interpret *interpret_make(fth_graph *graph) {
+static struct fth_batch *batch_make(void) {
+    static const char *const dense[] = {"a", "b", "c"},
+                             *const names[] = {"user", "item", "tags", "history", "brand", "brands"};
+    static const int32_t groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, 0, 0, FTH_NO_GROUP, 0};
+    static const uint8_t weighted[FIELDS];
+    static const uint32_t most[] = {5};
+    static const struct fth_schema schema = {.n_dense = DENSE,
+                                             .dense_names = dense,
+                                             .n_fields = FIELDS,
+                                             .field_names = names,
+                                             .field_group = groups,
+                                             .field_weighted = weighted,
+                                             .n_groups = 1,
+                                             .group_max = most};
+    struct fth_batch *batch;
+    OK(fth_batch_create(&schema, EXAMPLES, &batch, &err));
+    batch->n = EXAMPLES;
+    for (uint32_t i = 0; i < EXAMPLES; i++) {
+        batch->label[i] = number("label", i, 0) > 0;
+        for (uint32_t c = 0; c < DENSE; c++)
+            batch->dense[i * batch->dense_ld + c] = number("dense", i, c);
+    }
+    memcpy(batch->groups[0].offsets, offsets, sizeof offsets);
+    batch->groups[0].total = offsets[EXAMPLES];
+    OK(fth_batch_reserve_positions(batch, 0, offsets[EXAMPLES], &err));
+    for (uint32_t f = 0; f < FIELDS; f++)
+        for (uint32_t i = 0; i < (groups[f] < 0 ? EXAMPLES : offsets[EXAMPLES]); i++)
+            batch->fields[f].keys[i] = (uint64_t)(i * 5 % 3);
+    return batch;
+}
+
+static struct interpret *interpret_make(fth_graph *graph, const struct fth_batch *batch) {
     struct interpret_options options = {.examples = EXAMPLES,
                                         .tile = TILE,
                                         .offsets = {offsets, NULL},
+                                        .fields = batch->fields,
                                         .optimizer = fth_optimizer_find("adagrad"),
                                         .opt = args,
                                         .opt_no_decay = args,
@@ -113,33 +149,6 @@ struct outcome {
 /* Its gradients are 5e-9 to 2e-7, below Adagrad's eps: the interpreter with all rows moved by one rounding differs from
  * itself by up to 5.8e-4 here, by 1.4e-5 elsewhere (the runtime from it by less than 3e-6, on all instruction sets). */
 #define LOOSE "session.history.interest.weight"
-
-static struct fth_batch *batch_make(void) {
-    static const char *const dense[] = {"a", "b", "c"}, *const names[] = {"user", "item", "tags",
-                                                                          "history"};
-    static const int32_t groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, 0, 0};
-    static const uint8_t weighted[4];
-    static const uint32_t most[] = {5};
-    static const struct fth_schema schema = {.n_dense = DENSE,
-                                             .dense_names = dense,
-                                             .n_fields = 4,
-                                             .field_names = names,
-                                             .field_group = groups,
-                                             .field_weighted = weighted,
-                                             .n_groups = 1,
-                                             .group_max = most};
-    struct fth_batch *batch;
-    OK(fth_batch_create(&schema, EXAMPLES, &batch, &err));
-    batch->n = EXAMPLES;
-    for (uint32_t i = 0; i < EXAMPLES; i++) {
-        batch->label[i] = number("label", i, 0) > 0;
-        for (uint32_t c = 0; c < DENSE; c++)
-            batch->dense[i * batch->dense_ld + c] = number("dense", i, c);
-    }
-    memcpy(batch->groups[0].offsets, offsets, sizeof offsets);
-    batch->groups[0].total = offsets[EXAMPLES];
-    return batch;
-}
 
 static void parameters_fill(fth_parameters *parameters) {
     for (uint32_t i = 0; i < parameters->n; i++) {
@@ -181,7 +190,8 @@ static void runtime_steps(const char *name, int passes, float clip_norm, uint32_
                           struct outcome *out) {
     static const uint32_t most[] = {5};
     fth_graph *graph = graph_make(name, passes, clip_norm);
-    struct interpret *rows = interpret_make(graph);
+    struct fth_batch *batch = batch_make();
+    struct interpret *rows = interpret_make(graph, batch);
     const struct fth_rows *table = interpret_table(rows);
     struct fth_optimizer_config config = {.name = "adagrad"};
     fth_parameters *parameters;
@@ -200,7 +210,6 @@ static void runtime_steps(const char *name, int passes, float clip_norm, uint32_
     OK(fth_plan_create(graph, parameters, &options, &plan, &err));
     OK(fth_pool_create(workers, &pool, &err));
     parameters_fill(parameters);
-    struct fth_batch *batch = batch_make();
     for (uint64_t s = 1; s <= STEPS; s++) {
         struct fth_step step = {.batch = batch,
                                 .rows = table,
@@ -223,7 +232,8 @@ static void runtime_steps(const char *name, int passes, float clip_norm, uint32_
 
 static void interpreter_steps(const char *name, float clip_norm, struct outcome *out) {
     fth_graph *graph = graph_make(name, 0, clip_norm);
-    struct interpret *it = interpret_make(graph);
+    struct fth_batch *batch = batch_make();
+    struct interpret *it = interpret_make(graph, batch);
     struct fth_optimizer_config config = {.name = "adagrad"};
     fth_parameters *parameters;
     OK(fth_parameters_create(graph, fth_optimizer_find("adagrad"), &config, 1, &parameters, &err));
@@ -238,6 +248,7 @@ static void interpreter_steps(const char *name, float clip_norm, struct outcome 
                     *interpret_at(it, parameters->items[i].value, r, c);
     out->loss = *interpret_at(it, graph->loss, 0, 0);
     outcome_take(graph, parameters, it, out);
+    fth_batch_destroy(batch);
     fth_parameters_destroy(parameters);
     interpret_destroy(it);
     fth_graph_destroy(graph);

@@ -15,6 +15,7 @@
 #include "model/model.h"
 #include "ops/ops.h"
 #include "runtime/plan.h"
+#include "small_models.h"
 #include "zoo.h"
 
 enum { MAX_BATCH = 70, STEPS = 3 };
@@ -53,10 +54,18 @@ static struct world world_make(uint32_t examples, uint32_t tile) {
     return w;
 }
 
+/* Field f has these from number f on: what an op reads that compares keys. */
+static const uint64_t *keys(void) {
+    static uint64_t keys[5 * MAX_BATCH + INTERPRET_FIELDS];
+    for (uint32_t i = 0; i < 5 * MAX_BATCH + INTERPRET_FIELDS; i++)
+        keys[i] = i * i % 5;
+    return keys;
+}
+
 static struct side side_make(const struct zoo_options *options, const struct world *w) {
     struct side side = {.graph = zoo_graph(options)};
     struct interpret_options interpret = {.examples = w->examples, .tile = w->tile,
-                                          .offsets = {w->offsets},
+                                          .offsets = {w->offsets}, .keys = keys(),
                                           .optimizer = fth_optimizer_find("momentum"),
                                           .opt = w->opt, .opt_no_decay = w->no_decay, .seed = 4, .step = 1};
     side.it = interpret_create(side.graph, &interpret);
@@ -99,8 +108,12 @@ static fth_parameters *parameters_from(const struct side *side) {
 }
 
 static const uint32_t group_max[] = {ZOO_GROUP_MAX};
-static struct fth_schema schema = {.n_dense = ZOO_DENSE, .n_groups = ZOO_GROUPS,
-                                         .group_max = group_max};
+static const char *const names[SMALL_FIELDS];
+static const int32_t groups[SMALL_FIELDS] = {-1, -1, -1, 0, 0, 0};
+static const uint8_t weighted[SMALL_FIELDS];
+static struct fth_schema schema = {.n_dense = ZOO_DENSE, .n_fields = SMALL_FIELDS, .field_names = names,
+                                   .field_group = groups, .field_weighted = weighted,
+                                   .n_groups = ZOO_GROUPS, .group_max = group_max};
 
 static struct fth_batch *batch_from(const struct side *side, const struct world *w) {
     struct fth_batch *batch = NULL;
@@ -117,6 +130,10 @@ static struct fth_batch *batch_from(const struct side *side, const struct world 
     }
     memcpy(batch->groups[0].offsets, w->offsets, (w->examples + 1) * sizeof(uint32_t));
     batch->groups[0].total = w->offsets[w->examples];
+    must(fth_batch_reserve_positions(batch, 0, w->offsets[w->examples], &err), &err);
+    for (uint32_t f = 0; f < SMALL_FIELDS; f++)
+        memcpy(batch->fields[f].keys, keys() + f,
+               (groups[f] < 0 ? w->examples : w->offsets[w->examples]) * sizeof(uint64_t));
     return batch;
 }
 
