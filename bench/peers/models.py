@@ -48,9 +48,9 @@ class XDeepFM(Twin):
         below, pooled = vectors, []
         for i in range(len(self.model["cin"])):
             products = (vectors[:, :, None] * below[:, None]).flatten(1, 2)
-            below = torch.einsum("epd,pn->end", products, self.weights[key(f"cin.{i}")])
+            below = self.product(f"cin.{i}.weight", products.transpose(1, 2), self.weights[key(f"cin.{i}")]).transpose(1, 2)
             pooled.append(below.sum(dim=2))
-        crossed = (torch.cat(pooled, dim=1) * self.weights[key("cin.out")]).sum(dim=1, keepdim=True)
+        crossed = self.product("cin.out.weight", torch.cat(pooled, dim=1), self.weights[key("cin.out")][:, None])
         x = torch.cat([vectors.flatten(1), self.floats], dim=1)
         deep = self.apply_linear("deep.out", self.apply_mlp("deep", self.model["hidden"], x))
         return self.linear_terms("linear", self.fields) + crossed + deep
@@ -195,7 +195,7 @@ class MMoE(Twin):
 
     def logit(self):
         x = torch.cat([self.embeddings(self.fields).flatten(1), self.floats], dim=1)
-        gates = (x @ self.slopes[key("gates")]).view(len(x), -1, self.experts).softmax(dim=2)
+        gates = self.product("gates.weight", x, self.slopes[key("gates")]).view(len(x), -1, self.experts).softmax(dim=2)
         experts = self.activation("experts.0", self.apply_linear("experts.0", x)).view(len(x), self.experts, -1)
         for i in range(1, len(self.widths)):
             names = [f"expert.{expert}.layer.{i}.0" for expert in range(self.experts)]

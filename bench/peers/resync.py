@@ -138,7 +138,7 @@ class Referee(Stepper):
     def widen(self, batch):
         """Scales by what a rounding in each of the referee's own sums does to the gradients."""
         draws, twin = torch.Generator().manual_seed(1), self.twin
-        noted = twin.linears, twin.norms, twin.dices
+        noted = twin.linears, twin.norms, twin.dices, twin.products
         twin.noting, twin.sides = False, self.signs
         twin.noise = lambda terms: ROUNDING * terms * (
             torch.randint(0, 2, terms.shape, generator=draws) * 2 - 1)
@@ -151,7 +151,7 @@ class Referee(Stepper):
                 apart = np.abs(g - self.g[i]).max(axis=axis, keepdims=axis is not None) / ROUNDING
                 self.scale[i] = np.maximum(self.scale[i], apart)
         twin.noting, twin.sides, twin.noise = True, None, None
-        twin.linears, twin.norms, twin.dices = noted
+        twin.linears, twin.norms, twin.dices, twin.products = noted
 
     def scales_of_dense(self):
         scales = {}
@@ -162,6 +162,8 @@ class Referee(Stepper):
         for name, (x, y) in self.twin.norms.items():
             scales[name + ".scale"] = (F.layer_norm(x, x.shape[1:], eps=1e-5) * y.grad).abs().sum(dim=0).max().item()
             scales[name + ".shift"] = y.grad.abs().sum(dim=0).max().item()
+        for name, pairs in self.twin.products.items():
+            scales[name] = sum(x.abs().flatten(0, -2).T @ y.grad.abs().flatten(0, -2) for x, y in pairs).max().item()
         for name, (x, p, y) in self.twin.dices.items():
             scales[name + ".slope"] = ((1 - p) * x * y.grad).abs().sum(dim=0).max().item()
         return scales

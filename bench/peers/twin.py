@@ -5,7 +5,8 @@ not ask for is an error.
 
 A twin in float64 (`.double()`) is the referee of resync.py, which also asks for two things of the forward: that ReLU's
 units listed in `flips` go to the other side of 0 (or all to `sides`), that every linear layer's sums are moved by `noise`
-of their terms up or down, and (`noting`) that what a gradient's terms are made of is kept."""
+of their terms up or down, and (`noting`) that what a gradient's terms are made of is kept. Weights of no linear layer go
+through `product` for that."""
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -136,6 +137,14 @@ class Twin(nn.Module):
         layer = self.layers[key(name)]
         return x.abs() @ layer.weight.detach().abs().T + layer.bias.detach().abs()
 
+    def product(self, name, x, weight):
+        """x times the parameter `name`, which is `weight` as a matrix."""
+        y = x @ weight
+        if self.noting:
+            y.retain_grad()
+            self.products.setdefault(name, []).append((x.detach(), y))
+        return y if self.noise is None else y + self.noise(x.detach().abs() @ weight.detach().abs())
+
     def apply_norm(self, name, x):
         y = self.layers[key(name)](x)
         if self.noting:
@@ -177,6 +186,7 @@ class Twin(nn.Module):
         self.floats = torch.from_numpy(batch.dense).to(self.tables[0].dtype)
         self.touched, self.found = [[] for _ in self.tables], [[] for _ in self.tables]
         self.linears, self.norms, self.dices = {}, {}, {}
+        self.products = {}
         self.further_loss = 0
         logit = self.logit()
         return logit if "tasks" in self.config else logit[:, 0]
