@@ -9,20 +9,6 @@ int fth_session_has_held_out(const struct fth_session *session) {
     return data->valid.n > 0 || data->holdout != FTH_HOLDOUT_NONE;
 }
 
-fth_status fth_session_forward(struct fth_session *session, const struct fth_batch *batch,
-                               const float **logits, uint32_t *ld, fth_error *err) {
-    fth_plan *plan;
-    FTH_TRY(fth_session_plan(session, 0, &plan, err));
-    struct fth_step run = {.batch = batch, .seed = session->config->seed, .step = session->step};
-    if (session->embedding) {
-        FTH_TRY(fth_embedding_prepare(session->embedding, session->pool, batch, 0, session->step, err));
-        run.rows = fth_embedding_rows(session->embedding);
-    }
-    fth_plan_run(plan, session->pool, &run);
-    *logits = fth_plan_value(plan, session->graph->logit, ld);
-    return FTH_OK;
-}
-
 /* A collector a task, and room for one task's column of a batch. */
 struct tasks {
     fth_metrics *items[FTH_CONFIG_MAX_TASKS];
@@ -74,8 +60,9 @@ static fth_status add_task(struct tasks *tasks, uint32_t task, const struct fth_
     return fth_metrics_add(tasks->items[task], n, logit, label, weight, tasks->queries, err);
 }
 
-static fth_status add_batch(struct tasks *tasks, const struct fth_batch *batch, const float *logits,
-                            uint32_t ld, fth_error *err) {
+static fth_status add_batch(void *ctx, const struct fth_batch *batch, const float *logits, uint32_t ld,
+                            fth_error *err) {
+    struct tasks *tasks = ctx;
     tasks->examples += batch->n;
     if (!tasks->named)
         return fth_metrics_add(tasks->items[0], batch->n, logits, batch->label, batch->weight,
@@ -83,23 +70,6 @@ static fth_status add_batch(struct tasks *tasks, const struct fth_batch *batch, 
     for (uint32_t t = 0; t < tasks->n; t++)
         FTH_TRY(add_task(tasks, t, batch, logits, ld, err));
     return FTH_OK;
-}
-
-static fth_status run_batches(struct fth_session *session, fth_reader *reader, struct tasks *tasks,
-                              fth_error *err) {
-    for (;;) {
-        struct fth_batch *batch = NULL;
-        const float *logits = NULL;
-        uint32_t ld;
-        FTH_TRY(fth_reader_next(reader, &batch, err));
-        if (!batch)
-            return FTH_OK;
-        fth_status status = fth_session_forward(session, batch, &logits, &ld, err);
-        if (status == FTH_OK)
-            status = add_batch(tasks, batch, logits, ld, err);
-        fth_reader_release(reader, batch);
-        FTH_TRY(status);
-    }
 }
 
 static fth_status compute(const struct fth_session *session, struct tasks *tasks, fth_evaluation *out,
@@ -124,34 +94,21 @@ static fth_status evaluate(struct fth_session *session, const struct fth_data_se
                            int which, fth_evaluation *out, fth_error *err) {
     uint64_t start = fth_now_ns();
     fth_evaluation *all = session->evaluations + (size_t)which * fth_session_tasks(session->config);
-    fth_data_set *set = NULL;
-    fth_feature_program *program = NULL;
-    fth_feature_pass *pass = NULL;
-    fth_reader *reader = NULL;
+    struct fth_forward forward = {0};
     struct tasks tasks = {0};
-    struct fth_reader_options reading = {.batch_size = (uint32_t)session->config->train.batch_size,
-                                         .seed = session->config->seed,
-                                         .pool = session->pool,
-                                         .epochs = 1};
     fth_status status;
-    FTH_TRY_GOTO(status, fth_session_open_set(session, options, &set, err), done);
-    FTH_TRY_GOTO(status, fth_session_program_for(session, set, 1, &program, err), done);
-    FTH_TRY_GOTO(status,
-                 fth_feature_pass_create(program, session->position.feature_state,
-                                         session->position.n_feature_state, &pass, err),
-                 done);
-    struct fth_transform transform = fth_feature_pass_transform(pass);
-    FTH_TRY_GOTO(status, fth_reader_create(set, &transform, &reading, &reader, err), done);
-    FTH_TRY_GOTO(status, tasks_create(session, transform.schema->has_query, &tasks, err), done);
-    FTH_TRY_GOTO(status, run_batches(session, reader, &tasks, err), done);
+    FTH_TRY_GOTO(status, fth_forward_open(session, options, 1, &forward, err), done);
+    int grouped = fth_feature_schema(forward.program)->has_query;
+    FTH_TRY_GOTO(status, tasks_create(session, grouped, &tasks, err), done);
+    FTH_TRY_GOTO(status, fth_forward_batches(&forward, add_batch, &tasks, err), done);
     if (tasks.examples == 0) {
         status = fth_fail(err, FTH_E_DATA, "%s: there are no examples to evaluate on",
-                          fth_data_set_files(set).n ? fth_data_set_files(set).items[0] : "data");
+                          fth_data_set_files(forward.set).n ? fth_data_set_files(forward.set).items[0] : "data");
         goto done;
     }
     FTH_TRY_GOTO(status, compute(session, &tasks, all, err), done);
     struct fth_reader_counts counts;
-    fth_reader_get_counts(reader, &counts);
+    fth_reader_get_counts(forward.reader, &counts);
     for (uint32_t t = 0; t < tasks.n; t++) {
         all[t].lines_bad = counts.bad;
         all[t].seconds = (double)(fth_now_ns() - start) * 1e-9;
@@ -159,10 +116,7 @@ static fth_status evaluate(struct fth_session *session, const struct fth_data_se
     *out = fth_session_evaluation(session, which);
 done:
     tasks_free(&tasks);
-    fth_reader_destroy(reader);
-    fth_feature_pass_destroy(pass);
-    fth_feature_destroy(program);
-    fth_data_set_destroy(set);
+    fth_forward_close(&forward);
     return status;
 }
 

@@ -31,8 +31,9 @@ static fth_status put_gap(struct writer *writer, uint64_t up_to, fth_error *err)
     return FTH_OK;
 }
 
-static fth_status put_batch(struct writer *writer, const struct fth_batch *batch, const float *logits,
-                            uint32_t ld, fth_error *err) {
+static fth_status put_batch(void *ctx, const struct fth_batch *batch, const float *logits, uint32_t ld,
+                            fth_error *err) {
+    struct writer *writer = ctx;
     for (uint32_t i = 0; i < batch->n; i++) {
         FTH_TRY(put_gap(writer, batch->example_number[i], err));
         FTH_TRY(put(writer, logits + (size_t)i * ld, err));
@@ -40,23 +41,10 @@ static fth_status put_batch(struct writer *writer, const struct fth_batch *batch
     return FTH_OK;
 }
 
-static fth_status run_batches(struct fth_session *session, fth_reader *reader, struct writer *writer,
-                              fth_error *err) {
-    for (;;) {
-        struct fth_batch *batch = NULL;
-        const float *logits = NULL;
-        uint32_t ld;
-        FTH_TRY(fth_reader_next(reader, &batch, err));
-        if (!batch)
-            break;
-        fth_status status = fth_session_forward(session, batch, &logits, &ld, err);
-        if (status == FTH_OK)
-            status = put_batch(writer, batch, logits, ld, err);
-        fth_reader_release(reader, batch);
-        FTH_TRY(status);
-    }
+/* Behind the last batch. */
+static fth_status finish(struct writer *writer, const struct fth_forward *forward, fth_error *err) {
     struct fth_reader_counts counts;
-    fth_reader_get_counts(reader, &counts);
+    fth_reader_get_counts(forward->reader, &counts);
     FTH_TRY(put_gap(writer, counts.lines, err));
     if (fflush(writer->out) != 0)
         return fth_fail(err, FTH_E_IO, "cannot write predictions: %s", strerror(errno));
@@ -69,30 +57,14 @@ fth_status fth_session_predict(fth_session *session, const char *path, FILE *out
                                            .files = {&path, 1},
                                            .files_key = "FILE",
                                            .labels_optional = 1};
-    struct fth_reader_options reading = {.batch_size = (uint32_t)session->config->train.batch_size,
-                                         .seed = session->config->seed,
-                                         .pool = session->pool,
-                                         .epochs = 1};
     struct writer writer = {.out = out, .tasks = fth_session_tasks(session->config)};
-    fth_data_set *set = NULL;
-    fth_feature_program *program = NULL;
-    fth_feature_pass *pass = NULL;
-    fth_reader *reader = NULL;
-    fth_status status;
-    FTH_TRY_GOTO(status, fth_session_open_set(session, &options, &set, err), done);
-    FTH_TRY_GOTO(status, fth_session_program_for(session, set, 0, &program, err), done);
-    FTH_TRY_GOTO(status,
-                 fth_feature_pass_create(program, session->position.feature_state,
-                                         session->position.n_feature_state, &pass, err),
-                 done);
-    struct fth_transform transform = fth_feature_pass_transform(pass);
-    FTH_TRY_GOTO(status, fth_reader_create(set, &transform, &reading, &reader, err), done);
-    status = run_batches(session, reader, &writer, err);
-done:
-    fth_reader_destroy(reader);
-    fth_feature_pass_destroy(pass);
-    fth_feature_destroy(program);
-    fth_data_set_destroy(set);
+    struct fth_forward forward = {0};
+    fth_status status = fth_forward_open(session, &options, 0, &forward, err);
+    if (status == FTH_OK)
+        status = fth_forward_batches(&forward, put_batch, &writer, err);
+    if (status == FTH_OK)
+        status = finish(&writer, &forward, err);
+    fth_forward_close(&forward);
     *lines = writer.lines;
     return status;
 }

@@ -114,10 +114,23 @@ fth_evaluation fth_session_evaluation(const struct fth_session *session, int whi
 int fth_session_has_held_out(const struct fth_session *session);
 fth_status fth_session_evaluate_held_out(struct fth_session *session, fth_evaluation *out,
                                          fth_error *err);
-/* Makes the plan and runs it forward on a batch: logits [n][ld], a column a task, borrowed until the next
- * run. */
-fth_status fth_session_forward(struct fth_session *session, const struct fth_batch *batch,
-                               const float **logits, uint32_t *ld, fth_error *err);
+
+/* forward.c: the model over data. `labels`: they are read. Close whatever open returns; `out`: zeros. */
+struct fth_forward {
+    struct fth_session *session; /* borrowed */
+    fth_data_set *set;
+    fth_feature_program *program;
+    fth_feature_pass *pass;
+    fth_reader *reader;
+};
+/* A batch and its logits [n][ld], a column a task. */
+typedef fth_status fth_forward_use(void *ctx, const struct fth_batch *batch, const float *logits, uint32_t ld,
+                                   fth_error *err);
+fth_status fth_forward_open(struct fth_session *session, const struct fth_data_set_options *options,
+                            int labels, struct fth_forward *out, fth_error *err);
+fth_status fth_forward_batches(struct fth_forward *forward, fth_forward_use *use, void *ctx,
+                               fth_error *err);
+void fth_forward_close(struct fth_forward *forward);
 
 /* train.c: whether all epochs or steps are done, or training stopped early. */
 int fth_session_is_finished(const struct fth_session *session);
