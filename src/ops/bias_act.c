@@ -60,12 +60,6 @@ const struct fth_op fth_op_bias_act = {.name = "bias_act",
                                        .print = print,
                                        .run = run};
 
-static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
-    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
-    FTH_TRY(fth_ops_need_same(graph, node, 0, 1, err));
-    return fth_ops_output_like(graph, node, 0, 0, fth_ops_input(graph, node, 0).columns, err);
-}
-
 static void grad_run(const struct fth_run *run) {
     const struct fth_view *saved = &run->in[0], *dy = &run->in[1], *dx = &run->out[0];
     fth_kernels_get()->act_grad(act_of(run->node), dx->rows, dx->columns, saved->data, saved->ld,
@@ -78,7 +72,7 @@ const struct fth_op fth_op_act_grad = {.name = "act_grad",
                                        .n_outputs = 1,
                                        .granularity = FTH_PER_TILE,
                                        .resource = FTH_MEMORY,
-                                       .shape = grad_shape,
+                                       .shape = fth_ops_shape_alike,
                                        .cost = fth_ops_cost,
                                        .print = print,
                                        .run = grad_run};

@@ -309,30 +309,13 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
     }
 }
 
-const struct fth_op fth_op_factor_update = {.name = "factor_update",
-                                            .min_inputs = 3,
-                                            .max_inputs = 3,
-                                            .n_outputs = 1,
-                                            .granularity = FTH_WHOLE_BATCH,
-                                            .resource = FTH_COMPUTE,
-                                            .inputs_transposed = 1 << 0,
-                                            .shape = shape,
-                                            .prepare = prepare,
-                                            .release = release,
-                                            .cost = cost,
-                                            .print = fth_factor_print,
-                                            .run = run};
+#define OP(called, outputs)                                                                        \
+    {                                                                                              \
+        .name = called, .min_inputs = 3, .max_inputs = 3, .n_outputs = outputs,                    \
+        .granularity = FTH_WHOLE_BATCH, .resource = FTH_COMPUTE, .inputs_transposed = 1 << 0,      \
+        .shape = shape, .prepare = prepare, .release = release, .cost = cost,                      \
+        .print = fth_factor_print, .run = run                                                      \
+    }
 
-const struct fth_op fth_op_factor_weight_grad = {.name = "factor_weight_grad",
-                                                 .min_inputs = 3,
-                                                 .max_inputs = 3,
-                                                 .n_outputs = 2,
-                                                 .granularity = FTH_WHOLE_BATCH,
-                                                 .resource = FTH_COMPUTE,
-                                                 .inputs_transposed = 1 << 0,
-                                                 .shape = shape,
-                                                 .prepare = prepare,
-                                                 .release = release,
-                                                 .cost = cost,
-                                                 .print = fth_factor_print,
-                                                 .run = run};
+const struct fth_op fth_op_factor_update = OP("factor_update", 1);
+const struct fth_op fth_op_factor_weight_grad = OP("factor_weight_grad", 2);

@@ -48,12 +48,6 @@ const struct fth_op fth_op_row_softmax = {.name = "row_softmax",
                                           .cost = softmax_cost,
                                           .run = softmax_run};
 
-static fth_status softmax_grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
-    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
-    FTH_TRY(fth_ops_need_same(graph, node, 0, 1, err));
-    return fth_ops_output_like(graph, node, 0, 0, fth_ops_input(graph, node, 0).columns, err);
-}
-
 /* dx = y (dy - sum dy y) */
 static void softmax_grad_run(const struct fth_run *run) {
     const struct fth_view *y = &run->in[0], *dy = &run->in[1], *dx = &run->out[0];
@@ -73,7 +67,7 @@ const struct fth_op fth_op_row_softmax_grad = {.name = "row_softmax_grad",
                                                .n_outputs = 1,
                                                .granularity = FTH_PER_TILE,
                                                .resource = FTH_MEMORY,
-                                               .shape = softmax_grad_shape,
+                                               .shape = fth_ops_shape_alike,
                                                .cost = fth_ops_cost,
                                                .run = softmax_grad_run};
 

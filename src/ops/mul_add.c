@@ -2,10 +2,8 @@
 #include "ops/ops_private.h"
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
-    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
-    FTH_TRY(fth_ops_need_same(graph, node, 0, 1, err));
     FTH_TRY(fth_ops_need_same(graph, node, 0, 2, err));
-    return fth_ops_output_like(graph, node, 0, 0, fth_ops_input(graph, node, 0).columns, err);
+    return fth_ops_shape_alike(graph, node, err);
 }
 
 static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,

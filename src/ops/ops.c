@@ -124,6 +124,12 @@ fth_status fth_ops_output_tiles(fth_graph *graph, struct fth_node *node, uint32_
     return fth_graph_output(graph, node, index, FTH_TILES, -1, 0, columns, err);
 }
 
+fth_status fth_ops_shape_alike(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
+    FTH_TRY(fth_ops_need_same(graph, node, 0, 1, err));
+    return fth_ops_output_like(graph, node, 0, 0, fth_ops_input(graph, node, 0).columns, err);
+}
+
 double fth_ops_rows(const struct fth_value *value, double examples, double positions) {
     switch (value->extent) {
     case FTH_EXAMPLES:

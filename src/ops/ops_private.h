@@ -64,6 +64,9 @@ fth_status fth_ops_output_like(fth_graph *graph, struct fth_node *node, uint32_t
 fth_status fth_ops_output_tiles(fth_graph *graph, struct fth_node *node, uint32_t index,
                                 uint32_t columns, fth_error *err);
 
+/* A whole shape rule: inputs 0 and 1 are rows of the same shape, output 0 is like them. */
+fth_status fth_ops_shape_alike(fth_graph *graph, struct fth_node *node, fth_error *err);
+
 /* Rows a value stands for. */
 double fth_ops_rows(const struct fth_value *value, double examples, double positions);
 /* bytes: every input and output once; flops: one a number of the first output (of the first input

@@ -39,8 +39,7 @@ const struct fth_op fth_op_segment_softmax = {.name = "segment_softmax",
 
 static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     FTH_TRY(fth_ops_need_positions(graph, node, 0, err));
-    FTH_TRY(fth_ops_need_same(graph, node, 0, 1, err));
-    return fth_ops_output_like(graph, node, 0, 0, fth_ops_input(graph, node, 0).columns, err);
+    return fth_ops_shape_alike(graph, node, err);
 }
 
 static void grad_run(const struct fth_run *run) {

@@ -1,12 +1,6 @@
 /* sub(a, b) on equal rows and columns. */
 #include "ops/ops_private.h"
 
-static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
-    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
-    FTH_TRY(fth_ops_need_same(graph, node, 0, 1, err));
-    return fth_ops_output_like(graph, node, 0, 0, fth_ops_input(graph, node, 0).columns, err);
-}
-
 static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
                            fth_id *d_inputs, fth_error *err) {
     struct fth_scale_attributes minus = {-1.0f};
@@ -29,7 +23,7 @@ const struct fth_op fth_op_sub = {.name = "sub",
                                   .n_outputs = 1,
                                   .granularity = FTH_PER_TILE,
                                   .resource = FTH_MEMORY,
-                                  .shape = shape,
+                                  .shape = fth_ops_shape_alike,
                                   .gradient = gradient,
                                   .cost = fth_ops_cost,
                                   .run = run};
