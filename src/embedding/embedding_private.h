@@ -10,19 +10,18 @@
  * plus the example, so that reading the list of a row's sources needs no look at the position's example.
  *
  * An item is a unique key of a part; items have the numbers of the part's first occurrences, base, base +
- * 1, and so on, in the order in which they are met.
+ * 1, and so on. They are in the order of their shards, in each as they are met, so that what a shard's task
+ * reads and writes of a part lies together: the part's items [at[s], at[s + 1]) are shard s's.
  *
- *   prepare, phase 1 (a task a part)    item_of, item_count, item_first, part_hash; sorted: the part's
- *                                       items, stably by shard
- *            phase 2 (a task a shard)   item: the shard's items, in batch order; unique_of; hash: of its
- *                                       unique keys;
- *                                       unique_row, unique_count, unique_first, unique_end, first_of;
- *                                       item_row, item_at
+ *   prepare, phase 1 (a task a part)    item_of, item_count, item_first, part_hash
+ *            phase 2 (a task a shard)   of the shard's unique keys: hash, unique_row, unique_count, unique_first,
+ *                                       unique_end, first_of; item_row, item_at
  *            phase 3 (a task a part)    row_of; list: each unique key's sources
  *                    (a task a shard)   frequencies and last steps
  *
  * Where every table's keys are one part (fields of one key, batches of up to 4096), the parts' items are
- * the unique keys, and nothing has to be brought together by shard: `by_part`.
+ * the unique keys, and nothing has to be brought together by shard: `by_part`. There items are in the order in
+ * which they are met.
  *
  *   prepare, phase 1 (a task a part)    item_of, item_count, item_first, part_hash; unique_row where there
  *                                       is a row; sorted: the other items, stably by shard
@@ -77,7 +76,7 @@ struct fth_part {
     uint32_t lookup;
     uint32_t base, n;            /* occurrences */
     uint32_t n_items, n_rows;    /* by_part: n_rows of the items have one */
-    uint32_t at[FTH_SHARDS + 1];      /* among the sorted items, where each shard's begin */
+    uint32_t at[FTH_SHARDS + 1];      /* among the items (by_part: the sorted ones), where each shard's begin */
     uint32_t occurrences[FTH_SHARDS]; /* of each shard's items */
 };
 
@@ -139,15 +138,14 @@ struct fth_embedding {
     uint32_t capacity;
     void *block;
     uint64_t *part_hash; /* by item: its key, then its hash */
-    uint64_t *hash;      /* by shard: of items, then of unique keys */
+    uint64_t *hash;      /* by shard: of unique keys; by_part: of items without a row */
     uint32_t *seen;      /* [2 capacity] by shard, from 2 start on: a table of its unique keys */
     uint32_t *item_of;   /* by occurrence: its item, within the part */
     uint32_t *item_count, *item_first, *item_row; /* by item */
     float *item_weight;  /* by item: item_row's memory, by_part */
     uint32_t *item_at; /* by item: where its next occurrence goes in the list */
-    uint32_t *sorted;  /* by part: items */
-    uint32_t *item;    /* by shard: items */
-    uint32_t *unique_of; /* by shard: each item's unique key, within the shard */
+    uint32_t *sorted;  /* by_part: items without a row, by part */
+    uint32_t *item;    /* the same by shard */
     uint32_t *unique_row, *unique_end; /* by shard; by_part: by item */
     uint32_t *shard_count, *shard_first;             /* by shard */
     uint32_t *unique_count, *unique_first;           /* these two, by_part the items' */
@@ -216,15 +214,14 @@ static inline int fth_pack_by_weight(const struct fth_embedding *embedding,
 /* parts.c: puts each of the part's sources where its item's next one goes in the list (item_at: by the
  * part's items), and moves that on. */
 void fth_part_list(struct fth_embedding *embedding, const struct fth_part *part, uint32_t *item_at);
-/* A part's items with their hashes (phase 1, both ways); the phases 1 to 3 of by_part. */
-uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part);
+/* A part's items in the order in which they are met: hashes, counts, first occurrences; how many
+ * (phase 1, both ways). */
+uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part, uint64_t *hashes,
+                         uint32_t *count, uint32_t *first);
+/* The phases 1 to 3 of by_part. */
 void fth_part_find(void *arg, uint32_t task, uint32_t worker);
 void fth_part_create(void *arg, uint32_t task, uint32_t worker);
 void fth_part_keep(void *arg, uint32_t task, uint32_t worker);
-/* The part's items brought together in `sorted` by shard: those without a row, or all. */
-void fth_part_sort(struct fth_embedding *embedding, struct fth_part *part, uint32_t n, int all);
-/* Brings the shard's sorted items together, part after part, so in the batch's order. */
-void fth_part_collect(struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t shard);
 /* Rows of hashes: those that have one; how many have. Only reads. */
 uint32_t fth_find_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
                        uint32_t *rows);

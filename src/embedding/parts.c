@@ -44,12 +44,10 @@ static void number_examples(struct fth_embedding *embedding,
 
 /* Numbers the part's unique keys in the order of their first occurrence; how many there are. A table of
  * twice the part's size, filled linearly; its entries are numbers from 1 on. */
-static uint32_t number_items(struct fth_embedding *embedding, const struct fth_part *part,
-                             const uint64_t *keys) {
+static uint32_t number_items(const struct fth_embedding *embedding, const struct fth_part *part,
+                             const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
+                             uint32_t *item_first) {
     uint16_t table[2 << FTH_PART_SHIFT_MAX];
-    uint64_t *item_key = embedding->part_hash + part->base;
-    uint32_t *item_count = embedding->item_count + part->base;
-    uint32_t *item_first = embedding->item_first + part->base;
     uint32_t *item_of = embedding->item_of + part->base;
     uint32_t bits = embedding->part_shift + 1, mask = ((uint32_t)1 << bits) - 1, n = 0;
     memset(table, 0, (size_t)2 << bits);
@@ -71,12 +69,12 @@ static uint32_t number_items(struct fth_embedding *embedding, const struct fth_p
     return n;
 }
 
-uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part) {
+uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part, uint64_t *hashes,
+                         uint32_t *count, uint32_t *first) {
     const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
     const struct fth_table *table = &embedding->packs[lookup->pack].tables[lookup->table];
     const uint64_t *keys = lookup->keys + (part->base - lookup->base);
-    uint64_t *hashes = embedding->part_hash + part->base;
-    uint32_t n = number_items(embedding, part, keys);
+    uint32_t n = number_items(embedding, part, keys, hashes, count, first);
     for (uint32_t u = 0; u < n; u++)
         hashes[u] = fth_pack_hash(table, hashes[u]);
     part->n_items = n;
@@ -85,12 +83,13 @@ uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part)
     return n;
 }
 
-void fth_part_sort(struct fth_embedding *embedding, struct fth_part *part, uint32_t n, int all) {
+/* The items without a row brought together in `sorted` by shard, keeping their order. */
+static void sort_missing(struct fth_embedding *embedding, struct fth_part *part, uint32_t n) {
     const uint64_t *hashes = embedding->part_hash + part->base;
     const uint32_t *rows = embedding->unique_row + part->base;
     uint32_t next[FTH_SHARDS] = {0}, at = 0;
     for (uint32_t u = 0; u < n; u++)
-        next[fth_shard_of(hashes[u])] += all || rows[u] == FTH_ROW_NONE;
+        next[fth_shard_of(hashes[u])] += rows[u] == FTH_ROW_NONE;
     for (uint32_t s = 0; s < FTH_SHARDS; s++) {
         part->at[s] = at;
         at += next[s];
@@ -98,11 +97,12 @@ void fth_part_sort(struct fth_embedding *embedding, struct fth_part *part, uint3
     }
     part->at[FTH_SHARDS] = at;
     for (uint32_t u = 0; at && u < n; u++)
-        if (all || rows[u] == FTH_ROW_NONE)
+        if (rows[u] == FTH_ROW_NONE)
             embedding->sorted[part->base + next[fth_shard_of(hashes[u])]++] = part->base + u;
 }
 
-void fth_part_collect(struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t s) {
+/* Brings the shard's sorted items together, part after part, so in the batch's order. */
+static void collect_missing(struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t s) {
     struct fth_shard *shard = &pack->shards[s];
     uint32_t to = shard->start;
     for (uint32_t i = 0; i < pack->n_parts; i++) {
@@ -164,12 +164,14 @@ void fth_part_find(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     struct fth_part *part = &embedding->parts[task];
     const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
-    uint32_t n = fth_part_number(embedding, part);
+    uint32_t n = fth_part_number(embedding, part, embedding->part_hash + part->base,
+                                 embedding->item_count + part->base,
+                                 embedding->item_first + part->base);
     (void)worker;
     part->n_rows = fth_find_rows(pack, embedding->part_hash + part->base, n,
                                  embedding->unique_row + part->base);
     if (embedding->training && part->n_rows < n)
-        fth_part_sort(embedding, part, n, 0);
+        sort_missing(embedding, part, n);
     else
         memset(part->at, 0, sizeof part->at);
 }
@@ -194,7 +196,7 @@ void fth_part_create(void *arg, uint32_t task, uint32_t worker) {
     struct fth_pack *pack = &embedding->packs[task / FTH_SHARDS];
     struct fth_shard *shard = &pack->shards[task % FTH_SHARDS];
     (void)worker;
-    fth_part_collect(embedding, pack, task % FTH_SHARDS);
+    collect_missing(embedding, pack, task % FTH_SHARDS);
     const uint32_t *item = embedding->item + shard->start;
     const uint64_t *hash = embedding->hash + shard->start;
     uint32_t n = shard->n_items;

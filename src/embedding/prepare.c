@@ -15,18 +15,37 @@
 
 #define METAS_AHEAD 16
 
-/* Phase 1: a part's items, hashed and sorted by shard, keeping their order. */
+/* Phase 1: a part's items, hashed, in the order of their shards, in each as they were met. */
 static void split_part(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     struct fth_part *part = &embedding->parts[task];
-    const uint64_t *hashes = embedding->part_hash + part->base;
-    const uint32_t *count = embedding->item_count + part->base;
-    uint32_t n = fth_part_number(embedding, part);
+    uint64_t met_hash[1 << FTH_PART_SHIFT_MAX];
+    uint32_t met_count[1 << FTH_PART_SHIFT_MAX], met_first[1 << FTH_PART_SHIFT_MAX];
+    uint32_t place[1 << FTH_PART_SHIFT_MAX], next[FTH_SHARDS] = {0}, at = 0;
+    uint32_t n = fth_part_number(embedding, part, met_hash, met_count, met_first);
     (void)worker;
-    fth_part_sort(embedding, part, n, 1);
     memset(part->occurrences, 0, sizeof part->occurrences);
-    for (uint32_t u = 0; u < n; u++)
-        part->occurrences[fth_shard_of(hashes[u])] += count[u];
+    for (uint32_t u = 0; u < n; u++) {
+        uint32_t s = fth_shard_of(met_hash[u]);
+        next[s]++;
+        part->occurrences[s] += met_count[u];
+    }
+    for (uint32_t s = 0; s < FTH_SHARDS; s++) {
+        part->at[s] = at;
+        at += next[s];
+        next[s] = part->at[s];
+    }
+    part->at[FTH_SHARDS] = at;
+    for (uint32_t u = 0; u < n; u++) {
+        uint32_t to = next[fth_shard_of(met_hash[u])]++;
+        place[u] = to;
+        embedding->part_hash[part->base + to] = met_hash[u];
+        embedding->item_count[part->base + to] = met_count[u];
+        embedding->item_first[part->base + to] = met_first[u];
+    }
+    uint32_t *item_of = embedding->item_of + part->base;
+    for (uint32_t i = 0; i < part->n; i++)
+        item_of[i] = place[item_of[i]];
     if (embedding->training)
         memset(embedding->first_of + part->base, 0xff, part->n * sizeof *embedding->first_of);
 }
@@ -37,53 +56,72 @@ static uint32_t place_shards(struct fth_embedding *embedding) {
     uint32_t start = 0;
     for (uint32_t p = 0; p < embedding->n_packs; p++) {
         struct fth_pack *pack = &embedding->packs[p];
-        uint32_t occurrences[FTH_SHARDS] = {0};
+        uint32_t occurrences[FTH_SHARDS] = {0}, items[FTH_SHARDS] = {0};
         for (uint32_t i = 0; i < pack->n_parts; i++) {
             const struct fth_part *part =
                 &embedding->parts[embedding->part_order[pack->first_part + i]];
-            for (uint32_t s = 0; s < FTH_SHARDS; s++)
-                occurrences[s] += embedding->by_part ? part->at[s + 1] - part->at[s]
-                                                     : part->occurrences[s];
+            for (uint32_t s = 0; s < FTH_SHARDS; s++) {
+                items[s] += part->at[s + 1] - part->at[s];
+                occurrences[s] += embedding->by_part ? 0 : part->occurrences[s];
+            }
         }
         for (uint32_t s = 0; s < FTH_SHARDS; s++) {
             struct fth_shard *shard = &pack->shards[s];
             shard->start = start;
-            shard->n_items = shard->n_unique = shard->n_unique_rows = 0;
+            shard->n_items = items[s];
+            shard->n_unique = shard->n_unique_rows = 0;
             shard->status = FTH_OK;
-            start += occurrences[s];
+            start += embedding->by_part ? items[s] : occurrences[s];
         }
     }
     return start;
 }
 
+/* The shard's items of part number i of the pack: [first, last) of the items' arrays. */
+struct run {
+    uint32_t first, last;
+};
+
+static struct run run_of(const struct fth_embedding *embedding, const struct fth_pack *pack,
+                         uint32_t i, uint32_t s) {
+    const struct fth_part *part =
+        &embedding->parts[embedding->part_order[pack->first_part + i]];
+    return (struct run){part->base + part->at[s], part->base + part->at[s + 1]};
+}
+
 /* Numbers the shard's unique keys in the order of their first occurrence; a key has an item in every
- * part where it is met. */
-static void number_unique(struct fth_embedding *embedding, struct fth_shard *shard) {
+ * part where it is met. item_row is the items' unique keys for now, within the shard. */
+static void number_unique(struct fth_embedding *embedding, const struct fth_pack *pack,
+                          struct fth_shard *shard, uint32_t s) {
     uint32_t start = shard->start, size = 2 * shard->n_items, n = 0;
     uint32_t *seen = embedding->seen + 2 * (size_t)start;
-    uint64_t *hash = embedding->hash + start; /* the items', and unique keys' from the front on */
+    uint64_t *unique_hash = embedding->hash + start;
     uint32_t *unique_first = embedding->unique_first + start;
     uint32_t *unique_count = embedding->unique_count + start;
     memset(seen, 0, size * sizeof *seen);
-    for (uint32_t i = 0; i < shard->n_items; i++) {
-        uint32_t item = embedding->item[start + i], unique;
-        uint32_t at = (uint32_t)((hash[i] & UINT32_MAX) * size >> 32);
-        while ((unique = seen[at]) != 0 && hash[unique - 1] != hash[i])
-            at = at + 1 == size ? 0 : at + 1;
-        if (unique == 0) {
-            hash[n] = hash[i];
-            unique_first[n] = embedding->item_first[item];
-            unique_count[n] = 0;
-            seen[at] = unique = ++n;
+    for (uint32_t p = 0; p < pack->n_parts; p++) {
+        struct run run = run_of(embedding, pack, p, s);
+        for (uint32_t item = run.first; item < run.last; item++) {
+            uint64_t hash = embedding->part_hash[item];
+            uint32_t at = (uint32_t)((hash & UINT32_MAX) * size >> 32), unique;
+            while ((unique = seen[at]) != 0 && unique_hash[unique - 1] != hash)
+                at = at + 1 == size ? 0 : at + 1;
+            if (unique == 0) {
+                unique_hash[n] = hash;
+                unique_first[n] = embedding->item_first[item];
+                unique_count[n] = 0;
+                seen[at] = unique = ++n;
+            }
+            unique_count[unique - 1] += embedding->item_count[item];
+            embedding->item_row[item] = unique - 1;
         }
-        unique_count[unique - 1] += embedding->item_count[item];
-        embedding->unique_of[start + i] = unique - 1;
     }
     shard->n_unique = n;
 }
 
-/* Where each unique key's list of occurrences lies, and in it each item's part; the items' rows. */
-static void place_items(struct fth_embedding *embedding, struct fth_shard *shard) {
+/* Where each unique key's list of sources lies, and in it each item's part; the items' rows. */
+static void place_items(struct fth_embedding *embedding, const struct fth_pack *pack,
+                        struct fth_shard *shard, uint32_t s) {
     uint32_t start = shard->start, at = start;
     for (uint32_t u = start; u < start + shard->n_unique; u++) {
         embedding->unique_end[u] = at;
@@ -92,11 +130,14 @@ static void place_items(struct fth_embedding *embedding, struct fth_shard *shard
         if (embedding->training)
             embedding->first_of[embedding->unique_first[u]] = u;
     }
-    for (uint32_t i = start; i < start + shard->n_items; i++) {
-        uint32_t item = embedding->item[i], unique = start + embedding->unique_of[i];
-        embedding->item_row[item] = embedding->unique_row[unique];
-        embedding->item_at[item] = embedding->unique_end[unique];
-        embedding->unique_end[unique] += embedding->item_count[item];
+    for (uint32_t p = 0; p < pack->n_parts; p++) {
+        struct run run = run_of(embedding, pack, p, s);
+        for (uint32_t item = run.first; item < run.last; item++) {
+            uint32_t unique = start + embedding->item_row[item];
+            embedding->item_row[item] = embedding->unique_row[unique];
+            embedding->item_at[item] = embedding->unique_end[unique];
+            embedding->unique_end[unique] += embedding->item_count[item];
+        }
     }
 }
 
@@ -105,8 +146,7 @@ static void find_rows(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     struct fth_pack *pack = &embedding->packs[task / FTH_SHARDS];
     struct fth_shard *shard = &pack->shards[task % FTH_SHARDS];
-    fth_part_collect(embedding, pack, task % FTH_SHARDS);
-    number_unique(embedding, shard);
+    number_unique(embedding, pack, shard, task % FTH_SHARDS);
     const uint64_t *hash = embedding->hash + shard->start;
     const uint32_t *rows = embedding->unique_row + shard->start;
     uint32_t n = shard->n_unique;
@@ -115,7 +155,7 @@ static void find_rows(void *arg, uint32_t task, uint32_t worker) {
         if (rows[u] == FTH_ROW_NONE)
             shard->status = fth_create_row(embedding, pack, shard, shard->start + u, hash[u]);
     if (shard->status == FTH_OK)
-        place_items(embedding, shard);
+        place_items(embedding, pack, shard, task % FTH_SHARDS);
 }
 
 /* Counts the shard's unique keys' occurrences where they are kept. */
