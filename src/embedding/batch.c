@@ -147,19 +147,30 @@ static uint64_t lookup_units(const struct fth_embedding *embedding,
     return units_of(embedding, n);
 }
 
+/* Parts of a lookup are larger than a unit where there are this many of them even so. */
+#define LONG_PARTS 16
+
+static uint32_t part_shift_of(const struct fth_embedding *embedding, uint32_t n) {
+    uint32_t shift = embedding->part_shift;
+    while (shift < FTH_LONG_PART_SHIFT_MAX && n >> shift >= 2 * LONG_PARTS)
+        shift++;
+    return shift;
+}
+
 /* The lookup's place among the numbers, from unit `unit` on, and its parts. */
 static void cut_lookup(struct fth_embedding *embedding, uint32_t number, uint32_t unit,
                        uint32_t units) {
     struct fth_embedding_lookup *lookup = &embedding->lookups[number];
-    uint32_t size = (uint32_t)1 << embedding->part_shift;
-    lookup->base = unit * size;
-    lookup->end = lookup->base + units * size;
+    uint32_t shift = part_shift_of(embedding, lookup->n), size = (uint32_t)1 << shift;
+    lookup->base = unit << embedding->part_shift;
+    lookup->end = lookup->base + (units << embedding->part_shift);
     lookup->first_part = embedding->n_parts;
     for (uint32_t i = 0; i < units; i++)
         embedding->lookup_of[unit + i] = number;
     for (uint32_t done = 0; done < lookup->n;) {
         struct fth_part *part = &embedding->parts[embedding->n_parts++];
         part->lookup = number;
+        part->shift = shift;
         part->base = lookup->base + done;
         part->n = lookup->n - done < size ? lookup->n - done : size;
         done += part->n;
@@ -195,12 +206,12 @@ fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struc
     for (uint32_t i = 0; i < embedding->n_lookups; i++)
         table_of(embedding, i)->n_parts = 0;
     embedding->by_part = 1;
-    embedding->n_lookup_parts = 0;
+    embedding->n_runs = 0;
     for (uint32_t i = 0; i < embedding->n_lookups; i++) {
         struct fth_embedding_lookup *lookup = &embedding->lookups[i];
         uint64_t own = units_of(embedding, lookup->n);
         embedding->n_keys += lookup->n;
-        embedding->n_lookup_parts += own;
+        embedding->n_runs += own;
         if (lookup->member > 0)
             continue;
         units += lookup_units(embedding, lookup, batch->n);

@@ -2,8 +2,9 @@
  *
  * Occurrences of keys are numbered over all lookups, in their order: lookup by lookup, in each by
  * position in the batch. A lookup has a whole number of units of 2^part_shift numbers, so that
- * occurrence >> part_shift finds it (lookup_of). A part is a unit with keys (a lookup's last one may be
- * short, its numbers are still taken).
+ * occurrence >> part_shift finds it (lookup_of). A part is a unit with keys, or some (a lookup's last part
+ * may be short, its numbers are still taken): the more keys, the more of them repeat, but the numbering of
+ * unique keys wants to stay in the first cache, so only lists of many units have parts of some.
  *
  * A source is where an occurrence's gradient comes from: the occurrence itself; or, where nothing of the
  * gradient depends on the position (pooled lists without values and maxima: by_example), the lookup's base
@@ -47,7 +48,8 @@
 
 #define FTH_UPDATE_TASKS 64 /* the plan's number; a small batch fills fewer, the rest do nothing */
 #define FTH_NO_UNIQUE UINT32_MAX
-#define FTH_PART_SHIFT_MAX 12
+#define FTH_PART_SHIFT_MAX 12      /* of a unit */
+#define FTH_LONG_PART_SHIFT_MAX 14 /* of a long list's part */
 
 struct fth_embedding_lookup {
     struct fth_lookup is; /* table: borrowed from the pack's table */
@@ -74,7 +76,7 @@ struct fth_embedding_lookup {
 
 struct fth_part {
     uint32_t lookup;
-    uint32_t base, n;            /* occurrences */
+    uint32_t base, n, shift;     /* occurrences; at most 2^shift */
     uint32_t n_items, n_rows;    /* by_part: n_rows of the items have one */
     uint32_t at[FTH_SHARDS + 1];      /* among the items (by_part: the sorted ones), where each shard's begin */
     uint32_t occurrences[FTH_SHARDS]; /* of each shard's items */
@@ -127,7 +129,7 @@ struct fth_embedding {
     int by_part; /* every table's keys are one part */
     uint64_t step;
     uint32_t n_parts, parts_capacity;
-    uint64_t n_lookup_parts; /* each lookup's own, leading or not */
+    uint64_t n_runs; /* of 2^part_shift occurrences: each lookup's own, leading or not */
     struct fth_part *parts;
     uint32_t *part_order; /* [n_parts] numbers of parts, those of one pack together */
     uint32_t *lookup_of;  /* [units] */
@@ -171,12 +173,6 @@ fth_member_lookup_of(const struct fth_embedding *embedding, uint32_t occurrence,
 static inline const struct fth_member *fth_member_of(const struct fth_embedding *embedding,
                                                      const struct fth_embedding_lookup *lookup) {
     return &embedding->packs[lookup->pack].members[lookup->member];
-}
-
-static inline uint32_t fth_lookup_parts(const struct fth_embedding *embedding,
-                                        const struct fth_embedding_lookup *lookup) {
-    return (uint32_t)(((uint64_t)lookup->n + ((uint64_t)1 << embedding->part_shift) - 1) >>
-                      embedding->part_shift);
 }
 
 static inline int fth_lookup_pooled(const struct fth_lookup *lookup) {

@@ -47,9 +47,9 @@ static void number_examples(struct fth_embedding *embedding,
 static uint32_t number_items(const struct fth_embedding *embedding, const struct fth_part *part,
                              const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
                              uint32_t *item_first) {
-    uint16_t table[2 << FTH_PART_SHIFT_MAX];
+    uint16_t table[2 << FTH_LONG_PART_SHIFT_MAX];
     uint32_t *item_of = embedding->item_of + part->base;
-    uint32_t bits = embedding->part_shift + 1, mask = ((uint32_t)1 << bits) - 1, n = 0;
+    uint32_t bits = part->shift + 1, mask = ((uint32_t)1 << bits) - 1, n = 0;
     memset(table, 0, (size_t)2 << bits);
     for (uint32_t i = 0; i < part->n; i++) {
         uint64_t key = keys[i];

@@ -19,9 +19,9 @@
 static void split_part(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     struct fth_part *part = &embedding->parts[task];
-    uint64_t met_hash[1 << FTH_PART_SHIFT_MAX];
-    uint32_t met_count[1 << FTH_PART_SHIFT_MAX], met_first[1 << FTH_PART_SHIFT_MAX];
-    uint32_t place[1 << FTH_PART_SHIFT_MAX], next[FTH_SHARDS] = {0}, at = 0;
+    uint64_t met_hash[1 << FTH_LONG_PART_SHIFT_MAX];
+    uint32_t met_count[1 << FTH_LONG_PART_SHIFT_MAX], met_first[1 << FTH_LONG_PART_SHIFT_MAX];
+    uint32_t place[1 << FTH_LONG_PART_SHIFT_MAX], next[FTH_SHARDS] = {0}, at = 0;
     uint32_t n = fth_part_number(embedding, part, met_hash, met_count, met_first);
     (void)worker;
     memset(part->occurrences, 0, sizeof part->occurrences);

@@ -338,19 +338,20 @@ void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, u
     }
 }
 
-/* The lookup's part number `p` of the batch's. */
-static double part_squares(struct fth_update_work *work, const struct fth_embedding_lookup *lookup,
-                           uint32_t p, double squares) {
+/* Of the lookup's occurrences [first, last); with a part a table these are its part's, whose items are in the
+ * order of their first occurrences. */
+static double run_squares(struct fth_update_work *work, const struct fth_embedding_lookup *lookup,
+                          uint32_t first, uint32_t last, double squares) {
     const struct fth_embedding *embedding = work->embedding;
     const struct fth_pack *pack = &embedding->packs[lookup->pack];
-    const struct fth_part *part = &embedding->parts[p];
+    const struct fth_part *part = &embedding->parts[lookup->first_part];
     if (fth_pack_by_weight(embedding, pack))
         return fth_part_squares(work, part, squares);
     uint32_t dim = lookup->is.dim;
-    int by_part = embedding->by_part; /* items are in the order of their first occurrences */
-    uint32_t end = part->base + (by_part ? part->n_items : part->n);
+    int by_part = embedding->by_part;
+    uint32_t end = lookup->base + (by_part ? part->n_items : last);
     work->member = lookup->member;
-    for (uint32_t i = part->base; i < end; i++) {
+    for (uint32_t i = lookup->base + first; i < end; i++) {
         uint32_t unique = by_part ? i : embedding->first_of[i];
         if (unique == FTH_NO_UNIQUE || embedding->unique_row[unique] == FTH_ROW_NONE)
             continue;
@@ -370,14 +371,15 @@ double fth_embedding_gradient_squares(void *ctx, const struct fth_row_gradient *
         return 0;
     struct fth_update_work work = work_begin(embedding, gradients, n, scratch);
     double squares = 0;
-    uint64_t from = embedding->n_lookup_parts * task / embedding->n_tasks, before = 0;
-    uint64_t to = embedding->n_lookup_parts * (task + 1) / embedding->n_tasks;
+    uint64_t from = embedding->n_runs * task / embedding->n_tasks, before = 0;
+    uint64_t to = embedding->n_runs * (task + 1) / embedding->n_tasks;
     for (uint32_t l = 0; l < embedding->n_lookups && before < to; l++) {
         const struct fth_embedding_lookup *lookup = &embedding->lookups[l];
-        uint32_t parts = fth_lookup_parts(embedding, lookup);
-        for (uint64_t p = from > before ? from - before : 0; p < parts && before + p < to; p++)
-            squares = part_squares(&work, lookup, lookup->first_part + (uint32_t)p, squares);
-        before += parts;
+        uint32_t size = (uint32_t)1 << embedding->part_shift;
+        for (uint32_t first = 0; first < lookup->n && before < to; first += size, before++)
+            if (before >= from)
+                squares = run_squares(&work, lookup, first,
+                                      lookup->n - first < size ? lookup->n : first + size, squares);
     }
     return squares;
 }

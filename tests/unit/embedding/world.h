@@ -38,7 +38,7 @@ static inline float world_float(uint64_t *state) {
 static const char *const field_names[] = {"user", "item", "price", "history", "tags", "rare"};
 static const int32_t field_group[] = {FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP, 0, 1, FTH_NO_GROUP};
 static const uint8_t field_weighted[] = {0, 0, 1, 0, 1, 0};
-static const uint32_t group_max[] = {60, 60};
+static const uint32_t group_max[] = {320, 320};
 static const struct fth_schema world_schema = {.n_fields = 6,
                                                .field_names = field_names,
                                                .field_group = field_group,
@@ -109,9 +109,10 @@ static inline void world_apart(void) {
     world_lookups[23].table = "item_mean.twin";
     world_tables = LOOKUPS;
 }
-/* Lists of several parts each, and keys with more sources than the update takes at once. */
+/* Lists of many parts, which are larger then, and keys with more sources than the update takes at
+ * once. */
 static inline void world_long(void) {
-    world_longest = 60;
+    world_longest = 320;
 }
 #define WORLD_BATCH 64
 #define WORLD_SEED 77
