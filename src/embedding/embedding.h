@@ -5,8 +5,9 @@
  * unique rows known as a side result; the step gathers from them (graph/rows.h); the update tasks
  * sum gradients per unique row in a fixed order and apply the row optimizer in one pass.
  *
- * Row r of a pack, contiguous:        | dim weights | slot 0 | slot 1 |   padded to a multiple of 4
- * floats, from 16 floats on to a cache line; beside it: key, frequency, last step, table number.
+ * Row r of a pack, contiguous:        | dim weights | slot 0 | slot 1 |   the same of every other table that is
+ * looked up by the same keys (place.c); padded to a multiple of 4 floats, from 16 floats on to a cache line.
+ * In the padding or beside it: key, frequency, last step, table number.
  *
  * Invariants: a row's first value is a draw of (seed, table, key); row numbers decide nothing; the
  * order of rows in a checkpoint is the same at any thread count. Memory is reserved as address
@@ -63,7 +64,8 @@ void fth_embedding_set_args(fth_embedding *embedding, const struct fth_opt_args 
 /* For the runtime; borrowed until destroy. */
 const struct fth_rows *fth_embedding_rows(fth_embedding *embedding);
 
-/* ---- what is inside: checkpoints, inspect ---- */
+/* ---- what is inside: checkpoints, inspect. Tables of one dimension are shown as a pack, those that
+ * share rows with others each on their own; a row's bytes beside the tables' floats count with the largest one. ---- */
 struct fth_pack_info {
     uint32_t dim, n_slots, n_tables;
     const char *const *table_names;
