@@ -47,6 +47,10 @@ static void number_examples(struct fth_embedding *embedding,
 static uint32_t number_items(const struct fth_embedding *embedding, const struct fth_part *part,
                              const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
                              uint32_t *item_first) {
+    const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
+    const struct fth_pack *pack = &embedding->packs[lookup->pack];
+    const struct fth_table *of = &pack->tables[lookup->table];
+    int by_part = embedding->by_part;
     uint16_t table[2 << FTH_LONG_PART_SHIFT_MAX];
     uint32_t *item_of = embedding->item_of + part->base;
     uint32_t bits = part->shift + 1, mask = ((uint32_t)1 << bits) - 1, n = 0;
@@ -58,6 +62,10 @@ static uint32_t number_items(const struct fth_embedding *embedding, const struct
             at = (at + 1) & mask;
         if (item == 0) {
             item_key[n] = key;
+            if (by_part) { /* looked up next, by this task */
+                uint64_t hash = fth_pack_hash(of, key);
+                fth_index_prefetch_far(&pack->shards[fth_shard_of(hash)].index, hash);
+            }
             item_count[n] = 0;
             item_first[n] = part->base + i;
             item = ++n;
