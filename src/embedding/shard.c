@@ -134,7 +134,7 @@ struct fth_row_meta fth_pack_get_meta(const struct fth_pack *pack, uint32_t row)
     const struct fth_row_tail *tail = fth_pack_tail(pack, row);
     return (struct fth_row_meta){
         .hash = tail->hash,
-        .frequency = (uint64_t)(tail->high & 0xff) << 32 | tail->frequency,
+        .frequency = fth_tail_frequency(tail),
         .last_step = (uint64_t)(tail->high >> 8 & 0xff) << 32 | tail->last_step,
         .table = tail->high >> 16,
     };
@@ -147,10 +147,7 @@ void fth_pack_set_meta(const struct fth_pack *pack, uint32_t row, const struct f
     }
     struct fth_row_tail *tail = fth_pack_tail(pack, row);
     tail->hash = meta->hash;
-    tail->frequency = (uint32_t)meta->frequency;
-    tail->last_step = (uint32_t)meta->last_step;
-    tail->high = meta->table << 16 | ((uint32_t)(meta->last_step >> 32) & 0xff) << 8 |
-                  ((uint32_t)(meta->frequency >> 32) & 0xff);
+    fth_tail_set(tail, meta->table, meta->frequency, meta->last_step);
 }
 
 uint64_t fth_pack_rows(const struct fth_pack *pack) {

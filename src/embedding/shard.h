@@ -58,9 +58,11 @@ struct fth_row_meta {
 
 /* The last 24 bytes of a row with room for 20: its meta. Frequency and last step have 40 bits each, the table 16:
  *   bits of `high`   | table: 16 | last step's high 8 | frequency's high 8 |
+ * What is beyond 40 bits stays at the largest number (2^40 steps are thousands of years).
  * Rows of up to 3 floats, half a cache line, have room by rule, others where padding leaves it. */
 #define FTH_SMALL_FLOATS 3
 #define FTH_TAIL_FLOATS 5
+#define FTH_TAIL_MOST ((UINT64_C(1) << 40) - 1)
 struct fth_row_tail {
     uint32_t before; /* the row's */
     uint32_t high;
@@ -154,6 +156,19 @@ static inline struct fth_row_tail *fth_pack_tail(const struct fth_pack *pack, ui
     return (struct fth_row_tail *)(void *)fth_pack_row(pack, row + 1) - 1;
 }
 
+static inline void fth_tail_set(struct fth_row_tail *tail, uint32_t table, uint64_t frequency,
+                                uint64_t last_step) {
+    frequency = frequency < FTH_TAIL_MOST ? frequency : FTH_TAIL_MOST;
+    last_step = last_step < FTH_TAIL_MOST ? last_step : FTH_TAIL_MOST;
+    tail->frequency = (uint32_t)frequency;
+    tail->last_step = (uint32_t)last_step;
+    tail->high = table << 16 | (uint32_t)(last_step >> 32) << 8 | (uint32_t)(frequency >> 32);
+}
+
+static inline uint64_t fth_tail_frequency(const struct fth_row_tail *tail) {
+    return (uint64_t)(tail->high & 0xff) << 32 | tail->frequency;
+}
+
 static inline void fth_pack_count(const struct fth_pack *pack, uint32_t row, uint32_t count,
                                   uint64_t step) {
     if (!pack->tail) {
@@ -162,9 +177,7 @@ static inline void fth_pack_count(const struct fth_pack *pack, uint32_t row, uin
         return;
     }
     struct fth_row_tail *tail = fth_pack_tail(pack, row);
-    uint32_t carry = __builtin_add_overflow(tail->frequency, count, &tail->frequency);
-    tail->last_step = (uint32_t)step;
-    tail->high = ((tail->high & 0xffff00ff) | ((uint32_t)(step >> 32) & 0xff) << 8) + carry;
+    fth_tail_set(tail, tail->high >> 16, fth_tail_frequency(tail) + count, step);
 }
 
 /* The whole meta, in or out. */
