@@ -45,16 +45,6 @@ void fth_assembler_destroy(struct fth_reader *reader) {
     fth_free(a->row);
 }
 
-/* What is held out by position was sorted out by blocks: lines.c cuts them there. */
-static int is_chosen(const fth_data_set *set, uint64_t number) {
-    uint32_t draw[4];
-    if (set->select != FTH_SELECT_DRAWN && set->select != FTH_SELECT_NOT_DRAWN)
-        return 1;
-    fth_random_draw(set->seed, FTH_RANDOM_HOLDOUT, number, 0, draw);
-    return (fth_random_unit(draw[0]) < set->config->holdout_fraction) ==
-           (set->select == FTH_SELECT_DRAWN);
-}
-
 /* Values that features left out with the configuration's leave: counted, the first ones told. */
 static void tell_bad_values(struct fth_reader *reader, const struct fth_block *block) {
     struct fth_assembler *a = &reader->assembler;
@@ -118,7 +108,7 @@ static fth_status choose(struct fth_reader *reader, struct fth_slot *slot, fth_e
         if (a->stop_at && block->line_number[row] > a->stop_at)
             break;
         examples->example_number[i] += a->examples_before;
-        if (!is_chosen(reader->set, examples->example_number[i]))
+        if (!fth_data_set_has(reader->set, examples->example_number[i]))
             continue;
         a->chosen[a->n_chosen] = i;
         a->row[a->n_chosen++] = row;

@@ -42,6 +42,7 @@ static fth_status each_block(fth_data_set *set, size_t block_bytes,
     struct fth_block *block = NULL;
     uint32_t *scratch = fth_alloc(FTH_PARSE_SCRATCH, sizeof *scratch);
     fth_status status = FTH_OK;
+    uint64_t before = 0;
     int more = 1;
     if (!scratch)
         return fth_fail(err, FTH_E_MEMORY, "no memory to parse blocks");
@@ -51,7 +52,9 @@ static fth_status each_block(fth_data_set *set, size_t block_bytes,
         FTH_TRY_GOTO(status, fth_lines_next(lines, block, &more, err), done);
         if (!more)
             break;
+        block->first_example = before;
         FTH_TRY_GOTO(status, set->parser.kind->parse(&set->parser, block, scratch, err), done);
+        before += block->n_data;
         FTH_TRY_GOTO(status, each(ctx, block, &more, err), done);
     }
 done:

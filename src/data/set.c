@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "data/paths.h"
 #include "data/set_private.h"
 
@@ -344,4 +345,13 @@ struct fth_strings fth_data_set_files(const fth_data_set *set) {
 }
 int fth_data_set_again(const fth_data_set *set) {
     return set->again;
+}
+
+int fth_data_set_has(const fth_data_set *set, uint64_t example_number) {
+    uint32_t draw[4];
+    if (set->select != FTH_SELECT_DRAWN && set->select != FTH_SELECT_NOT_DRAWN)
+        return 1;
+    fth_random_draw(set->seed, FTH_RANDOM_HOLDOUT, example_number, 0, draw);
+    return (fth_random_unit(draw[0]) < set->config->holdout_fraction) ==
+           (set->select == FTH_SELECT_DRAWN);
 }

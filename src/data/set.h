@@ -46,4 +46,8 @@ struct fth_strings fth_data_set_files(const fth_data_set *set);
 /* Whether it can be read more than once: no pipes, no standard input. */
 int fth_data_set_again(const fth_data_set *set);
 
+/* Whether the example of this number (core/batch.h) of a block of the set's files belongs to the set. What is held out
+ * by position is in no block. */
+int fth_data_set_has(const fth_data_set *set, uint64_t example_number);
+
 #endif

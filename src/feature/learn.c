@@ -45,14 +45,15 @@ static fth_status sample_column(struct fth_feature_chunk *chunk, struct fth_feat
 }
 
 static fth_status learn_lines(fth_feature_program *program, struct fth_feature_scratch *scratch,
-                              struct fth_block *block, uint32_t lines, fth_error *err) {
+                              struct fth_block *block, const uint32_t *which, uint32_t lines,
+                              fth_error *err) {
     uint32_t line[FTH_FEATURE_CHUNK];
     uint8_t bad[FTH_FEATURE_CHUNK] = {0};
     for (uint32_t first = 0; first < lines; first += FTH_FEATURE_CHUNK) {
         struct fth_feature_chunk chunk = {.program = program, .block = block, .lines = line,
                                           .bad = bad, .err = err};
         for (; chunk.n < FTH_FEATURE_CHUNK && first + chunk.n < lines; chunk.n++)
-            line[chunk.n] = first + chunk.n;
+            line[chunk.n] = which ? which[first + chunk.n] : first + chunk.n;
         FTH_TRY(fth_feature_run_derived(&chunk, scratch, 1));
         for (uint32_t k = 0; k < program->n_numeric; k++)
             if (program->numeric[k].learned)
@@ -64,9 +65,9 @@ static fth_status learn_lines(fth_feature_program *program, struct fth_feature_s
 }
 
 fth_status fth_feature_learn_block(fth_feature_program *program, struct fth_block *block,
-                                   fth_error *err) {
+                                   const uint32_t *which, uint32_t n, fth_error *err) {
     uint64_t wanted = fth_feature_learn_wanted(program);
-    uint32_t lines = block->n_lines < wanted ? block->n_lines : (uint32_t)wanted;
+    uint32_t lines = n < wanted ? n : (uint32_t)wanted;
     struct fth_feature_scratch *scratch = NULL;
     if (lines == 0)
         return FTH_OK;
@@ -76,7 +77,7 @@ fth_status fth_feature_learn_block(fth_feature_program *program, struct fth_bloc
                         program->n_columns);
     FTH_TRY(fth_feature_check_side_tables(program, err));
     FTH_TRY(fth_feature_scratch_create(program, &scratch, err));
-    fth_status status = learn_lines(program, scratch, block, lines, err);
+    fth_status status = learn_lines(program, scratch, block, which, lines, err);
     fth_feature_scratch_destroy(scratch);
     return status;
 }

@@ -83,9 +83,10 @@ fth_status fth_feature_describe(const fth_feature_program *program, char **out, 
 /* Lines still wanted: learn_lines less those taken in, or without end where that is 0; 0 when nothing is to be
  * learned or it is done. */
 uint64_t fth_feature_learn_wanted(const fth_feature_program *program);
-/* Takes the block's lines, up to what is wanted; malformed numbers are left to `examples`. */
+/* Takes n lines of the block, up to what is wanted: those of the rows `which` [n], or, if that is NULL, the first.
+ * Malformed numbers are left to `examples`. */
 fth_status fth_feature_learn_block(fth_feature_program *program, struct fth_block *block,
-                                   fth_error *err);
+                                   const uint32_t *which, uint32_t n, fth_error *err);
 /* Vocabularies are the most frequent texts, those met first before others as frequent; where a table has more texts
  * than are counted at a time, counts of rare ones may have been begun again (vocabulary.c). Quantiles of the lines, or
  * of a sample of them where all are read: boundary k of N buckets is the value of rank floor(k n / N), duplicates

@@ -178,7 +178,7 @@ static fth_status time_operation(const struct operation *operation, int fused,
         FTH_TRY_GOTO(status, fth_feature_set_side_table(program, 0, table, err), done);
     }
     if (fth_feature_learn_wanted(program)) {
-        FTH_TRY_GOTO(status, fth_feature_learn_block(program, block, err), done);
+        FTH_TRY_GOTO(status, fth_feature_learn_block(program, block, NULL, block->n_lines, err), done);
         FTH_TRY_GOTO(status, fth_feature_learn_finish(program, err), done);
     }
     FTH_TRY_GOTO(status, fth_feature_pass_create(program, NULL, 0, &pass, err), done);

@@ -169,6 +169,9 @@ double fth_session_epoch_fraction(const struct fth_session *session) {
 /* A first pass over all of the data takes a while: how far it is. */
 struct learning {
     fth_session *session;
+    const fth_data_set *set;
+    uint32_t *which; /* owned; [capacity] lines of a block that are the set's */
+    size_t capacity;
     uint64_t lines, begun, told; /* told: when, in ns */
 };
 
@@ -191,14 +194,26 @@ static void tell_learning(struct learning *learning, const struct fth_block *blo
 static fth_status learn_block(void *ctx, struct fth_block *block, int *more, fth_error *err) {
     struct learning *learning = ctx;
     fth_feature_program *program = learning->session->program;
-    FTH_TRY(fth_feature_learn_block(program, block, err));
-    learning->lines += block->n_lines;
+    uint32_t n = 0;
+    if (learning->capacity < block->n_lines) {
+        fth_free(learning->which);
+        learning->capacity = block->lines_capacity;
+        learning->which = fth_alloc(learning->capacity, sizeof *learning->which);
+        if (!learning->which)
+            return fth_fail(err, FTH_E_MEMORY, "no memory to choose from %u lines", block->n_lines);
+    }
+    for (uint32_t row = 0; row < block->n_lines; row++)
+        if (fth_data_set_has(learning->set, block->example_number[row]))
+            learning->which[n++] = row;
+    FTH_TRY(fth_feature_learn_block(program, block, learning->which, n, err));
+    learning->lines += n;
     tell_learning(learning, block);
     *more = fth_feature_learn_wanted(program) > 0;
     return FTH_OK;
 }
 
-/* Reads the first learn_lines lines, or all, on this thread, in order. Malformed ones are left to training. */
+/* Reads the first learn_lines lines that are trained on, or all of them, on this thread, in order. Malformed ones are left
+ * to training. */
 fth_status fth_session_learn(struct fth_session *session, fth_error *err) {
     int all = session->config->features.learn_lines == 0;
     FTH_TRY(fth_session_vocabularies(session, err));
@@ -212,13 +227,14 @@ fth_status fth_session_learn(struct fth_session *session, fth_error *err) {
         status = fth_fail(err, FTH_E_CONFIG,
                           "features: learned quantiles and vocabularies need training data that can be read "
                           "twice, not standard input or a pipe; give boundaries and files instead");
-    struct learning learning = {.session = session, .begun = fth_now_ns()};
+    struct learning learning = {.session = session, .set = set, .begun = fth_now_ns()};
     learning.told = learning.begun;
     if (status == FTH_OK && all)
         fth_log(FTH_LOG_INFO, "learning quantiles and vocabularies from all of the training data "
                               "(features.learn_lines: 0), before the first epoch");
     if (status == FTH_OK)
         status = fth_data_each_block(set, learn_block, &learning, err);
+    fth_free(learning.which);
     fth_data_set_destroy(set);
     if (status == FTH_OK)
         status = fth_feature_learn_finish(session->program, err);

@@ -135,7 +135,7 @@ static void run(struct ran *r, struct setting *s, int plain, const fth_side_tabl
     CHECK(fth_feature_create(&s->config, columns, COLUMNS, &r->program, &err) == FTH_OK);
     for (uint32_t k = 0; k < 2; k++)
         CHECK(fth_feature_set_side_table(r->program, k, table, &err) == FTH_OK);
-    CHECK(fth_feature_learn_block(r->program, r->block, &err) == FTH_OK);
+    CHECK(fth_feature_learn_block(r->program, r->block, NULL, r->block->n_lines, &err) == FTH_OK);
     CHECK(fth_feature_learn_finish(r->program, &err) == FTH_OK);
     CHECK(fth_feature_pass_create(r->program, NULL, 0, &r->pass, &err) == FTH_OK);
     struct fth_transform transform = fth_feature_pass_transform(r->pass);

@@ -335,7 +335,7 @@ static void run_learned(struct test_program *t, struct fth_config *config, const
         assert_int_equal(fth_feature_state_load(t->program, state, &none, 0, NULL), FTH_OK);
         json_decref(state);
     } else {
-        assert_int_equal(fth_feature_learn_block(t->program, block, NULL), FTH_OK);
+        assert_int_equal(fth_feature_learn_block(t->program, block, NULL, block->n_lines, NULL), FTH_OK);
         assert_int_equal(fth_feature_learn_finish(t->program, NULL), FTH_OK);
     }
     test_program_run(t, block);

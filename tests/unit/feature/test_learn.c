@@ -30,7 +30,7 @@ static uint32_t learn(int64_t lines, uint64_t room, float *boundaries) {
         for (uint32_t i = 0; i < LINES; i++)
             at += sprintf(at, "1,%u\n", b * LINES + i);
         struct fth_block *block = test_block_cells(text, ',');
-        assert_int_equal(fth_feature_learn_block(program, block, NULL), FTH_OK);
+        assert_int_equal(fth_feature_learn_block(program, block, NULL, block->n_lines, NULL), FTH_OK);
         fth_block_destroy(block);
     }
     assert_int_equal(fth_feature_learn_finish(program, NULL), FTH_OK);

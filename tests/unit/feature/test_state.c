@@ -61,7 +61,7 @@ static fth_feature_program *make_program(const struct fth_config *config, int le
     for (int at = 0; learn && fth_feature_learn_wanted(program) > 0; at += 130) {
         char *text = lines(at, at + 130);
         struct fth_block *block = test_block_cells(text, ',');
-        assert_int_equal(fth_feature_learn_block(program, block, &err), FTH_OK);
+        assert_int_equal(fth_feature_learn_block(program, block, NULL, block->n_lines, &err), FTH_OK);
         fth_block_destroy(block);
         free(text);
     }
@@ -170,7 +170,7 @@ static void equal_quantiles_are_one(void **state) {
     fth_error err = {0};
     struct fth_block *block =
         test_block_cells("1,5,0\n1,5,0\n1,5,0\n1,5,0\n1,5,0\n1,9,0\n1,5,0\n1,x,0\n1,,0\n", ',');
-    assert_int_equal(fth_feature_learn_block(program, block, &err), FTH_OK);
+    assert_int_equal(fth_feature_learn_block(program, block, NULL, block->n_lines, &err), FTH_OK);
     assert_int_equal(fth_feature_learn_wanted(program), 691);
     assert_int_equal(fth_feature_learn_finish(program, &err), FTH_OK);
     json_t *json = NULL;

@@ -72,7 +72,7 @@ static void learn(fth_feature_program *program) {
     /* a 5 times, b and d 3 (b first), e 2, z once; the missing ones do not count */
     struct fth_block *block = test_block_cells("1,a,b;a;d\n0,e,d;;a\n1,b,d;b;a\n0,,z;e\n1,a,\n", ',');
     assert_int_equal(fth_feature_learn_wanted(program), 100);
-    assert_int_equal(fth_feature_learn_block(program, block, NULL), FTH_OK);
+    assert_int_equal(fth_feature_learn_block(program, block, NULL, block->n_lines, NULL), FTH_OK);
     assert_int_equal(fth_feature_learn_finish(program, NULL), FTH_OK);
     assert_int_equal(fth_feature_learn_wanted(program), 0);
     fth_block_destroy(block);
@@ -115,7 +115,7 @@ static void learned_from_all(void **state) {
         for (uint32_t i = 0; i < 50; i++) /* "often" 0 to 49 once a block, 100 texts a block that come once */
             at += sprintf(at, "1,often%u,once%u;once%ux\n", (i * 7 + b) % 50, b * 50 + i, b * 50 + i);
         struct fth_block *block = test_block_cells(text, ',');
-        assert_int_equal(fth_feature_learn_block(made.program, block, NULL), FTH_OK);
+        assert_int_equal(fth_feature_learn_block(made.program, block, NULL, block->n_lines, NULL), FTH_OK);
         fth_block_destroy(block);
     }
     assert_int_equal(fth_feature_learn_finish(made.program, NULL), FTH_OK);
