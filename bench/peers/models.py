@@ -96,7 +96,7 @@ class TwoTower(Twin):
     """model.user_fields empty: all that are not the item's. Frequencies are counted over the steps of one run."""
 
     def build(self):
-        self.seen = {}
+        self.seen, self.counted = {}, None
         self.towers = {"item": self.model["item_fields"]}
         self.towers["user"] = [field for field in self.fields if field not in self.towers["item"]]
         for name in self.towers:
@@ -118,9 +118,11 @@ class TwoTower(Twin):
         if self.model.get("loss") != "in_batch_softmax":
             return F.binary_cross_entropy_with_logits(logit, torch.from_numpy(batch.label))
         keys = batch.keys[self.towers["item"][0]].tolist()
-        for key_ in keys:
-            self.seen[key_] = self.seen.get(key_, 0) + 1
-        scores = self.user @ self.item.T - torch.tensor([self.seen[key_] for key_ in keys]).log().to(logit.dtype)
+        if batch is not self.counted:  # a step's loss may be asked for more than once
+            self.counted = batch
+            for key_ in keys:
+                self.seen[key_] = self.seen.get(key_, 0) + 1
+        scores = self.user @ self.item.T - torch.tensor([self.seen[key_] for key_ in keys], dtype=logit.dtype).log()
         own = torch.log_softmax(scores, dim=1).diagonal()
         return -(torch.from_numpy(batch.label) * own).sum() / len(keys)
 
@@ -231,18 +233,43 @@ class STAR(Twin):
         shared, own = self.slopes[key(f"{name}.{part}")], self.slopes[key(f"{name}.domain_{part}")]
         return shared, own.view(-1, *shared.shape)[domain]
 
+    def note_both(self, name, part, domain, y, sums, product=True):
+        """Of the gradient of a domain's product, or sum, of the two parts."""
+        shared, own = (weight.detach().abs() for weight in self.both(name, part, domain))
+        n = len(self.config["features"]["indicator"][0]["values"])
+        rows = torch.arange(n) == domain
+
+        def of_own(d):
+            all_sums = sums(d) * shared if product else sums(d)
+            return rows.view(-1, *[1] * all_sums.dim()) * all_sums
+
+        self.note(f"{name}.{part}", y, lambda d: sums(d) * own if product else sums(d))
+        self.note(f"{name}.domain_{part}", y, of_own)
+
     def star(self, x, domain):
         mean = x.mean(dim=0)
         x = (x - mean) / torch.sqrt(((x - mean) ** 2).mean(dim=0) + 1e-5)
         scale, own_scale = self.both("norm", "scale", domain)
         shift, own_shift = self.both("norm", "shift", domain)
+        normed = x.detach()
         x = x * (scale * own_scale) + (shift + own_shift)
+        self.note_both("norm", "scale", domain, x, lambda d: (normed.abs() * d).sum(dim=0))
+        self.note_both("norm", "shift", domain, x, lambda d: d.sum(dim=0), product=False)
         for name in self.layers_of:
-            weight, own_weight = self.both(name, "weight", domain)
-            bias, own_bias = self.both(name, "bias", domain)
-            x = x @ (weight * own_weight) + (bias + own_bias)
-            x = x if name == "star.out" else self.activation(name, x)
+            x = self.star_layer(name, x, domain)
+            x = x if name == "star.out" else self.activation(f"{name}, domain {domain}", x)
         return x
+
+    def star_layer(self, name, x, domain):
+        weight, own_weight = self.both(name, "weight", domain)
+        bias, own_bias = self.both(name, "bias", domain)
+        at, weights, biases = x.detach(), weight * own_weight, bias + own_bias
+        y = x @ weights + biases
+        self.note_both(name, "weight", domain, y, lambda d: at.abs().T @ d)
+        self.note_both(name, "bias", domain, y, lambda d: d.sum(dim=0), product=False)
+        terms = at.abs() @ weights.detach().abs() + biases.detach().abs()
+        self.units[f"{name}, domain {domain}"] = y.detach(), terms
+        return self.rounded(y, terms)
 
     def logit(self):
         n = len(self.config["features"]["indicator"][0]["values"])
@@ -281,8 +308,9 @@ class DIEN(Twin):
         weight, bias, recurrent = (self.weights[key(f"{name}.{part}")] for part in ("weight", "bias", "recurrent"))
         h, states = torch.zeros(len(x), len(recurrent), dtype=x.dtype), []
         for t in range(x.shape[1]):
-            candidate, update, reset = (x[:, t] @ weight + bias).chunk(3, dim=1)
-            of_update, of_reset, of_candidate = (h @ recurrent).chunk(3, dim=1)
+            inputs = self.shifted(name + ".bias", self.product(name + ".weight", x[:, t], weight), bias)
+            candidate, update, reset = inputs.chunk(3, dim=1)
+            of_update, of_reset, of_candidate = self.product(name + ".recurrent", h, recurrent).chunk(3, dim=1)
             u = torch.sigmoid(update + of_update)
             if scores is not None:
                 u = u * scores[:, t, None]
@@ -306,7 +334,8 @@ class DIEN(Twin):
         negatives, _ = self.padded(torch.cat(self.rows_of(["neg_item", "neg_category"]).chunk(2), dim=1), offsets)
         states = self.recurrent("interest.hist_item", keys, there)
         self.further_loss = self.auxiliary(states, keys, negatives, there)
-        scores = (states * (target @ self.weights[key("attention.hist_item")])[:, None]).sum(dim=2)
+        query = self.product("attention.hist_item.weight", target, self.weights[key("attention.hist_item")])
+        scores = (states * query[:, None]).sum(dim=2)
         some = there.any(dim=1, keepdim=True)  # of an example without positions nothing is used
         scores = torch.where(there | ~some, scores, torch.full((), -np.inf, dtype=scores.dtype)).softmax(dim=1)
         last = self.recurrent("evolution.hist_item", states, there, scores)[:, -1]
@@ -341,6 +370,16 @@ class DSIN(Twin):
     def part(self, name):
         return self.weights[key("session.hist_item." + name)]
 
+    def times(self, name, x):
+        return self.product(f"session.hist_item.{name}", x, self.part(name))
+
+    def plus_number(self, name, x, at):
+        """Row i of x plus number at[i] of the parameter."""
+        y, numbers = x + self.part(name)[at][:, None], len(self.part(name))
+        self.note("session.hist_item." + name, y,
+                  lambda d: torch.zeros(numbers, dtype=d.dtype).index_add(0, at, d.sum(dim=1)))
+        return y
+
     def cut(self, offsets):
         """Sessions: of which example, first position, length; counted from the end of an example."""
         most = self.model["session_length"]
@@ -354,30 +393,34 @@ class DSIN(Twin):
     def attend(self, x, at, inside):
         """Self-attention within sessions; at [sessions, most]: positions, inside: which of them are there."""
         heads = self.model["heads"]
-        qkv = (x @ self.part("attention.qkv.weight"))[at]
+        qkv = self.times("attention.qkv.weight", x)[at]
         q, k, v = (part.view(*at.shape, heads, -1).transpose(1, 2) for part in qkv.chunk(3, dim=2))
         scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
         weights = torch.softmax(scores.masked_fill(~inside[:, None, None, :], -torch.inf), dim=-1)
-        y = (weights @ v).transpose(1, 2).flatten(2)[inside]
-        return torch.empty_like(x).index_copy(0, at[inside], y) @ self.part("attention.out.weight")
+        y = self.rounded(weights @ v, weights @ v.abs()).transpose(1, 2).flatten(2)[inside]
+        return self.times("attention.out.weight", torch.empty_like(x).index_copy(0, at[inside], y))
 
     def lstm(self, name, x, example, number, count, n_examples):
         """States of all sessions; number: how many sessions of the example come before it."""
-        sums = x @ self.part(name + ".weight") + self.part(name + ".bias")
+        sums = self.shifted(f"session.hist_item.{name}.bias", self.times(name + ".weight", x), self.part(name + ".bias"))
         h = torch.zeros(n_examples, self.columns, dtype=x.dtype)
         c, states = h, torch.zeros(len(x), self.columns, dtype=x.dtype)
         for step in range(count):
             now = torch.nonzero(number == step)[:, 0]
             who = example[now]
-            i, f, g, o = (sums[now] + h[who] @ self.part(name + ".recurrent")).chunk(4, dim=1)
+            i, f, g, o = (sums[now] + self.times(name + ".recurrent", h[who])).chunk(4, dim=1)
             new_c = torch.sigmoid(f) * c[who] + torch.sigmoid(i) * torch.tanh(g)
             new_h = torch.sigmoid(o) * torch.tanh(new_c)
             c, h = c.index_copy(0, who, new_c), h.index_copy(0, who, new_h)
             states = states.index_copy(0, now, new_h)
         return states
 
+    def add_and_norm(self, name, x, y):
+        return self.apply_norm(f"session.hist_item.{name}.norm", self.rounded(x + y, x.abs() + y.abs()))
+
     def activate(self, name, x, query, example):
-        scores = ((query @ self.part(name + ".weight"))[example] * x).sum(dim=1)
+        products = self.times(name + ".weight", query)[example] * x
+        scores = self.rounded(products.sum(dim=1), products.abs().sum(dim=1))
         n = len(query)
         most = torch.full((n,), -torch.inf, dtype=x.dtype).index_reduce(0, example, scores.detach(), "amax")
         e = torch.exp(scores - most[example])
@@ -398,13 +441,14 @@ class DSIN(Twin):
         position = torch.empty(len(keys), dtype=torch.int64).index_copy(0, at[inside], steps.expand(at.shape)[inside])
         session = torch.repeat_interleave(length)
         number = behind.clamp(max=self.model["sessions"] - 1)[session]
-        x = keys + self.part("number.weight")[number][:, None] + self.part("position.weight")[position][:, None]
-        x = x + self.part("column.bias")
-        x = self.apply_norm("session.hist_item.attention.norm", x + self.attend(x, at, inside))
+        x = self.plus_number("position.weight", self.plus_number("number.weight", keys, number), position)
+        x = self.shifted("session.hist_item.column.bias", x, self.part("column.bias"))
+        x = self.add_and_norm("attention", x, self.attend(x, at, inside))
         y = self.activation("session.hist_item.feed_forward.0", self.apply_linear("session.hist_item.feed_forward.0", x))
         y = self.apply_linear("session.hist_item.feed_forward.out", y)
-        x = self.apply_norm("session.hist_item.feed_forward.norm", x + y)
-        interest = torch.zeros(len(length), self.columns, dtype=x.dtype).index_add(0, session, x) / length[:, None]
+        x = self.add_and_norm("feed_forward", x, y)
+        none = torch.zeros(len(length), self.columns, dtype=x.dtype)
+        interest = self.rounded(none.index_add(0, session, x), none.index_add(0, session, x.abs())) / length[:, None]
         most = int(counts.max())
         states = torch.cat([self.lstm("forward", interest, example, before, most, len(target)),
                             self.lstm("backward", interest, example, behind, most, len(target))], dim=1)
@@ -456,7 +500,8 @@ class ATBRG(Twin):
             scores = [self.apply_linear(f"graph.{target}.score", torch.tanh(self.apply_linear(
                 f"graph.{target}.attention", torch.cat([node, nodes[target]], dim=1)))) for target in targets]
             weights = weights * (torch.cat(scores, dim=1) + (weights - 1) * 1e9).softmax(dim=1)
-        messages = torch.stack([nodes[target] @ self.weights[key(f"graph.{target}")] for target in targets], dim=1)
+        messages = torch.stack([self.product(f"graph.{target}.message.weight", nodes[target],
+                                             self.weights[key(f"graph.{target}")]) for target in targets], dim=1)
         near = (weights[:, :, None] * messages).sum(dim=1)
         return torch.tanh(self.apply_linear(f"graph.{head}.out", torch.cat([node, near], dim=1)))
 
@@ -470,7 +515,8 @@ class ATBRG(Twin):
         for head in reversed(self.beyond):
             nodes[head] = self.extract(head, nodes, kept)
         target, items, example = nodes["item"][:n], nodes["item"][n:], self.examples("hist_item")
-        scores = ((target @ self.weights["activation"])[example] * items).sum(dim=1)
+        query = self.product("graph.hist_item.activation.weight", target, self.weights["activation"])
+        scores = (query[example] * items).sum(dim=1)
         most = torch.full((n,), -torch.inf, dtype=scores.dtype).index_reduce(0, example, scores.detach(), "amax")
         e = torch.exp(scores - most[example])
         weights = e / torch.zeros(n, dtype=e.dtype).index_add(0, example, e)[example]

@@ -126,6 +126,11 @@ class Referee(Stepper):
         self.scale = [np.asarray(scales[name]) for name in self.twin.dense]
         self.touched = []
         for table, lookups, found in zip(self.tables, self.twin.touched, self.twin.found):
+            if not lookups:  # rows that are only counted
+                self.touched.append(np.empty(0, np.int64))
+                self.g.append(np.empty((0, table.shape[1])))
+                self.scale.append(np.empty((0, 1)))
+                continue
             lookups = torch.cat(lookups).numpy()
             rows, at = np.unique(lookups, return_inverse=True)
             sums = np.zeros(len(rows))
@@ -138,20 +143,21 @@ class Referee(Stepper):
     def widen(self, batch):
         """Scales by what a rounding in each of the referee's own sums does to the gradients."""
         draws, twin = torch.Generator().manual_seed(1), self.twin
-        noted = twin.linears, twin.norms, twin.dices, twin.products
+        noted = twin.linears, twin.norms, twin.dices, twin.notes, twin.units
         twin.noting, twin.sides = False, self.signs
         twin.noise = lambda terms: ROUNDING * terms * (
             torch.randint(0, 2, terms.shape, generator=draws) * 2 - 1)
         for _ in range(NOISES):
             self.gradients(batch)
             moved = [p.grad.numpy() for p in self.parameters]
-            moved += [t.grad.numpy()[rows] for t, rows in zip(self.tables, self.touched)]
+            moved += [t.grad.numpy()[rows] if len(rows) else self.g[len(self.parameters) + i]
+                      for i, (t, rows) in enumerate(zip(self.tables, self.touched))]
             for i, g in enumerate(moved):
                 axis = None if i < len(self.parameters) else 1
                 apart = np.abs(g - self.g[i]).max(axis=axis, keepdims=axis is not None) / ROUNDING
                 self.scale[i] = np.maximum(self.scale[i], apart)
         twin.noting, twin.sides, twin.noise = True, None, None
-        twin.linears, twin.norms, twin.dices, twin.products = noted
+        twin.linears, twin.norms, twin.dices, twin.notes, twin.units = noted
 
     def scales_of_dense(self):
         scales = {}
@@ -162,14 +168,16 @@ class Referee(Stepper):
         for name, (x, y) in self.twin.norms.items():
             scales[name + ".scale"] = (F.layer_norm(x, x.shape[1:], eps=1e-5) * y.grad).abs().sum(dim=0).max().item()
             scales[name + ".shift"] = y.grad.abs().sum(dim=0).max().item()
-        for name, pairs in self.twin.products.items():
-            scales[name] = sum(x.abs().flatten(0, -2).T @ y.grad.abs().flatten(0, -2) for x, y in pairs).max().item()
+        for name, pairs in self.twin.notes.items():
+            scales[name] = sum(sums(y.grad.abs()) for y, sums in pairs).max().item()
         for name, (x, p, y) in self.twin.dices.items():
             scales[name + ".slope"] = ((1 - p) * x * y.grad).abs().sum(dim=0).max().item()
         return scales
 
     def sums(self, name):
         """A layer's pre-activations and the absolute sums of their terms."""
+        if name in self.twin.units:
+            return self.twin.units[name]
         x, y = self.twin.linears[name]
         terms, z = self.twin.terms(name, x), y.detach()
         if name + ".norm" in self.twin.norms:
@@ -347,6 +355,8 @@ class Run:
         n = len(self.referee.parameters)
         for i, twin in enumerate(self.single.state()):
             rows = self.referee.touched[i - n] if i >= n else slice(None)
+            if i >= n and not len(rows):
+                continue
             old, ours, theirs = (s["w"][rows] for s in (before.tensors[i], after.tensors[i], twin))
             apart = np.abs(ours - theirs)
             far = np.argwhere(apart > 1e-3 * np.abs(theirs - old).max() + 2 * ROUNDING * np.abs(old))
@@ -364,6 +374,8 @@ class Run:
             for role, values in after.tensors[n + i].items():
                 if not np.array_equal(values[others], before.tensors[n + i][role][others]):
                     self.fault(step, f"{role} of rows outside the batch changed")
+            if not len(rows):
+                continue  # only counted
             if not (after.last_step[i][rows] == step).all() or (after.last_step[i][others] == step).any():
                 self.fault(step, "rows of the step are not the batch's")
         for name, (x, _, _) in self.referee.twin.dices.items():

@@ -6,7 +6,7 @@ not ask for is an error.
 A twin in float64 (`.double()`) is the referee of resync.py, which also asks for two things of the forward: that ReLU's
 units listed in `flips` go to the other side of 0 (or all to `sides`), that every linear layer's sums are moved by `noise`
 of their terms up or down, and (`noting`) that what a gradient's terms are made of is kept. Weights of no linear layer go
-through `product` for that."""
+through `product` and `shifted` for that, or say it themselves (`note`)."""
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -130,27 +130,47 @@ class Twin(nn.Module):
         if self.noting:
             y.retain_grad()
             self.linears[name] = x.detach(), y
-        return y if self.noise is None else y + self.noise(self.terms(name, x.detach()))
+        return self.rounded(y, self.terms(name, x.detach()))
 
     def terms(self, name, x):
         """The absolute sums of a linear layer's terms."""
         layer = self.layers[key(name)]
         return x.abs() @ layer.weight.detach().abs().T + layer.bias.detach().abs()
 
+    def note(self, name, y, sums):
+        """y is made with the parameter `name`: sums(|dy|) are the sums of that gradient's absolute terms, in any shape
+        that is the same in all of a step's notes of the name."""
+        if self.noting:
+            y.retain_grad()
+            self.notes.setdefault(name, []).append((y, sums))
+
+    def rounded(self, y, terms):
+        """y, a sum of terms of these absolute sums; its gradient is rounded, too."""
+        if self.noise is None:
+            return y
+        y = y + self.noise(terms.detach())
+        y.register_hook(lambda d: d + self.noise(d.abs()))
+        return y
+
     def product(self, name, x, weight):
         """x times the parameter `name`, which is `weight` as a matrix."""
         y = x @ weight
-        if self.noting:
-            y.retain_grad()
-            self.products.setdefault(name, []).append((x.detach(), y))
-        return y if self.noise is None else y + self.noise(x.detach().abs() @ weight.detach().abs())
+        at = x.detach()
+        self.note(name, y, lambda d: at.abs().flatten(0, -2).T @ d.flatten(0, -2))
+        return self.rounded(y, at.abs() @ weight.detach().abs())
+
+    def shifted(self, name, x, bias):
+        """x plus the parameter `name`, a row."""
+        y = x + bias
+        self.note(name, y, lambda d: d.flatten(0, -2).sum(dim=0))
+        return y
 
     def apply_norm(self, name, x):
         y = self.layers[key(name)](x)
         if self.noting:
             y.retain_grad()
             self.norms[name] = x.detach(), y
-        return y
+        return self.rounded(y, y.abs())
 
     def apply_mlp(self, name, widths, x):
         for i in range(len(widths)):
@@ -186,7 +206,7 @@ class Twin(nn.Module):
         self.floats = torch.from_numpy(batch.dense).to(self.tables[0].dtype)
         self.touched, self.found = [[] for _ in self.tables], [[] for _ in self.tables]
         self.linears, self.norms, self.dices = {}, {}, {}
-        self.products = {}
+        self.notes, self.units = {}, {}
         self.further_loss = 0
         logit = self.logit()
         return logit if "tasks" in self.config else logit[:, 0]
