@@ -42,18 +42,28 @@ void fth_queue_destroy(fth_queue *queue) {
     fth_free(queue);
 }
 
-int fth_queue_push(fth_queue *queue, void *item) {
+static int push(fth_queue *queue, void *item, int first) {
     pthread_mutex_lock(&queue->mutex);
     while (queue->count == queue->capacity && !queue->closed)
         pthread_cond_wait(&queue->not_full, &queue->mutex);
     int taken = !queue->closed;
     if (taken) {
-        queue->items[((uint64_t)queue->first + queue->count) % queue->capacity] = item;
+        if (first)
+            queue->first = queue->first ? queue->first - 1 : queue->capacity - 1;
+        queue->items[first ? queue->first : ((uint64_t)queue->first + queue->count) % queue->capacity] = item;
         queue->count++;
         pthread_cond_signal(&queue->not_empty);
     }
     pthread_mutex_unlock(&queue->mutex);
     return taken;
+}
+
+int fth_queue_push(fth_queue *queue, void *item) {
+    return push(queue, item, 0);
+}
+
+int fth_queue_push_first(fth_queue *queue, void *item) {
+    return push(queue, item, 1);
 }
 
 static int pop(fth_queue *queue, int wait, void **item) {

@@ -36,6 +36,8 @@ fth_status fth_queue_create(uint32_t capacity, fth_queue **out, fth_error *err);
 void fth_queue_destroy(fth_queue *queue); /* NULL-safe; items still inside are the caller's to free */
 /* Waits while full. Returns 0 when the queue was closed (the item was not taken). */
 int fth_queue_push(fth_queue *queue, void *item);
+/* The same, in front of all others: of things that are used again, the one whose memory was used last. */
+int fth_queue_push_first(fth_queue *queue, void *item);
 /* Waits while empty. Returns 0 when closed and empty. */
 int fth_queue_pop(fth_queue *queue, void **item);
 /* Returns 0 when there is none now. */

@@ -6,6 +6,8 @@
 
 #include "base/memory.h"
 
+#define FEW 128 /* examples whose lists tell little of the others' */
+
 static fth_status no_memory(fth_error *err, uint64_t count, const char *what) {
     return fth_fail(err, FTH_E_MEMORY, "no memory for a batch of %llu %s", (unsigned long long)count,
                     what);
@@ -210,6 +212,24 @@ fth_status fth_batch_append(struct fth_batch *to, const struct fth_batch *from, 
     return FTH_OK;
 }
 
+/* The positions there is room for in every field of the group. */
+static size_t group_capacity(const struct fth_batch *batch, uint32_t group) {
+    size_t least = SIZE_MAX;
+    for (uint32_t f = 0; f < batch->schema->n_fields; f++)
+        if (batch->fields[f].group == (int32_t)group && batch->fields[f].capacity < least)
+            least = batch->fields[f].capacity;
+    return least;
+}
+
+/* Room for so many positions of so many examples, and for those that the others of a full batch will have if they are
+ * like these: growing by halves would write the memory three times, and copy most of it twice. Few say little. */
+static uint32_t expected_positions(const struct fth_batch *batch, uint32_t examples, uint64_t positions) {
+    double all = 1.125 * (double)positions / examples * batch->capacity;
+    if (examples < FEW && all > 4.0 * (double)positions)
+        all = 4.0 * (double)positions;
+    return all > (double)positions && all < UINT32_MAX ? (uint32_t)all : (uint32_t)positions;
+}
+
 static fth_status reserve_for_many(struct fth_batch *to, const struct fth_batch *from,
                                    const uint32_t *index, uint32_t n, fth_error *err) {
     uint32_t examples;
@@ -227,7 +247,8 @@ static fth_status reserve_for_many(struct fth_batch *to, const struct fth_batch 
         if (total > UINT32_MAX)
             return fth_fail(err, FTH_E_LIMIT, "a batch cannot hold more than %u positions of one group",
                             UINT32_MAX);
-        FTH_TRY(fth_batch_reserve_positions(to, g, (uint32_t)total, err));
+        if (total > group_capacity(to, g))
+            FTH_TRY(fth_batch_reserve_positions(to, g, expected_positions(to, examples, total), err));
     }
     return FTH_OK;
 }

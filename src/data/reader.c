@@ -395,7 +395,7 @@ void fth_reader_release(fth_reader *reader, struct fth_batch *batch) {
     for (uint32_t h = 0; h < reader->n_held; h++) {
         if (reader->held[h]->batch != batch)
             continue;
-        fth_queue_push(reader->free_items, reader->held[h]);
+        fth_queue_push_first(reader->free_items, reader->held[h]); /* grown lists are used again first */
         reader->held[h] = reader->held[--reader->n_held];
         return;
     }

@@ -66,6 +66,7 @@ fth_status fth_compile_categorical(fth_feature_program *p, const char *key,
     field->info.pooling = config->pooling;
     field->info.sequence = config->sequence;
     field->buckets = (uint64_t)config->buckets;
+    field->reciprocal = fth_text_reciprocal(field->buckets);
     FTH_TRY(find_vocabulary(p, config, field, err));
     if (p->entries) {
         field->info.weighted = 1;

@@ -1,9 +1,6 @@
 /* Feature programs, ragged fields: lists with a separator, and the entries of libsvm and libffm. Runs
  * on the lines of one chunk, on any thread; appends positions to the chunk's batch. The offsets of a
  * chunk's rows are final when its last line is done; a refused line appends nothing. */
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "feature/plain.h"
 #include "feature/program_private.h"
 
@@ -17,27 +14,36 @@ static uint32_t count_tokens(const fth_feature_program *program,
                : fth_split_count(text.bytes, text.length, &field->separator);
 }
 
-/* Keys without a list of missing texts and without buckets, the usual kind. */
-static inline uint64_t short_key(const struct fth_feature_field *field, const char *bytes,
-                                 uint32_t length) {
-    return length ? XXH3_64bits_withSeed(bytes, length, field->salt) : field->missing;
+/* The keys of the next n elements. */
+static void write_window(const struct fth_feature_field *field, const struct fth_split *split, uint32_t n,
+                         uint64_t *keys) {
+    struct fth_text_hash hash = fth_feature_hash(field);
+    uint32_t begins[FTH_SPLIT_WINDOW], gap = field->separator.length;
+    begins[0] = split->start;
+    for (uint32_t t = 1; t < n; t++)
+        begins[t] = split->ends[t - 1] + gap;
+    fth_kernels_get()->text_keys(n, split->text, begins, split->ends, &hash, keys);
 }
 
 /* Writes the keys of the first `keep` elements from `start` on, split and hashed in one pass; how many. */
 static uint32_t write_tokens(const fth_feature_program *program,
                              const struct fth_feature_field *field, const char *text,
                              uint32_t start, uint32_t length, uint32_t keep, uint64_t *keys) {
-    int usual = field->buckets == 0 && !field->vocabulary && program->config->features.missing.n == 0;
+    int hashed = fth_feature_only_hashed(program, field);
     struct fth_split split;
     uint32_t written = 0;
     fth_split_begin(&split, text, start, length);
     while (written < keep && fth_split_window(&split, &field->separator)) {
         uint32_t n = split.n < keep - written ? split.n : keep - written;
+        if (hashed) {
+            write_window(field, &split, n, keys + written);
+            split.start = split.ends[n - 1] + field->separator.length;
+            written += n;
+            continue;
+        }
         for (uint32_t t = 0; t < n; t++) {
-            const char *bytes = text + split.start;
-            uint32_t bytes_length = split.ends[t] - split.start;
-            keys[written++] = usual ? short_key(field, bytes, bytes_length)
-                                    : fth_feature_text_key(program, field, bytes, bytes_length);
+            keys[written++] = fth_feature_text_key(program, field, text + split.start,
+                                                   split.ends[t] - split.start);
             split.start = split.ends[t] + field->separator.length;
         }
     }

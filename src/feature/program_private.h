@@ -12,6 +12,7 @@
 #include "feature/side_table.h"
 #include "feature/split.h"
 #include "feature/words.h"
+#include "kernels/text_key.h"
 
 /* Lines that instructions work on together: their cells and outputs stay in the first cache. */
 #define FTH_FEATURE_CHUNK 64
@@ -58,6 +59,7 @@ struct fth_feature_field {
     uint32_t column;
     uint64_t salt, missing;
     uint64_t buckets; /* 0 none */
+    uint64_t reciprocal; /* of buckets, for the kernel */
     const struct fth_feature_vocabulary *vocabulary; /* NULL none */
     const struct fth_feature_osrp *osrp; /* NULL: made of its one column */
     struct fth_separator separator; /* length 0: one value */
@@ -210,7 +212,7 @@ struct fth_feature_chunk {
 };
 
 static inline uint64_t fth_feature_number_key(uint64_t salt, uint64_t number) {
-    return fth_hash_mix(salt ^ fth_hash_mix(number));
+    return fth_bucket_key(salt, number);
 }
 static inline uint64_t fth_feature_missing_key(uint64_t salt) {
     return fth_hash_mix(salt ^ 0x9d1c5f0b6a3e8247ull);
@@ -269,6 +271,14 @@ void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t field);
 uint64_t fth_feature_text_key(const fth_feature_program *program,
                               const struct fth_feature_field *field, const char *bytes,
                               size_t length);
+/* Whether a field's keys are hashes, or buckets of them, of any text but the empty one: then the kernel makes them. */
+static inline int fth_feature_only_hashed(const fth_feature_program *program,
+                                          const struct fth_feature_field *field) {
+    return !field->vocabulary && program->config->features.missing.n == 0;
+}
+static inline struct fth_text_hash fth_feature_hash(const struct fth_feature_field *field) {
+    return (struct fth_text_hash){field->salt, field->missing, field->buckets, field->reciprocal};
+}
 
 /* indicator.c; fails for want of memory only, in plain form */
 fth_status fth_feature_run_indicator(struct fth_feature_chunk *chunk,

@@ -160,6 +160,8 @@ static inline size_t fth_self_attention_grad_scratch(size_t d, size_t rows) {
     return 2 * fth_self_attention_scratch(d, rows);
 }
 
+struct fth_text_hash; /* kernels/text_key.h */
+
 struct fth_kernels {
 #define FTH_KERNEL(name, returns, args) returns(*name) args;
 #include "kernels/kernels.def"

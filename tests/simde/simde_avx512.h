@@ -24,6 +24,8 @@
 #define _mm512_srai_epi32 emulated_srai_epi32
 #define _mm512_cvtps_pd emulated_cvtps_pd
 #define _mm512_reduce_add_ps emulated_reduce_add_ps
+#define _mm512_cvtepu32_epi64 emulated_cvtepu32_epi64
+#define _mm512_srlv_epi64 emulated_srlv_epi64
 #define _mm512_stream_ps _mm512_storeu_ps
 
 /* Touches the chosen floats only, as the instructions do. */
@@ -77,6 +79,25 @@ static inline __m512d emulated_cvtps_pd(__m256 v) {
     for (int i = 0; i < 8; i++)
         to[i] = from[i];
     return _mm512_loadu_pd(to);
+}
+
+static inline __m512i emulated_cvtepu32_epi64(__m256i v) {
+    uint32_t from[8];
+    uint64_t to[8];
+    _mm256_storeu_si256((__m256i *)from, v);
+    for (int i = 0; i < 8; i++)
+        to[i] = from[i];
+    return _mm512_loadu_si512(to);
+}
+
+/* Shifts by 64 and more give 0. */
+static inline __m512i emulated_srlv_epi64(__m512i v, __m512i counts) {
+    uint64_t lanes[8], by[8];
+    _mm512_storeu_si512(lanes, v);
+    _mm512_storeu_si512(by, counts);
+    for (int i = 0; i < 8; i++)
+        lanes[i] = by[i] < 64 ? lanes[i] >> by[i] : 0;
+    return _mm512_loadu_si512(lanes);
 }
 
 /* Halves are added up until one is left. */

@@ -124,6 +124,30 @@ static void *produce(void *arg) {
     return NULL;
 }
 
+/* What is pushed first comes before all others, wherever the ring begins. */
+static void queue_takes_in_front(void **state) {
+    fth_queue *queue;
+    int things[4];
+    void *item;
+    assert_int_equal(fth_queue_create(3, &queue, NULL), FTH_OK);
+    for (int round = 0; round < 7; round++) {
+        assert_int_equal(fth_queue_push(queue, &things[0]), 1);
+        assert_int_equal(fth_queue_push(queue, &things[1]), 1);
+        assert_int_equal(fth_queue_push_first(queue, &things[2]), 1);
+        for (int k = 0; k < 3; k++) {
+            assert_int_equal(fth_queue_try_pop(queue, &item), 1);
+            assert_ptr_equal(item, &things[(k + 2) % 3]);
+        }
+        assert_int_equal(fth_queue_try_pop(queue, &item), 0);
+        assert_int_equal(fth_queue_push(queue, &things[3]), 1); /* the ring begins elsewhere */
+        assert_int_equal(fth_queue_pop(queue, &item), 1);
+        assert_ptr_equal(item, &things[3]);
+    }
+    fth_queue_close(queue);
+    assert_int_equal(fth_queue_push_first(queue, &things[0]), 0);
+    fth_queue_destroy(queue);
+}
+
 static void queue_keeps_order_and_drains(void **state) {
     static const uint32_t capacities[] = {1, 2, 7};
     for (size_t c = 0; c < 3; c++) {
@@ -174,6 +198,7 @@ int main(void) {
         cmocka_unit_test(waiting_is_counted),
         cmocka_unit_test(sizes_of_zero_are_refused),
         cmocka_unit_test(queue_keeps_order_and_drains),
+        cmocka_unit_test(queue_takes_in_front),
         cmocka_unit_test(closing_wakes_a_waiting_producer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,6 +128,35 @@ static void many_at_once(void **state) {
     fth_batch_destroy(to);
 }
 
+/* A batch that is filled in pieces makes room for its lists when it has seen a few examples, and not again; an empty one
+ * is not expected to hold anything. */
+static void room_for_lists_is_made_early(void **state) {
+    struct fth_batch *from, *to;
+    uint32_t index[300];
+    size_t capacity = 0;
+    assert_int_equal(fth_batch_create(&schema, 300, &from, NULL), FTH_OK);
+    assert_int_equal(fth_batch_create(&schema, 6000, &to, NULL), FTH_OK);
+    fill(from, 300);
+    for (uint32_t k = 0; k < 300; k++)
+        index[k] = k;
+    assert_int_equal(fth_batch_append_many(to, from, index, 1, NULL), FTH_OK); /* without positions */
+    assert_int_equal(to->fields[2].capacity, 0);
+    assert_int_equal(fth_batch_append_many(to, from, index + 1, 5, NULL), FTH_OK);
+    assert_true(to->fields[2].capacity >= 15 && to->fields[2].capacity <= 60);
+    for (uint32_t n = 6; n < 6000; n += 6) {
+        assert_int_equal(fth_batch_append_many(to, from, index + n % 300, 6, NULL), FTH_OK);
+        assert_true(to->groups[0].total <= to->fields[2].capacity);
+        if (n == 600)
+            capacity = to->fields[2].capacity;
+        assert_true(n < 600 || (to->fields[2].capacity == capacity && to->fields[3].capacity == capacity));
+    }
+    assert_true(to->n == 6000 && to->groups[0].total == 15000 && capacity < 20000);
+    for (uint32_t k = 0; k < 6000; k++)
+        check(to, k, k % 300);
+    fth_batch_destroy(from);
+    fth_batch_destroy(to);
+}
+
 static void blocks_grow(void **state) {
     struct fth_block *block;
     assert_int_equal(fth_block_create(&block, NULL), FTH_OK);
@@ -238,6 +267,7 @@ int main(void) {
         cmocka_unit_test(totals_that_overflow_are_refused),
         cmocka_unit_test(clear_keeps_the_feature_state),
         cmocka_unit_test(many_at_once),
+        cmocka_unit_test(room_for_lists_is_made_early),
         cmocka_unit_test(tasks_stay_together),
         cmocka_unit_test(blocks_are_empty),
         cmocka_unit_test(blocks_grow),

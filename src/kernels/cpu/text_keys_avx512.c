@@ -1,0 +1,123 @@
+/* Keys of texts by AVX-512: eight texts of up to eight bytes at a time, a word each; longer ones one by one. See
+ * kernels/text_key.h. */
+#define XXH_INLINE_ALL
+#include <string.h>
+#include <xxhash.h>
+
+#include "kernels/cpu/simd_avx512.h"
+#include "kernels/text_key.h"
+
+typedef __m512i vw; /* eight 64-bit numbers */
+
+static FTH_INLINE vw vw_set(uint64_t x) { return _mm512_set1_epi64((long long)x); }
+static FTH_INLINE vw vw_mul(vw a, vw b) { return _mm512_mullo_epi64(a, b); }
+static FTH_INLINE vw vw_xor_right(vw a, unsigned n) {
+    return _mm512_xor_si512(a, _mm512_srli_epi64(a, n));
+}
+
+/* What is multiplied by PRIME_C for a text of four to eight bytes, by PRIME_A for one of one to three. */
+static FTH_INLINE vw start_4to8(vw words, vw lengths, vw flip) {
+    vw last = _mm512_srlv_epi64(words, _mm512_slli_epi64(_mm512_sub_epi64(lengths, vw_set(4)), 3));
+    vw x = _mm512_or_si512(_mm512_slli_epi64(words, 32), _mm512_and_si512(last, vw_set(UINT32_MAX)));
+    x = _mm512_xor_si512(x, flip);
+    return _mm512_xor_si512(x, _mm512_xor_si512(_mm512_rol_epi64(x, 49), _mm512_rol_epi64(x, 24)));
+}
+static FTH_INLINE vw start_1to3(vw words, vw lengths, vw flip) {
+    vw byte = vw_set(0xff), half = _mm512_srli_epi64(lengths, 1);
+    vw first = _mm512_slli_epi64(_mm512_and_si512(words, byte), 16);
+    vw middle = _mm512_and_si512(_mm512_srlv_epi64(words, _mm512_slli_epi64(half, 3)), byte);
+    vw before = _mm512_slli_epi64(_mm512_sub_epi64(lengths, vw_set(1)), 3);
+    vw last = _mm512_and_si512(_mm512_srlv_epi64(words, before), byte);
+    vw x = _mm512_or_si512(_mm512_or_si512(first, _mm512_slli_epi64(middle, 24)),
+                           _mm512_or_si512(last, _mm512_slli_epi64(lengths, 8)));
+    return vw_xor_right(_mm512_xor_si512(x, flip), 33);
+}
+
+static FTH_INLINE vw hash_of(vw words, vw lengths, vw flip_4to8, vw flip_1to3) {
+    const vw c = vw_set(FTH_TEXT_PRIME_C);
+    vw x = start_4to8(words, lengths, flip_4to8);
+    __mmask8 little = _mm512_cmpgt_epi64_mask(vw_set(4), lengths);
+    if (!little) {
+        x = vw_mul(x, c);
+        x = vw_mul(_mm512_xor_si512(x, _mm512_add_epi64(_mm512_srli_epi64(x, 35), lengths)), c);
+        return vw_xor_right(x, 28);
+    }
+    x = _mm512_mask_mov_epi64(x, little, start_1to3(words, lengths, flip_1to3));
+    x = vw_mul(x, _mm512_mask_mov_epi64(c, little, vw_set(FTH_TEXT_PRIME_A)));
+    vw right = _mm512_srlv_epi64(x, _mm512_mask_mov_epi64(vw_set(35), little, vw_set(29)));
+    right = _mm512_mask_add_epi64(right, (__mmask8)~little, right, lengths);
+    x = vw_mul(_mm512_xor_si512(x, right), _mm512_mask_mov_epi64(c, little, vw_set(FTH_TEXT_PRIME_B)));
+    right = _mm512_srlv_epi64(x, _mm512_mask_mov_epi64(vw_set(28), little, vw_set(32)));
+    return _mm512_xor_si512(x, right);
+}
+
+/* The upper halves of the products. */
+static FTH_INLINE vw vw_mul_high(vw a, vw b) {
+    const vw low = vw_set(UINT32_MAX);
+    vw a_high = _mm512_srli_epi64(a, 32), b_high = _mm512_srli_epi64(b, 32);
+    vw middle = _mm512_add_epi64(_mm512_mul_epu32(a_high, b),
+                                 _mm512_srli_epi64(_mm512_mul_epu32(a, b), 32));
+    vw other = _mm512_add_epi64(_mm512_mul_epu32(a, b_high), _mm512_and_si512(middle, low));
+    return _mm512_add_epi64(_mm512_mul_epu32(a_high, b_high),
+                            _mm512_add_epi64(_mm512_srli_epi64(middle, 32), _mm512_srli_epi64(other, 32)));
+}
+
+static FTH_INLINE vw vw_mix(vw x) { /* fth_hash_mix */
+    x = vw_mul(vw_xor_right(x, 30), vw_set(0xbf58476d1ce4e5b9ull));
+    x = vw_mul(vw_xor_right(x, 27), vw_set(0x94d049bb133111ebull));
+    return vw_xor_right(x, 31);
+}
+
+static FTH_INLINE vw bucket_key(vw x, const struct fth_text_hash *hash) {
+    vw buckets = vw_set(hash->buckets);
+    x = _mm512_sub_epi64(x, vw_mul(vw_mul_high(x, vw_set(hash->reciprocal)), buckets));
+    x = _mm512_min_epu64(x, _mm512_sub_epi64(x, buckets)); /* below 0 is far above */
+    return vw_mix(_mm512_xor_si512(vw_mix(x), vw_set(hash->salt)));
+}
+
+static FTH_INLINE uint64_t long_key(const char *bytes, size_t length, const struct fth_text_hash *hash) {
+    uint64_t key = XXH3_64bits_withSeed(bytes, length, hash->salt);
+    return hash->buckets ? fth_bucket_key(hash->salt, key % hash->buckets) : key;
+}
+
+/* Eight texts' first bytes. */
+static FTH_INLINE vw words_8(const char *text, const uint32_t *begins) {
+    long long words[8];
+    for (int k = 0; k < 8; k++)
+        memcpy(&words[k], text + begins[k], sizeof *words);
+    return _mm512_set_epi64(words[7], words[6], words[5], words[4], words[3], words[2], words[1], words[0]);
+}
+
+/* Keys of eight texts */
+static FTH_INLINE void keys_8(const char *text, const uint32_t *begins, const uint32_t *ends,
+                              const struct fth_text_hash *hash, uint64_t *keys) {
+    __m256i length = _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)ends),
+                                      _mm256_loadu_si256((const __m256i *)begins));
+    vw lengths = _mm512_cvtepu32_epi64(length);
+    vw x = hash_of(words_8(text, begins), lengths, vw_set(fth_text_flip_4to8(hash->salt)),
+                   vw_set(fth_text_flip_1to3(hash->salt)));
+    if (hash->buckets)
+        x = bucket_key(x, hash);
+    __mmask8 missing = _mm512_testn_epi64_mask(lengths, lengths);
+    x = _mm512_mask_mov_epi64(x, missing, vw_set(hash->missing));
+    _mm512_storeu_si512(keys, x);
+    for (unsigned left = _mm512_cmpgt_epi64_mask(lengths, vw_set(8)); left; left &= left - 1) {
+        unsigned k = (unsigned)__builtin_ctz(left);
+        keys[k] = long_key(text + begins[k], ends[k] - begins[k], hash);
+    }
+}
+
+void FTH_K(text_keys)(size_t n, const char *text, const uint32_t *begins, const uint32_t *ends,
+                      const struct fth_text_hash *hash, uint64_t *keys) {
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        keys_8(text, begins + i, ends + i, hash, keys + i);
+    if (i == n)
+        return;
+    uint32_t last_begins[8] = {0}, last_ends[8] = {0};
+    uint64_t last_keys[8];
+    memcpy(last_begins, begins + i, (n - i) * sizeof *begins);
+    memcpy(last_ends, ends + i, (n - i) * sizeof *ends);
+    keys_8(text, last_begins, last_ends, hash, last_keys);
+    memcpy(keys + i, last_keys, (n - i) * sizeof *keys);
+}

@@ -1,0 +1,103 @@
+/* kernels/cpu/text_keys: every instruction set against scalar, scalar against the library's hash. */
+#include "kernel_test.h"
+
+#include "kernels/text_key.h"
+
+#define TEXTS 40
+
+struct texts {
+    size_t n, room;
+    char *text; /* of `room` bytes and the 64 behind that kernels may read */
+    uint32_t *begins, *ends;
+};
+
+/* Texts of random bytes that lie one behind the other, of any length up to `longest`, one of two `usual` bytes long; each
+ * array has exactly their number, so that AddressSanitizer sees a step outside. */
+static void draw_texts(struct call *c, size_t n, uint32_t usual, uint32_t longest, struct texts *out) {
+    uint32_t at = 0;
+    out->n = n;
+    out->begins = malloc(n * sizeof *out->begins + 1);
+    out->ends = malloc(n * sizeof *out->ends + 1);
+    assert_true(out->begins && out->ends);
+    for (size_t i = 0; i < n; i++) {
+        out->begins[i] = at;
+        at += call_bits(c) >> 8 & 1 ? usual : (call_bits(c) >> 8) % (longest + 1);
+        out->ends[i] = at;
+        at += (call_bits(c) >> 8) % 3;
+    }
+    out->room = at;
+    out->text = malloc(out->room + 64);
+    assert_non_null(out->text);
+    for (size_t i = 0; i < out->room + 64; i++)
+        out->text[i] = (char)(call_bits(c) >> 8);
+}
+
+static void drop_texts(struct texts *texts) {
+    free(texts->text);
+    free(texts->begins);
+    free(texts->ends);
+}
+
+static uint64_t draw_word(struct call *c) {
+    return (uint64_t)call_bits(c) << 33 ^ (uint64_t)call_bits(c) << 11 ^ call_bits(c) >> 3;
+}
+
+/* Few and many buckets, powers of two and others, some above 2^32. */
+static struct fth_text_hash draw_hash(struct call *c) {
+    static const uint64_t buckets[] = {0, 0, 1, 2, 3, 97, 1000, 100000, 1 << 20, 0x100000001, INT64_MAX};
+    struct fth_text_hash hash = {.salt = draw_word(c), .missing = draw_word(c)};
+    uint32_t k = (call_bits(c) >> 8) % (sizeof buckets / sizeof *buckets + 4);
+    hash.buckets = k < sizeof buckets / sizeof *buckets ? buckets[k]
+                                                        : (draw_word(c) >> 1 >> (call_bits(c) >> 8) % 60) + 1;
+    hash.reciprocal = fth_text_reciprocal(hash.buckets);
+    return hash;
+}
+
+static void tables_agree(void **state) {
+    const struct fth_kernels *tables[2], *scalar = fth_kernels_for(FTH_ISA_SCALAR);
+    const char *names[2];
+    size_t count = tables_under_test(tables, names);
+    struct call c = {.state = 11};
+    for (int round = 0; round < 20000; round++) {
+        struct texts texts;
+        struct fth_text_hash hash = draw_hash(&c);
+        uint64_t got[TEXTS], want[TEXTS];
+        draw_texts(&c, (call_bits(&c) >> 8) % (TEXTS + 1), (call_bits(&c) >> 8) % 10,
+                   round % 3 ? 8 : round % 2 ? 20 : 300, &texts);
+        scalar->text_keys(texts.n, texts.text, texts.begins, texts.ends, &hash, want);
+        for (size_t k = 0; k < count; k++) {
+            memset(got, 0x5a, sizeof got);
+            tables[k]->text_keys(texts.n, texts.text, texts.begins, texts.ends, &hash, got);
+            assert_memory_equal(got, want, texts.n * sizeof *got);
+            for (size_t i = texts.n; i < TEXTS; i++) /* nothing is written behind the last key */
+                assert_true(got[i] == 0x5a5a5a5a5a5a5a5a);
+        }
+        drop_texts(&texts);
+    }
+}
+
+static void scalar_is_the_library(void **state) {
+    const struct fth_kernels *scalar = fth_kernels_for(FTH_ISA_SCALAR);
+    struct call c = {.state = 12};
+    for (int round = 0; round < 1000; round++) {
+        struct texts texts;
+        struct fth_text_hash hash = draw_hash(&c);
+        uint64_t keys[TEXTS];
+        draw_texts(&c, TEXTS, round % 9, 30, &texts);
+        scalar->text_keys(TEXTS, texts.text, texts.begins, texts.ends, &hash, keys);
+        for (size_t i = 0; i < TEXTS; i++) {
+            uint32_t length = texts.ends[i] - texts.begins[i];
+            uint64_t key = fth_hash_bytes(texts.text + texts.begins[i], length, hash.salt);
+            if (hash.buckets)
+                key = fth_hash_mix(hash.salt ^ fth_hash_mix(key % hash.buckets));
+            assert_true(keys[i] == (length ? key : hash.missing));
+        }
+        drop_texts(&texts);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tables_agree),
+                                       cmocka_unit_test(scalar_is_the_library)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
