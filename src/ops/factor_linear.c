@@ -1,7 +1,8 @@
 /* factor_linear(x, W, bias or none, y0, W') -> y, x': on a tile's rows, act(y0 + x' W' + bias), where x' are the
  * columns of x whose fields are not factorised in this batch, kept for the weight gradient. When none is
  * factorised, and in evaluation: act(x W + bias).
- * factor_data_grad(dy, W, W'^T) -> dx: the gradient of those columns. */
+ * factor_data_grad(dy, W, W'^T, sum or none) -> dx: the gradient of those columns; added to `sum`, which lies in dx' own
+ * memory and may be some of its columns. */
 #include <string.h>
 
 #include "ops/factor.h"
@@ -31,6 +32,8 @@ static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error 
     FTH_TRY(fth_ops_need_whole(graph, node, 1, w.rows, dy.columns, err));
     FTH_TRY(fth_ops_need_whole(graph, node, 2, dy.columns, w.rows, err));
     FTH_TRY(fth_factor_check(graph, node->attributes, w.rows, err));
+    if (fth_ops_input(graph, node, 3).id != FTH_NONE)
+        FTH_TRY(fth_ops_need_same_rows(graph, node, 0, 3, err));
     return fth_ops_output_like(graph, node, 0, 0, w.rows, err);
 }
 
@@ -81,9 +84,22 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
                                    .ldc = prepare->out[0].ld};
     struct fth_gemm_shape rest = whole;
     rest.lda = prepare->out[1].ld;
-    rest.ldb = prepare->in[4].ld;
+    rest.panels = 1;
     rest.accumulate = 1;
     return prepare_products(prepare, &whole, &rest, 0, err);
+}
+
+static int has_sum(const struct fth_node *node) {
+    return node->inputs[3] != FTH_NONE;
+}
+
+static fth_status check_sum(const fth_graph *graph, const struct fth_node *node, fth_error *err) {
+    struct fth_value sum = fth_ops_input(graph, node, 3), dx = graph->values[node->outputs[0]];
+    uint32_t from = fth_graph_column(graph, sum.id), to = fth_graph_column(graph, dx.id);
+    if (fth_graph_root(graph, sum.id) != fth_graph_root(graph, dx.id) || from < to ||
+        from + sum.columns > to + dx.columns)
+        return fth_fail(err, FTH_E_ARGUMENT, "the sum, value %d, does not lie where the output does", (int)sum.id);
+    return FTH_OK;
 }
 
 static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
@@ -96,8 +112,12 @@ static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
                                    .ldb = w->ld_transposed,
                                    .ldc = prepare->out[0].ld};
     struct fth_gemm_shape rest = whole;
-    rest.ldb = prepare->in[2].ld;
+    rest.panels = 1;
     rest.ldc = fth_padded_columns(w->rows);
+    if (has_sum(prepare->node)) {
+        FTH_TRY(check_sum(prepare->graph, prepare->node, err));
+        whole.ldc = rest.ldc;
+    }
     FTH_TRY(prepare_products(prepare, &whole, &rest, 1, err));
     prepare->scratch_bytes = (size_t)dy->rows * rest.ldc * sizeof(float);
     return FTH_OK;
@@ -149,29 +169,42 @@ static void write_zeros(const struct fth_factor_layout *layout, uint32_t dim,
             memset(dx->data + (size_t)i * dx->ld + layout->fields[f].column, 0, dim * sizeof(float));
 }
 
+/* The product of columns [from, + columns) of dx, in scratch from column `at` on, into place. */
+static void put(const struct fth_run *run, uint32_t from, uint32_t columns, uint32_t at) {
+    const struct state *state = run->prepared;
+    const struct fth_view *dx = &run->out[0];
+    const float *product = (const float *)run->scratch + at;
+    float *out = dx->data + from;
+    if (has_sum(run->node))
+        fth_kernels_get()->add(dx->rows, columns, out, dx->ld, product, state->ld, out, dx->ld);
+    else
+        fth_kernels_get()->copy(dx->rows, columns, product, state->ld, out, dx->ld);
+}
+
 static void grad_run(const struct fth_run *run) {
     const struct fth_factor_attributes *a = run->node->attributes;
     const struct state *state = run->prepared;
-    const struct fth_kernels *kernels = fth_kernels_get();
-    const struct fth_view *dy = &run->in[0], *w = &run->in[1], *dx = &run->out[0];
+    const struct fth_view *dy = &run->in[0], *w = &run->in[1], *sum = &run->in[3], *dx = &run->out[0];
     struct fth_factor_layout layout;
     fth_factor_layout_make(run, 1, &layout);
     const fth_gemm *product = state->products[a->n_lookups - layout.n_fields];
     if (!layout.n_fields) {
-        fth_gemm_run(product, dy->rows, dy->data, w->transposed, dx->data, run->scratch);
+        float *out = has_sum(run->node) ? run->scratch : dx->data;
+        fth_gemm_run(product, dy->rows, dy->data, w->transposed, out, NULL);
+        if (has_sum(run->node)) {
+            uint32_t column = (uint32_t)(sum->data - dx->data);
+            put(run, column, sum->columns, column);
+        }
         return;
     }
     if (product)
         fth_gemm_run(product, dy->rows, dy->data, run->in[2].data, run->scratch, NULL);
     else if (layout.columns)
-        kernels->row_dot(dy->rows, dy->columns, dy->data, dy->ld,
-                         w->data + (size_t)layout.ranges[0].column * w->ld, 0.0f, run->scratch,
-                         state->ld);
-    for (uint32_t i = 0; i < layout.n_ranges; i++) {
-        const struct fth_factor_range *range = &layout.ranges[i];
-        kernels->copy(dx->rows, range->columns, (const float *)run->scratch + range->at, state->ld,
-                      dx->data + range->column, dx->ld);
-    }
+        fth_kernels_get()->row_dot(dy->rows, dy->columns, dy->data, dy->ld,
+                                   w->data + (size_t)layout.ranges[0].column * w->ld, 0.0f, run->scratch,
+                                   state->ld);
+    for (uint32_t i = 0; i < layout.n_ranges; i++)
+        put(run, layout.ranges[i].column, layout.ranges[i].columns, layout.ranges[i].at);
     if (a->zeros)
         write_zeros(&layout, a->dim, dx);
 }
@@ -197,8 +230,8 @@ const struct fth_op fth_op_factor_linear = {.name = "factor_linear",
                                             .run = run};
 
 const struct fth_op fth_op_factor_data_grad = {.name = "factor_data_grad",
-                                               .min_inputs = 3,
-                                               .max_inputs = 3,
+                                               .min_inputs = 4,
+                                               .max_inputs = 4,
                                                .n_outputs = 1,
                                                .granularity = FTH_PER_TILE,
                                                .resource = FTH_COMPUTE,

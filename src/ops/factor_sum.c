@@ -6,6 +6,7 @@
  *                           sums[example] += P of its rows, in scratch but for the last group
  * A group is as many fields as their P stays in the second cache with the sums; y itself, whose columns lie
  * apart, is written once. */
+#include "kernels/panels.h"
 #include "ops/factor.h"
 
 #define GROUP_ROWS 4096 /* of 128 bytes */
@@ -76,23 +77,23 @@ static uint32_t make_group(const struct state *state, const struct fth_factor_la
     return n;
 }
 
+/* Columns [column, + columns) of W' and rows of W'^T, into panels that are as wide as this batch's rest. */
 static void copy_rest(const struct fth_run *run, uint32_t column, uint32_t columns) {
-    const struct fth_kernels *kernels = fth_kernels_get();
-    const struct fth_view *w = &run->in[0], *rest = &run->out[1], *transposed = &run->out[2];
+    const struct fth_view *w = &run->in[0];
     struct fth_factor_layout layout;
     fth_factor_layout_make(run, 0, &layout);
+    struct fth_panels_target rest = {run->out[1].data, layout.columns, w->columns, FTH_FP32};
     for (uint32_t i = 0; i < layout.n_ranges; i++) {
         const struct fth_factor_range *range = &layout.ranges[i];
-        kernels->copy(range->columns, columns, w->data + (size_t)range->column * w->ld + column,
-                      w->ld, rest->data + (size_t)range->at * rest->ld + column, rest->ld);
+        fth_panels_store(&rest, range->at, column, range->columns, columns,
+                         w->data + (size_t)range->column * w->ld + column, w->ld);
     }
     fth_factor_layout_make(run, 1, &layout);
+    struct fth_panels_target transposed = {run->out[2].data, w->columns, layout.columns, FTH_FP32};
     for (uint32_t i = 0; i < layout.n_ranges; i++) {
         const struct fth_factor_range *range = &layout.ranges[i];
-        kernels->copy(columns, range->columns,
-                      w->transposed + (size_t)column * w->ld_transposed + range->column,
-                      w->ld_transposed, transposed->data + (size_t)column * transposed->ld + range->at,
-                      transposed->ld);
+        fth_panels_store(&transposed, column, range->at, columns, range->columns,
+                         w->transposed + (size_t)column * w->ld_transposed + range->column, w->ld_transposed);
     }
 }
 

@@ -75,11 +75,13 @@ fth_status fth_layer_cross(fth_graph *graph, const char *name, fth_id x0, fth_id
 
 fth_status fth_layer_cross_v2(fth_graph *graph, const char *name, fth_id x0, fth_id xl, fth_id *out,
                               fth_error *err) {
-    fth_id inputs[3] = {x0, FTH_NONE, xl};
+    fth_id inputs[4] = {x0, FTH_NONE, xl, FTH_NONE};
     struct fth_value value = {0};
     FTH_TRY(fth_layers_value(graph, name, xl, &value, err));
-    FTH_TRY(fth_layer_linear(graph, name, xl, value.columns, 1, &inputs[1], err));
-    return fth_graph_node(graph, &fth_op_mul_add, name, inputs, 3, NULL, 0, out, err);
+    FTH_TRY(fth_layer_linear(graph, name, xl, value.columns, 0, &inputs[1], err));
+    FTH_TRY(fth_layers_parameter(graph, name, "bias", FTH_ROLE_PARAMETER, 1, value.columns,
+                                 FTH_PARAM_UNIFORM, 1.0f / sqrtf((float)value.columns), 1, &inputs[3], err));
+    return fth_graph_node(graph, &fth_op_mul_add, name, inputs, 4, NULL, 0, out, err);
 }
 
 fth_status fth_layer_row_softmax(fth_graph *graph, const char *name, fth_id x, fth_id *out, fth_error *err) {

@@ -1,20 +1,35 @@
-/* mul_add(a, b, c): a * b + c, number by number: a cross layer of DCN-V2 after its linear part. */
+/* mul_add(a, b, c, bias or none): a * (b + bias) + c, number by number: a cross layer of DCN-V2 behind its product,
+ * whose bias is added here, where the product is read anyway.
+ *
+ * mul_add_grad(dy, a, b, bias or none, sum or none) -> da = sum + dy * (b + bias), db = dy * a in one read; pass
+ * fuse_crosses hands it what else a's gradient is the sum of. */
 #include "ops/ops_private.h"
+
+/* Columns of the others, and of the bias where there is one. */
+static fth_status need_bias(const fth_graph *graph, const struct fth_node *node, fth_error *err) {
+    if (fth_ops_input(graph, node, 3).id == FTH_NONE)
+        return FTH_OK;
+    return fth_ops_need_whole(graph, node, 3, 1, fth_ops_input(graph, node, 0).columns, err);
+}
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     FTH_TRY(fth_ops_need_same(graph, node, 0, 2, err));
+    FTH_TRY(need_bias(graph, node, err));
     return fth_ops_shape_alike(graph, node, err);
 }
 
 static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
                            fth_id *d_inputs, fth_error *err) {
-    for (uint32_t i = 0; i < 2; i++) {
-        fth_id inputs[2] = {d_outputs[0], node->inputs[1 - i]};
-        if (fth_ops_wants(graph, node, i))
-            FTH_TRY(fth_graph_node(graph, &fth_op_mul, node->name, inputs, 2, NULL, 0, &d_inputs[i],
-                                   err));
-    }
+    fth_id inputs[4] = {d_outputs[0], node->inputs[0], node->inputs[1], FTH_NONE}, made[2];
+    if (node->n_inputs > 3)
+        inputs[3] = node->inputs[3];
+    struct fth_mul_add_grad_attributes none = {0};
+    FTH_TRY(fth_graph_node(graph, &fth_op_mul_add_grad, node->name, inputs, 4, &none, sizeof none, made, err));
+    d_inputs[0] = made[0];
+    d_inputs[1] = made[1];
     d_inputs[2] = d_outputs[0];
+    if (fth_ops_wants(graph, node, 3))
+        FTH_TRY(fth_graph_node(graph, &fth_op_col_sum, node->name, &made[1], 1, NULL, 0, &d_inputs[3], err));
     return FTH_OK;
 }
 
@@ -26,13 +41,14 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
 
 static void run(const struct fth_run *run) {
     const struct fth_view *a = &run->in[0], *b = &run->in[1], *c = &run->in[2], *out = &run->out[0];
-    fth_kernels_get()->mul_add(out->rows, out->columns, a->data, a->ld, b->data, b->ld, c->data,
-                               c->ld, out->data, out->ld);
+    const float *bias = run->node->n_inputs > 3 ? run->in[3].data : NULL;
+    fth_kernels_get()->cross(out->rows, out->columns, a->data, a->ld, b->data, b->ld, bias, c->data, c->ld,
+                             out->data, out->ld);
 }
 
 const struct fth_op fth_op_mul_add = {.name = "mul_add",
                                       .min_inputs = 3,
-                                      .max_inputs = 3,
+                                      .max_inputs = 4,
                                       .n_outputs = 1,
                                       .granularity = FTH_PER_TILE,
                                       .resource = FTH_MEMORY,
@@ -40,3 +56,44 @@ const struct fth_op fth_op_mul_add = {.name = "mul_add",
                                       .gradient = gradient,
                                       .cost = cost,
                                       .run = run};
+
+static const struct fth_mul_add_grad_attributes *grad_attributes(const struct fth_node *node) {
+    return node->attributes;
+}
+
+static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    uint32_t columns = fth_ops_input(graph, node, 0).columns;
+    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
+    FTH_TRY(fth_ops_need_same(graph, node, 0, 1, err));
+    FTH_TRY(fth_ops_need_same(graph, node, 0, 2, err));
+    FTH_TRY(need_bias(graph, node, err));
+    if (fth_ops_input(graph, node, 4).id != FTH_NONE)
+        FTH_TRY(fth_ops_need_same(graph, node, 0, 4, err));
+    FTH_TRY(fth_ops_output_like(graph, node, 0, 0, columns, err));
+    return fth_ops_output_like(graph, node, 1, 0, columns, err);
+}
+
+static void print(const struct fth_node *node, struct fth_text *out) {
+    if (grad_attributes(node)->with_dy)
+        fth_text_printf(out, "with dy");
+}
+
+static void grad_run(const struct fth_run *run) {
+    const struct fth_view *dy = &run->in[0], *a = &run->in[1], *b = &run->in[2], *da = &run->out[0],
+                          *db = &run->out[1];
+    const struct fth_view none = {0}, *sum = run->node->n_inputs > 4 ? &run->in[4] : &none;
+    fth_kernels_get()->cross_grad(dy->rows, dy->columns, dy->data, dy->ld, a->data, a->ld, b->data, b->ld,
+                                  run->in[3].data, sum->data, sum->ld, grad_attributes(run->node)->with_dy,
+                                  da->data, da->ld, db->data, db->ld);
+}
+
+const struct fth_op fth_op_mul_add_grad = {.name = "mul_add_grad",
+                                           .min_inputs = 4,
+                                           .max_inputs = 5,
+                                           .n_outputs = 2,
+                                           .granularity = FTH_PER_TILE,
+                                           .resource = FTH_MEMORY,
+                                           .shape = grad_shape,
+                                           .cost = cost,
+                                           .print = print,
+                                           .run = grad_run};

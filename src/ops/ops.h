@@ -51,6 +51,10 @@ struct fth_row_update_attributes {
     uint32_t n;
     struct fth_row_entry entries[];
 };
+/* mul_add_grad(dy, a, b, bias or none, sum or none) -> sum + dy (b + bias), dy a; with_dy: the first and dy once more */
+struct fth_mul_add_grad_attributes {
+    int with_dy;
+};
 /* domain_combine: shared times own, or plus */
 struct fth_domain_combine_attributes {
     int product;
@@ -150,9 +154,9 @@ struct fth_clip_attributes {
 
 /* A linear layer over concatenated embeddings whose fields' parts are computed once for each of the
  * batch's unique rows where those are few (ops/factor.h):
- *   factor_sum(W) -> y0, W', W'^T              y0: sums of the factorised fields; W' the rest of W
+ *   factor_sum(W) -> y0, W', W'^T              y0: sums of the factorised fields; W' the rest of W, in panels
  *   factor_linear(x, W, b, y0, W') -> y, x'    x': the rest of x; y lies where y0 does
- *   factor_data_grad(dy, W, W'^T) -> dx
+ *   factor_data_grad(dy, W, W'^T, sum or none) -> dx   sum: what dx is added to, in place
  *   factor_weight_grad(W, x', dy) -> row gradients, dW
  *   factor_update(W, x', dy) -> row gradients, and W is updated
  * Pieces: the columns of x from left to right, lookups of `dim` columns and what lies between. */

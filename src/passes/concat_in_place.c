@@ -27,17 +27,6 @@ static int can_move(const fth_graph *graph, const struct fth_node *concat, uint3
     return writers > 0;
 }
 
-/* The value and its views as views of the concatenation's output. */
-static void move(fth_graph *graph, fth_id value, fth_id into, uint32_t column) {
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (graph->values[i].view_of == value) {
-            graph->values[i].view_of = into;
-            graph->values[i].view_column += column;
-        }
-    graph->values[value].view_of = into;
-    graph->values[value].view_column = column;
-}
-
 /* A node that copies `input` into columns [column, ...) of the concatenation's output. */
 static fth_status copy_there(fth_graph *graph, struct fth_node *concat, uint32_t input, uint32_t column,
                              fth_error *err) {
@@ -64,7 +53,7 @@ static fth_status in_place(fth_graph *graph, struct fth_node *concat, fth_error 
     for (uint32_t i = 0; i < concat->n_inputs; i++) {
         uint32_t columns = graph->values[concat->inputs[i]].columns;
         if (can_move(graph, concat, i)) {
-            move(graph, concat->inputs[i], concat->outputs[0], column);
+            fth_rewrite_home(graph, concat->inputs[i], concat->outputs[0], column);
         } else {
             FTH_TRY(copy_there(graph, concat, i, column, err));
         }

@@ -18,6 +18,7 @@ struct layer {
     struct fth_factor_attributes *attributes;
     size_t bytes;
     fth_id dx, dy, rest, rest_weights, rest_transposed, row_gradients;
+    fth_id sum; /* lies where dx does and holds what dx is to be added to; or FTH_NONE */
 };
 
 /* ---- which columns of x are rows of which lookup ---- */
@@ -80,14 +81,19 @@ static void add_piece(struct fth_factor_attributes *a, uint32_t column, uint32_t
     a->n_lookups += lookup >= 0;
 }
 
-/* Whether the gradient of column `column` of the layer's x is read by a node. */
+/* Input j of the node is what the node adds to, in place. */
+static int is_sum(const struct fth_node *node, uint32_t j) {
+    return (node->op == &fth_op_factor_data_grad && j == 3) || (node->op == &fth_op_mul_add_grad && j == 4);
+}
+
+/* Whether the gradient of column `column` of the layer's x is read by a node, other than to add to it. */
 static int gradient_read(const fth_graph *graph, const struct layer *layer, uint32_t column) {
     fth_id root = fth_graph_root(graph, layer->dx);
     column += fth_graph_column(graph, layer->dx);
     for (uint32_t i = 0; i < graph->n_nodes; i++)
         for (uint32_t j = 0; j < graph->nodes[i]->n_inputs; j++) {
             fth_id input = graph->nodes[i]->inputs[j];
-            if (input == FTH_NONE || fth_graph_root(graph, input) != root)
+            if (input == FTH_NONE || fth_graph_root(graph, input) != root || is_sum(graph->nodes[i], j))
                 continue;
             uint32_t from = fth_graph_column(graph, input);
             if (column >= from && column < from + graph->values[input].columns)
@@ -96,10 +102,82 @@ static int gradient_read(const fth_graph *graph, const struct layer *layer, uint
     return 0;
 }
 
+/* ---- what dx is added to ----
+ *
+ * Where the layer's gradient meets others of the same columns, factor_data_grad adds to them in place: in
+ * factorised columns, where it has nothing, nothing is written, read or added. */
+
+/* The only node that reads what the value's producer wrote, `read` being the value or a plain view of it; NULL when
+ * there are several. */
+static struct fth_node *only_reader(const fth_graph *graph, fth_id value, fth_id *read) {
+    struct fth_node *reader = NULL;
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        for (uint32_t j = 0; j < graph->nodes[i]->n_inputs; j++) {
+            fth_id input = graph->nodes[i]->inputs[j];
+            if (input == FTH_NONE ||
+                (input != value && (graph->values[input].view_of != value || graph->values[input].producer != FTH_NONE)))
+                continue;
+            if (reader)
+                return NULL;
+            reader = graph->nodes[i];
+            *read = input;
+        }
+    return reader;
+}
+
+/* s, db = mul_add_grad(.., dx) in dx' place: the node writes there what it has, and dx is added to that. */
+static void add_behind_cross(fth_graph *graph, struct layer *layer, struct fth_node *cross) {
+    fth_id sum = cross->outputs[0];
+    fth_rewrite_move(graph, fth_rewrite_find(graph, layer->data_grad), fth_rewrite_find(graph, cross));
+    cross->n_inputs = 4;
+    cross->outputs[0] = layer->sum = layer->dx;
+    graph->values[layer->sum].producer = cross->id;
+    layer->data_grad->outputs[0] = layer->dx = sum;
+    graph->values[sum].producer = layer->data_grad->id;
+}
+
+/* s = add(other, dx or columns of it): `other` and s lie where dx does, or all of them where `other` lay. */
+static void add_in_place(fth_graph *graph, struct layer *layer, struct fth_node *add, fth_id read, fth_id other) {
+    fth_id s = add->outputs[0];
+    uint32_t at = fth_rewrite_find(graph, add), column = graph->values[read].view_column;
+    if (graph->values[other].view_of != FTH_NONE && read != layer->dx)
+        return;
+    if (!fth_rewrite_may_overwrite(graph, other, at) || graph->values[s].view_of != FTH_NONE)
+        return;
+    if (read == layer->dx) {
+        fth_id root = fth_graph_root(graph, other);
+        column = fth_graph_column(graph, other);
+        fth_rewrite_home(graph, layer->dx, root, column);
+        fth_rewrite_home(graph, s, root, column);
+    } else {
+        fth_rewrite_home(graph, other, layer->dx, column);
+        fth_rewrite_home(graph, s, layer->dx, column);
+    }
+    fth_rewrite_move(graph, fth_rewrite_find(graph, layer->data_grad), at);
+    fth_rewrite_remove(graph, fth_rewrite_find(graph, add));
+    layer->sum = other;
+}
+
+static void find_sum(fth_graph *graph, struct layer *layer) {
+    fth_id dx = layer->dx, read = FTH_NONE;
+    struct fth_node *reader = only_reader(graph, dx, &read);
+    if (!reader || graph->values[dx].view_of != FTH_NONE)
+        return;
+    if (reader->op == &fth_op_mul_add_grad && reader->n_inputs == 5 && reader->inputs[4] == dx) {
+        const struct fth_mul_add_grad_attributes *a = reader->attributes;
+        if (!a->with_dy && graph->values[reader->outputs[0]].view_of == dx)
+            add_behind_cross(graph, layer, reader);
+    } else if (reader->op == &fth_op_add && reader->stage == FTH_BACKWARD) {
+        fth_id other = reader->inputs[reader->inputs[0] == read];
+        if (other != read)
+            add_in_place(graph, layer, reader, read, other);
+    }
+}
+
 /* The layer's pieces; none of them a lookup when there is nothing to do. */
-static fth_status find_pieces(const fth_graph *graph, struct layer *layer, fth_error *err) {
+static fth_status find_pieces(fth_graph *graph, struct layer *layer, fth_error *err) {
     const struct fth_value *x = &graph->values[layer->linear->inputs[0]];
-    uint32_t columns = x->columns, dim = 0;
+    uint32_t columns = x->columns, dim = 0, n_lookups = 0;
     int32_t *lookups = fth_arena_alloc(graph->arena, columns, sizeof *lookups);
     layer->bytes = sizeof *layer->attributes + columns * sizeof layer->attributes->pieces[0];
     layer->attributes = fth_arena_alloc(graph->arena, 1, layer->bytes);
@@ -108,6 +186,10 @@ static fth_status find_pieces(const fth_graph *graph, struct layer *layer, fth_e
     memset(lookups, 0xff, columns * sizeof *lookups);
     trace(graph, x->id, 0, columns, lookups);
     struct fth_factor_attributes *a = layer->attributes;
+    for (uint32_t c = 0; c < columns; c++)
+        n_lookups += lookups[c] >= 0 && may_be(graph, (uint32_t)lookups[c]);
+    if (n_lookups)
+        find_sum(graph, layer);
     for (uint32_t c = 0; c < columns;) {
         int32_t lookup = lookups[c];
         int take = lookup >= 0 && may_be(graph, (uint32_t)lookup) && a->n_lookups < FTH_FACTOR_LOOKUPS;
@@ -152,9 +234,9 @@ static int find_nodes(const fth_graph *graph, struct layer *layer) {
     return layer->weight_grad->inputs[fused ? 2 : 1] == layer->dy;
 }
 
-static fth_status find_layer(const fth_graph *graph, struct fth_node *linear, struct layer *layer,
+static fth_status find_layer(fth_graph *graph, struct fth_node *linear, struct layer *layer,
                              fth_error *err) {
-    *layer = (struct layer){.linear = linear};
+    *layer = (struct layer){.linear = linear, .sum = FTH_NONE};
     const struct fth_value *x = &graph->values[linear->inputs[0]], *w = &graph->values[linear->inputs[1]];
     if (x->extent != FTH_EXAMPLES || w->columns < LEAST_COLUMNS || w->role != FTH_ROLE_PARAMETER ||
         linear->training_only || !find_nodes(graph, layer))
@@ -212,8 +294,10 @@ static fth_status rewrite_forward(fth_graph *graph, struct layer *layer, fth_err
     return FTH_OK;
 }
 
-/* Whether other nodes than the rows' read the factorised columns of dx. */
+/* Whether other nodes than the rows' read the factorised columns of dx, which nobody else has written. */
 static int needs_zeros(const fth_graph *graph, const struct layer *layer) {
+    if (layer->sum != FTH_NONE)
+        return 0;
     fth_id root = fth_graph_root(graph, layer->dx);
     uint32_t at = fth_graph_column(graph, layer->dx);
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
@@ -238,9 +322,10 @@ static int needs_zeros(const fth_graph *graph, const struct layer *layer) {
 
 static fth_status rewrite_backward(fth_graph *graph, struct layer *layer, fth_error *err) {
     fth_id w = layer->linear->inputs[1], outputs[2];
-    fth_id grad_inputs[3] = {layer->dy, w, layer->rest_transposed}, inputs[3] = {w, layer->rest, layer->dy};
+    fth_id grad_inputs[4] = {layer->dy, w, layer->rest_transposed, layer->sum};
+    fth_id inputs[3] = {w, layer->rest, layer->dy};
     layer->attributes->zeros = needs_zeros(graph, layer);
-    FTH_TRY(replace(graph, layer->data_grad, &fth_op_factor_data_grad, grad_inputs, 3, layer, 0, outputs,
+    FTH_TRY(replace(graph, layer->data_grad, &fth_op_factor_data_grad, grad_inputs, 4, layer, 0, outputs,
                     err));
     int fused = layer->weight_grad->op == &fth_op_linear_update;
     FTH_TRY(replace(graph, layer->weight_grad,
@@ -251,6 +336,15 @@ static fth_status rewrite_backward(fth_graph *graph, struct layer *layer, fth_er
 }
 
 /* ---- the rows' update ---- */
+
+/* Whether no other node writes where dx lies: its rows are then empty where a lookup is factorised. */
+static int alone(const fth_graph *graph, fth_id dx) {
+    uint32_t writers = 0;
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        for (uint32_t j = 0; j < graph->nodes[i]->n_outputs; j++)
+            writers += fth_graph_root(graph, graph->nodes[i]->outputs[j]) == fth_graph_root(graph, dx);
+    return writers == 1;
+}
 
 static fth_status extend_rows(fth_graph *graph, const struct layer *layer, struct fth_node *node,
                               fth_error *err) {
@@ -270,7 +364,7 @@ static fth_status extend_rows(fth_graph *graph, const struct layer *layer, struc
             continue;
         uint32_t lookup = (uint32_t)factor->pieces[p].lookup;
         for (uint32_t i = 0; i < old->n; i++)
-            if (a->entries[i].lookup == lookup && !a->entries[i].parts &&
+            if (a->entries[i].lookup == lookup && !a->entries[i].parts && alone(graph, layer->dx) &&
                 fth_graph_root(graph, inputs[a->entries[i].input]) == fth_graph_root(graph, layer->dx))
                 a->entries[i].not_factored = 1;
         a->entries[a->n++] = (struct fth_row_entry){.lookup = lookup,

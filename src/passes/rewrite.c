@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "graph/op.h"
+
 uint32_t fth_rewrite_readers(const fth_graph *graph, fth_id value, struct fth_node **last) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < graph->n_nodes; i++)
@@ -45,4 +47,56 @@ void fth_rewrite_move_last(fth_graph *graph, uint32_t index) {
     memmove(&graph->nodes[index + 1], &graph->nodes[index],
             (graph->n_nodes - 1 - index) * sizeof(struct fth_node *));
     graph->nodes[index] = node;
+}
+
+void fth_rewrite_move(fth_graph *graph, uint32_t from, uint32_t to) {
+    struct fth_node *node = graph->nodes[from];
+    if (from < to)
+        memmove(&graph->nodes[from], &graph->nodes[from + 1], (to - from) * sizeof(struct fth_node *));
+    else
+        memmove(&graph->nodes[to + 1], &graph->nodes[to], (from - to) * sizeof(struct fth_node *));
+    graph->nodes[to] = node;
+}
+
+struct fth_node *fth_rewrite_producer(const fth_graph *graph, fth_id value) {
+    fth_id producer = graph->values[value].producer;
+    if (producer == FTH_NONE)
+        producer = graph->values[fth_graph_root(graph, value)].producer;
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i]->id == producer)
+            return graph->nodes[i];
+    return NULL;
+}
+
+void fth_rewrite_home(fth_graph *graph, fth_id value, fth_id into, uint32_t column) {
+    if (value == into)
+        return;
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (graph->values[i].view_of == value) {
+            graph->values[i].view_of = into;
+            graph->values[i].view_column += column;
+        }
+    graph->values[value].view_of = into;
+    graph->values[value].view_column = column;
+}
+
+static int overlap(const fth_graph *graph, fth_id a, fth_id b) {
+    uint32_t from_a = fth_graph_column(graph, a), from_b = fth_graph_column(graph, b);
+    return fth_graph_root(graph, a) == fth_graph_root(graph, b) &&
+           from_a < from_b + graph->values[b].columns && from_b < from_a + graph->values[a].columns;
+}
+
+int fth_rewrite_may_overwrite(const fth_graph *graph, fth_id value, uint32_t at) {
+    if (graph->values[value].role != FTH_ROLE_NORMAL ||
+        (graph->logit != FTH_NONE && overlap(graph, value, graph->logit)))
+        return 0;
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        for (uint32_t j = 0; j < graph->nodes[i]->n_inputs; j++) {
+            fth_id input = graph->nodes[i]->inputs[j];
+            if (input == FTH_NONE || i == at || !overlap(graph, input, value))
+                continue;
+            if (i > at || graph->nodes[i]->op->granularity != FTH_PER_TILE)
+                return 0;
+        }
+    return 1;
 }

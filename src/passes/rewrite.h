@@ -15,4 +15,15 @@ void fth_rewrite_remove(fth_graph *graph, uint32_t index);
 /* Moves the last node (just appended) to `index`. */
 void fth_rewrite_move_last(fth_graph *graph, uint32_t index);
 
+/* Moves the node at `from` to the place `to`; the others keep their order. */
+void fth_rewrite_move(fth_graph *graph, uint32_t from, uint32_t to);
+/* The node that makes the value, or of a view what it is a view of; NULL for inputs and parameters, and for values that
+ * several nodes make together. */
+struct fth_node *fth_rewrite_producer(const fth_graph *graph, fth_id value);
+/* The value and its views become views of `into`, which is no view, from `column` on. */
+void fth_rewrite_home(fth_graph *graph, fth_id value, fth_id into, uint32_t column);
+/* Whether node `at` may write over the value, which it reads: nodes behind it read no number of it, and it is no
+ * input and not the logit. */
+int fth_rewrite_may_overwrite(const fth_graph *graph, fth_id value, uint32_t at);
+
 #endif

@@ -84,6 +84,29 @@ void fth_k_mul_add_scalar(size_t m, size_t n, const float *a, size_t lda, const 
             out[i * ldo + j] = a[i * lda + j] * b[i * ldb + j] + c[i * ldc + j];
 }
 
+void fth_k_cross_scalar(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb,
+                        const float *bias, const float *c, size_t ldc, float *out, size_t ldo) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            float sum = bias ? b[i * ldb + j] + bias[j] : b[i * ldb + j];
+            out[i * ldo + j] = a[i * lda + j] * sum + c[i * ldc + j];
+        }
+}
+
+void fth_k_cross_grad_scalar(size_t m, size_t n, const float *dy, size_t lddy, const float *a, size_t lda,
+                             const float *b, size_t ldb, const float *bias, const float *sum, size_t lds,
+                             int with_dy, float *da, size_t ldda, float *db, size_t lddb) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            float d = dy[i * lddy + j], x = bias ? b[i * ldb + j] + bias[j] : b[i * ldb + j];
+            float out = d * x;
+            if (sum)
+                out = sum[i * lds + j] + out;
+            da[i * ldda + j] = with_dy ? out + d : out;
+            db[i * lddb + j] = d * a[i * lda + j];
+        }
+}
+
 void fth_k_scale_scalar(size_t m, size_t n, const float *x, size_t ldx, float factor, float *out,
                         size_t ldo) {
     for (size_t i = 0; i < m; i++)

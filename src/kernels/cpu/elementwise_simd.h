@@ -131,6 +131,58 @@ void FTH_K(mul_add)(size_t m, size_t n, const float *a, size_t lda, const float 
     }
 }
 
+static FTH_INLINE void cross_lanes(int part, vt t, const float *a, const float *b, const float *bias,
+                                   const float *c, float *out) {
+    vf x = v_get(b, part, t);
+    if (bias)
+        x = v_add(x, v_get(bias, part, t));
+    v_put(out, part, t, v_add(v_mul(v_get(a, part, t), x), v_get(c, part, t)));
+}
+
+void FTH_K(cross)(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb,
+                  const float *bias, const float *c, size_t ldc, float *out, size_t ldo) {
+    vt t = v_tail(n % VW);
+    for (size_t i = 0; i < m; i++, a += lda, b += ldb, c += ldc, out += ldo) {
+        size_t j = 0;
+        for (; j + VW <= n; j += VW)
+            cross_lanes(0, t, a + j, b + j, bias ? bias + j : NULL, c + j, out + j);
+        if (j < n)
+            cross_lanes(1, t, a + j, b + j, bias ? bias + j : NULL, c + j, out + j);
+    }
+}
+
+/* sum, bias: NULL or not is the same in all rows; with_dy likewise. */
+static FTH_INLINE void cross_grad_lanes(int part, vt t, const float *dy, const float *a, const float *b,
+                                        const float *bias, const float *sum, int with_dy, float *da,
+                                        float *db) {
+    vf d = v_get(dy, part, t), x = v_get(b, part, t);
+    if (bias)
+        x = v_add(x, v_get(bias, part, t));
+    vf out = v_mul(d, x);
+    if (sum)
+        out = v_add(v_get(sum, part, t), out);
+    if (with_dy)
+        out = v_add(out, d);
+    v_put(da, part, t, out);
+    v_put(db, part, t, v_mul(d, v_get(a, part, t)));
+}
+
+void FTH_K(cross_grad)(size_t m, size_t n, const float *dy, size_t lddy, const float *a, size_t lda,
+                       const float *b, size_t ldb, const float *bias, const float *sum, size_t lds,
+                       int with_dy, float *da, size_t ldda, float *db, size_t lddb) {
+    vt t = v_tail(n % VW);
+    for (size_t i = 0; i < m; i++, dy += lddy, a += lda, b += ldb, da += ldda, db += lddb) {
+        const float *row = sum ? sum + i * lds : NULL;
+        size_t j = 0;
+        for (; j + VW <= n; j += VW)
+            cross_grad_lanes(0, t, dy + j, a + j, b + j, bias ? bias + j : NULL, row ? row + j : NULL, with_dy,
+                             da + j, db + j);
+        if (j < n)
+            cross_grad_lanes(1, t, dy + j, a + j, b + j, bias ? bias + j : NULL, row ? row + j : NULL, with_dy,
+                             da + j, db + j);
+    }
+}
+
 void FTH_K(affine_cols)(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
                         const float *shift, float *y, size_t ldy) {
     FTH_K(mul_add)(m, n, x, ldx, scale, 0, shift, 0, y, ldy);

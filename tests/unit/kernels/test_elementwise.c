@@ -141,6 +141,22 @@ static void run_arithmetic(const struct fth_kernels *k, struct call *c) {
     k->copy(m, n, in_place, ldo, in_place, ldo);
 }
 
+static void run_crosses(const struct fth_kernels *k, struct call *c) {
+    size_t m = c->m, n = c->n, lda, ldb, ldc, lds, ldo, ldda, lddb;
+    float *a = call_in(c, m, n, -2, 2, &lda), *b = call_in(c, m, n, -2, 2, &ldb);
+    float *d = call_in(c, m, n, -2, 2, &ldc), *sum = call_in(c, m, n, -2, 2, &lds);
+    float *bias = call_in(c, 1, n, -2, 2, NULL);
+    for (int with = 0; with < 2; with++) {
+        float *out = call_out(c, m, n, &ldo), *da = call_out(c, m, n, &ldda), *db = call_out(c, m, n, &lddb);
+        k->cross(m, n, a, lda, b, ldb, with ? bias : NULL, d, ldc, out, ldo);
+        k->cross_grad(m, n, d, ldc, a, lda, b, ldb, with ? bias : NULL, with ? NULL : sum, lds, with, da, ldda,
+                      db, lddb);
+    }
+    float *in_place = call_inout(c, m, n, -2, 2, &ldo), *db = call_out(c, m, n, &lddb);
+    k->cross(m, n, a, lda, b, ldb, bias, in_place, ldo, in_place, ldo);
+    k->cross_grad(m, n, a, lda, b, ldb, a, lda, bias, in_place, ldo, 1, in_place, ldo, db, lddb);
+}
+
 static void run_columns(const struct fth_kernels *k, struct call *c) {
     size_t m = c->m, n = c->n, ldx, ldy, ldo;
     float *x = call_in(c, m, n, -2, 2, &ldx), *y = call_in(c, m, n, -2, 2, &ldy);
@@ -156,6 +172,7 @@ static void run_columns(const struct fth_kernels *k, struct call *c) {
 static void arithmetic_agrees_to_the_bit(void **state) {
     check_shapes(run_arithmetic, 0, 0);
     check_shapes(run_columns, 0, 0);
+    check_shapes(run_crosses, 0, 0);
 }
 
 static void scalar_arithmetic_follows_its_formulas(void **state) {
@@ -175,6 +192,13 @@ static void scalar_arithmetic_follows_its_formulas(void **state) {
     assert_true(out[0] == 1.5f && out[1] == -20);
     k->mul_add(1, 2, a, 2, b, 2, c, 2, out, 2);
     assert_true(out[0] == 11.5f && out[1] == 0);
+    float one[2] = {1, 1}, da[2], db[2];
+    k->cross(1, 2, a, 2, b, 2, one, c, 2, out, 2);
+    assert_true(out[0] == 14.5f && out[1] == -5);
+    k->cross_grad(1, 2, a, 2, b, 2, c, 2, NULL, NULL, 0, 0, da, 2, db, 2);
+    assert_true(da[0] == 30 && da[1] == -100 && db[0] == 1.5f && db[1] == -20);
+    k->cross_grad(1, 2, a, 2, b, 2, c, 2, one, b, 2, 1, da, 2, db, 2);
+    assert_true(da[0] == 36.5f && da[1] == -106 && db[0] == 1.5f && db[1] == -20);
     k->scale(1, 2, a, 2, 2, out, 2);
     assert_true(out[0] == 6 && out[1] == -10);
     k->affine_cols(1, 2, a, 2, b, c, out, 2);

@@ -95,6 +95,13 @@ static void check_nodes(const struct planned *p, int training) {
     assert_int_equal(counted, plan->n_nodes);
 }
 
+static int writes(const fth_graph *graph, const struct fth_node *node, fth_id root) {
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (root_of(graph, node->outputs[i]) == root)
+            return 1;
+    return 0;
+}
+
 /* Who writes a value runs before who reads it: earlier in the phase where both go tile by tile, in an earlier
  * phase where one of them needs the whole batch. Who changes a parameter or row runs in a phase behind all
  * who read it. */
@@ -109,11 +116,12 @@ static void check_order(const struct planned *p) {
                 if (!reads(graph, reader, root_of(graph, writer->outputs[o])) || a == b)
                     continue;
                 /* A concatenation that was taken away is read through its root: other columns of it may be
-                 * written later only by nodes that the reader does not see. */
-                int sees = 0;
+                 * written later only by nodes that the reader does not see. So are the sums of a node that adds
+                 * in place: it reads the value, later nodes add to what it has written there. */
+                int sees = 0, adds = writes(graph, reader, root_of(graph, writer->outputs[o]));
                 for (uint32_t i = 0; i < reader->n_inputs; i++)
                     sees |= reader->inputs[i] == writer->outputs[o] ||
-                            reader->inputs[i] == root_of(graph, writer->outputs[o]);
+                            (!adds && reader->inputs[i] == root_of(graph, writer->outputs[o]));
                 if (sees)
                     assert_true(apart || (a < b && plan->nodes[a].phase == plan->nodes[b].phase &&
                                           !is_whole(writer) && !is_whole(reader)));
