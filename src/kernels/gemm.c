@@ -200,6 +200,18 @@ void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const flo
     }
 }
 
+void fth_gemm_run_finish(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
+                         void *scratch, const struct fth_gemm_finish *finish) {
+    const struct fth_gemm_shape *s = &gemm->shape;
+    if (rows > 0 && !gemm->by_panel && s->form == FTH_GEMM_NN && gemm->backend->run_finish &&
+        s->precision == FTH_FP32) {
+        gemm->backend->run_finish(s, gemm->state, rows, a, b, c, finish);
+        return;
+    }
+    fth_gemm_run(gemm, rows, a, b, c, scratch);
+    finish->done(finish->ctx, 0, gemm->by_panel ? (gemm->panels - 1) * s->n + gemm->last_shape.n : s->n);
+}
+
 int fth_gemm_run_step(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                       const struct fth_gemm_step *step) {
     return rows > 0 && step->kind != FTH_STEP_NONE && step->panels.panels && gemm->backend->run_step &&

@@ -101,6 +101,15 @@ void fth_gemm_thread_init(void);
 void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                   void *scratch);
 
+/* The same; and `done` is told of columns [column, + columns) of C once they are final, all of them in increasing
+ * order: where the provider goes panel by panel, while they are in the first cache. */
+struct fth_gemm_finish {
+    void (*done)(void *ctx, uint32_t column, uint32_t columns);
+    void *ctx;
+};
+void fth_gemm_run_finish(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
+                         void *scratch, const struct fth_gemm_finish *finish);
+
 /* The optimizer's step that follows a weight gradient. */
 typedef enum fth_weight_step { FTH_STEP_NONE, FTH_STEP_SGD, FTH_STEP_ADAGRAD, FTH_STEP_ADAM } fth_weight_step;
 

@@ -53,6 +53,13 @@ static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows
         fth_fp32_run(s, rows, a, b, c, scratch);
 }
 
+/* In fp32 there is NN by AVX2 alone. */
+static void run_finish(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
+                       const float *b, float *c, const struct fth_gemm_finish *finish) {
+    (void)state;
+    fth_fp32_run_finish(s, rows, a, b, c, finish);
+}
+
 static int run_step(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
                     const struct fth_gemm_step *step) {
     if (s->precision != FTH_FP32 || fth_cpu_get()->isa != FTH_ISA_AVX512)
@@ -68,4 +75,5 @@ const struct fth_gemm_backend fth_gemm_backend_fathom = {.name = "fathom",
                                                          .allocates = allocates,
                                                          .scratch = scratch_bytes,
                                                          .run = run,
+                                                         .run_finish = run_finish,
                                                          .run_step = run_step};

@@ -11,6 +11,9 @@ size_t fth_fp32_scratch(const struct fth_gemm_shape *shape);
 void fth_fp32_run(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b,
                   float *c, void *scratch);
 
+void fth_fp32_run_finish(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b,
+                         float *c, const struct fth_gemm_finish *finish);
+
 /* TN by AVX-512; step: the optimizer's, or NULL. */
 void fth_fp32_avx512_run(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b,
                          float *c, const struct fth_gemm_step *step);

@@ -245,7 +245,11 @@ static void run_strip(const struct strip *s, struct fetch *next, struct fetch *a
     }
 }
 
-static void run_nn(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c) {
+#define FINISHED 64 /* columns told of at a time */
+
+/* finish: or NULL. */
+static void run_nn(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+                   const struct fth_gemm_finish *finish) {
     float pack[MOST_DEPTH * STRIP] __attribute__((aligned(64)));
     struct cut depths = cut(s->k, MOST_DEPTH);
     struct strip strip = {.rows = cut(rows, ROWS),
@@ -274,7 +278,15 @@ static void run_nn(const struct fth_gemm_shape *s, uint32_t rows, const float *a
             }
             run_strip(&strip, &next, &after);
         }
+        uint32_t end = j + piece->columns, begin = j / FINISHED * FINISHED;
+        if (finish && (end % FINISHED == 0 || end == s->n))
+            finish->done(finish->ctx, begin, end - begin);
     }
+}
+
+void fth_fp32_run_finish(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+                         const struct fth_gemm_finish *finish) {
+    run_nn(s, rows, a, b, c, finish);
 }
 
 /* Floats between two sixes; beyond the depth's: a store of 8 runs over. */
@@ -335,5 +347,5 @@ void fth_fp32_run(const struct fth_gemm_shape *s, uint32_t rows, const float *a,
     if (s->form == FTH_GEMM_TN)
         run_tn(s, rows, a, b, c, scratch);
     else
-        run_nn(s, rows, a, b, c);
+        run_nn(s, rows, a, b, c, NULL);
 }

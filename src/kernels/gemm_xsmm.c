@@ -156,8 +156,9 @@ static fth_status create(const struct fth_gemm_shape *s, void **out, fth_error *
     return FTH_OK;
 }
 
+/* finish: or NULL. */
 static void run_nn(const struct fth_gemm_shape *s, const struct state *state, uint32_t rows,
-                   const float *a, const float *b, float *c) {
+                   const float *a, const float *b, float *c, const struct fth_gemm_finish *finish) {
     for (uint32_t t = 0; t < state->tile.count; t++) {
         size_t j = (size_t)t * state->tile.size;
         int last_tile = t + 1 == state->tile.count;
@@ -178,6 +179,8 @@ static void run_nn(const struct fth_gemm_shape *s, const struct state *state, ui
                         NULL);
             }
         }
+        if (finish)
+            finish->done(finish->ctx, (uint32_t)j, last_tile ? state->tile.last : state->tile.size);
     }
 }
 
@@ -205,7 +208,12 @@ static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows
     if (s->form == FTH_GEMM_TN)
         run_tn(s, state, rows, a, b, c);
     else
-        run_nn(s, state, rows, a, b, c);
+        run_nn(s, state, rows, a, b, c, NULL);
+}
+
+static void run_finish(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
+                       const float *b, float *c, const struct fth_gemm_finish *finish) {
+    run_nn(s, state, rows, a, b, c, finish);
 }
 
 const struct fth_gemm_backend fth_gemm_backend_xsmm = {
@@ -217,4 +225,5 @@ const struct fth_gemm_backend fth_gemm_backend_xsmm = {
     .create = create,
     .destroy = fth_free, /* libxsmm keeps generated code for the process's life */
     .run = run,
+    .run_finish = run_finish,
 };

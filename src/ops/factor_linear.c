@@ -142,7 +142,6 @@ static void run(const struct fth_run *run) {
     const struct state *state = run->prepared;
     const struct fth_kernels *kernels = fth_kernels_get();
     const struct fth_view *x = &run->in[0], *y = &run->out[0], *rest = &run->out[1];
-    const float *bias = run->in[2].data;
     struct fth_factor_layout layout;
     fth_factor_layout_make(run, 0, &layout);
     const fth_gemm *product = state->products[a->n_lookups - layout.n_fields];
@@ -151,15 +150,16 @@ static void run(const struct fth_run *run) {
         kernels->copy(x->rows, range->columns, x->data + range->column, x->ld,
                       rest->data + range->at, rest->ld);
     }
-    if (layout.n_fields) {
+    struct fth_ops_bias_act f = {.act = a->act, .bias = run->in[2].data, .y = y->data, .rows = y->rows, .ld = y->ld};
+    const struct fth_gemm_finish finish = {fth_ops_bias_act, &f};
+    if (layout.n_fields)
         fetch(y);
-        if (product)
-            fth_gemm_run(product, x->rows, rest->data, run->in[4].data, y->data, run->scratch);
-    } else {
-        fth_gemm_run(product, x->rows, x->data, run->in[1].data, y->data, run->scratch);
-    }
-    if (bias || a->act != FTH_ACT_NONE)
-        kernels->bias_act(y->rows, y->columns, y->data, y->ld, bias, a->act, y->data, y->ld);
+    if (layout.n_fields && product)
+        fth_gemm_run_finish(product, x->rows, rest->data, run->in[4].data, y->data, run->scratch, &finish);
+    else if (layout.n_fields)
+        fth_ops_bias_act(&f, 0, y->columns);
+    else
+        fth_gemm_run_finish(product, x->rows, x->data, run->in[1].data, y->data, run->scratch, &finish);
 }
 
 static void write_zeros(const struct fth_factor_layout *layout, uint32_t dim,

@@ -1,6 +1,7 @@
 /* linear: act(x W + bias) on a tile's rows, and its data gradient dx = dy W^T, which reads the
- * transposed copy of W that updates keep; both read panels where W has them. The weight gradient is
- * linear_weight_grad.
+ * transposed copy of W that updates keep; both read panels where W has them. Bias and activation are applied to a
+ * panel's columns when they are made; so is, to the data gradient, the gradient of the activation before the
+ * layer (pass fuse_act_grads). The weight gradient is linear_weight_grad.
  *
  * W may be made by attention_weights: then the data gradient takes the transposed copy that that node makes, and
  * the weight gradient is one part a tile. */
@@ -104,14 +105,14 @@ static void print(const struct fth_node *node, struct fth_text *out) {
 static void run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0], *y = &run->out[0];
     const float *weights = run->in[1].panels ? run->in[1].panels : run->in[1].data;
-    const float *bias = run->node->n_inputs > 2 ? run->in[2].data : NULL;
-    fth_act act = act_of(run->node);
+    struct fth_ops_bias_act f = {
+        .act = act_of(run->node), .ld = y->ld, .bias = run->node->n_inputs > 2 ? run->in[2].data : NULL};
+    const struct fth_gemm_finish finish = {fth_ops_bias_act, &f};
     for (uint32_t row = 0; row < x->rows; row += CHUNK) {
-        uint32_t rows = x->rows - row < CHUNK ? x->rows - row : CHUNK;
-        float *at = y->data + (size_t)row * y->ld;
-        fth_gemm_run(run->prepared, rows, x->data + (size_t)row * x->ld, weights, at, run->scratch);
-        if (bias || act != FTH_ACT_NONE)
-            fth_kernels_get()->bias_act(rows, y->columns, at, y->ld, bias, act, at, y->ld);
+        const float *from = x->data + (size_t)row * x->ld;
+        f.rows = x->rows - row < CHUNK ? x->rows - row : CHUNK;
+        f.y = y->data + (size_t)row * y->ld;
+        fth_gemm_run_finish(run->prepared, f.rows, from, weights, f.y, run->scratch, &finish);
     }
 }
 
@@ -137,22 +138,58 @@ static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error 
         FTH_TRY(fth_ops_need_whole(graph, node, 2, dy.columns, w.rows, err));
     else if (w.role != FTH_ROLE_PARAMETER)
         return fth_fail(err, FTH_E_ARGUMENT, "input 1 is no parameter, its transposed copy is missing");
+    if (fth_ops_input(graph, node, 3).id != FTH_NONE) {
+        FTH_TRY(fth_ops_need_same_rows(graph, node, 0, 3, err));
+        if (fth_ops_input(graph, node, 3).columns != w.rows || w.rows == 1)
+            return fth_fail(err, FTH_E_ARGUMENT, "input 3 has %u columns, the gradient %u (at least 2)",
+                            fth_ops_input(graph, node, 3).columns, w.rows);
+    }
     return fth_ops_output_like(graph, node, 0, 0, w.rows, err);
+}
+
+/* The activation's gradient of rows of dx, applied to columns when the product has made them. */
+struct act_grad {
+    fth_act act;
+    uint32_t rows, ld, ld_saved;
+    float *dx;
+    const float *saved;
+};
+
+static void apply_act_grad(void *ctx, uint32_t column, uint32_t columns) {
+    const struct act_grad *f = ctx;
+    float *dx = f->dx + column;
+    fth_kernels_get()->act_grad(f->act, f->rows, columns, f->saved + column, f->ld_saved, dx, f->ld, dx, f->ld);
+}
+
+/* With the gradient of the activation whose output (of GELU: input) is input 3. */
+static void grad_run_act(const struct fth_run *run, const float *weights) {
+    const struct fth_view *dy = &run->in[0], *saved = &run->in[3], *dx = &run->out[0];
+    struct act_grad f = {.act = act_of(run->node), .ld = dx->ld, .ld_saved = saved->ld};
+    const struct fth_gemm_finish finish = {apply_act_grad, &f};
+    for (uint32_t row = 0; row < dy->rows; row += CHUNK) {
+        f.rows = dy->rows - row < CHUNK ? dy->rows - row : CHUNK;
+        f.dx = dx->data + (size_t)row * dx->ld;
+        f.saved = saved->data + (size_t)row * saved->ld;
+        fth_gemm_run_finish(run->prepared, f.rows, dy->data + (size_t)row * dy->ld, weights, f.dx, run->scratch,
+                            &finish);
+    }
 }
 
 static void grad_run(const struct fth_run *run) {
     const struct fth_view *dy = &run->in[0], *w = &run->in[1], *dx = &run->out[0];
+    const float *weights = w->transposed ? w->transposed : run->node->n_inputs > 2 ? run->in[2].data : NULL;
     if (w->rows == 1)
         fth_kernels_get()->row_dot(dy->rows, dy->columns, dy->data, dy->ld, w->data, 0.0f, dx->data,
                                    dx->ld);
+    else if (run->node->n_inputs > 3)
+        grad_run_act(run, weights);
     else
-        fth_gemm_run(run->prepared, dy->rows, dy->data,
-                     w->transposed ? w->transposed : run->in[2].data, dx->data, run->scratch);
+        fth_gemm_run(run->prepared, dy->rows, dy->data, weights, dx->data, run->scratch);
 }
 
 const struct fth_op fth_op_linear_data_grad = {.name = "linear_data_grad",
                                                .min_inputs = 2,
-                                               .max_inputs = 3,
+                                               .max_inputs = 4,
                                                .n_outputs = 1,
                                                .granularity = FTH_PER_TILE,
                                                .resource = FTH_COMPUTE,
@@ -161,4 +198,5 @@ const struct fth_op fth_op_linear_data_grad = {.name = "linear_data_grad",
                                                .prepare = grad_prepare,
                                                .release = release,
                                                .cost = cost,
+                                               .print = print,
                                                .run = grad_run};

@@ -74,8 +74,7 @@ static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error 
 }
 
 static void print(const struct fth_node *node, struct fth_text *out) {
-    if (grad_attributes(node)->with_dy)
-        fth_text_printf(out, "with dy");
+    fth_text_printf(out, "with_dy=%d", grad_attributes(node)->with_dy);
 }
 
 static void grad_run(const struct fth_run *run) {

@@ -137,6 +137,14 @@ float *fth_ops_at(const struct fth_run *run, size_t section);
 /* The matrix product of this shape by the plan's tuning, reported to who asks for shapes. */
 fth_status fth_ops_product(const struct fth_prepare *prepare, const struct fth_gemm_shape *shape,
                            fth_gemm **out, fth_error *err);
+/* Bias and activation of rows of y, applied to columns when a product has made them (fth_gemm_finish). */
+struct fth_ops_bias_act {
+    fth_act act;
+    const float *bias; /* or NULL */
+    float *y;
+    uint32_t rows, ld;
+};
+void fth_ops_bias_act(void *bias_act, uint32_t column, uint32_t columns);
 /* The scratch that each of n products can do with; NULL ones take none. */
 size_t fth_ops_products_scratch(fth_gemm *const *products, uint32_t n, uint32_t rows);
 

@@ -1,5 +1,5 @@
 /* What operations share when they are planned (ops_private.h): a node's own memory, sections of
- * scratch, products. Before the first step; fth_ops_at on any thread. */
+ * scratch, products. Before the first step; fth_ops_at and fth_ops_bias_act on any thread. */
 #include "ops/ops_private.h"
 
 void *fth_ops_state(struct fth_prepare *prepare, size_t bytes, fth_error *err) {
@@ -24,6 +24,14 @@ fth_status fth_ops_product(const struct fth_prepare *prepare, const struct fth_g
     if (prepare->on_product)
         prepare->on_product(prepare->on_product_ctx, shape);
     return fth_gemm_create(shape, FTH_GEMM_AUTO, prepare->tuning, out, err);
+}
+
+void fth_ops_bias_act(void *bias_act, uint32_t column, uint32_t columns) {
+    const struct fth_ops_bias_act *f = bias_act;
+    float *y = f->y + column;
+    if (!f->bias && f->act == FTH_ACT_NONE)
+        return;
+    fth_kernels_get()->bias_act(f->rows, columns, y, f->ld, f->bias ? f->bias + column : NULL, f->act, y, f->ld);
 }
 
 size_t fth_ops_products_scratch(fth_gemm *const *products, uint32_t n, uint32_t rows) {

@@ -219,7 +219,7 @@ static int find_nodes(const fth_graph *graph, struct layer *layer) {
             layer->weight_grad = node;
         else if (!reads || node == layer->linear || node->op == &fth_op_update)
             continue;
-        else if (node->op == &fth_op_linear_data_grad && !layer->data_grad)
+        else if (node->op == &fth_op_linear_data_grad && !layer->data_grad && node->n_inputs < 4)
             layer->data_grad = node;
         else if (node->op == &fth_op_linear_update && node->inputs[1] == x)
             layer->weight_grad = node;

@@ -209,7 +209,7 @@ static const char golden[] =
     "  %19 [E, 5] = act_grad(%6, %18) act=relu  # deep.0\n"
     "  %20 [T, 5] = col_sum(%19)  # deep.0\n"
     "  %21 [11, 5] = linear_weight_grad(%2, %19)  # deep.0\n"
-    "  %22 [E, 11] = linear_data_grad(%19, deep.0.weight)  # deep.0\n"
+    "  %22 [E, 11] = linear_data_grad(%19, deep.0.weight) act=none  # deep.0\n"
     "update\n"
     "  update(deep.0.weight, %21, -)  # deep.0.weight\n"
     "  update(deep.0.bias, %20, -)  # deep.0.bias\n"

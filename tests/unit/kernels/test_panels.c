@@ -1,5 +1,5 @@
 /* kernels/panels: blocks stored piece by piece end where the layout says, the rest stays; products with
- * panels are those with the matrix, by every provider. */
+ * panels are those with the matrix, by every provider; columns are told of when they are done. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,6 +65,31 @@ static void blocks_end_where_the_layout_says(void **state) {
         }
 }
 
+/* Columns that are told of: in order, and as they will stay. */
+struct told {
+    uint32_t columns, rows, ldc;
+    const float *c, *want;
+};
+
+static void told_of(void *ctx, uint32_t column, uint32_t columns) {
+    struct told *told = ctx;
+    assert_int_equal(column, told->columns);
+    told->columns += columns;
+    for (uint32_t i = 0; i < told->rows; i++)
+        assert_memory_equal(told->c + (size_t)i * told->ldc + column, told->want + (size_t)i * told->ldc + column,
+                            columns * sizeof(float));
+}
+
+static void check_finish(const fth_gemm *gemm, const struct fth_gemm_shape *shape, uint32_t rows, const float *a,
+                         const float *b, const float *want) {
+    float *c = filled((size_t)rows * shape->ldc, 99);
+    struct told told = {.rows = rows, .ldc = shape->ldc, .c = c, .want = want};
+    fth_gemm_run_finish(gemm, rows, a, b, c, NULL, &(struct fth_gemm_finish){told_of, &told});
+    assert_int_equal(told.columns, shape->n);
+    assert_memory_equal(c, want, (size_t)rows * shape->ldc * sizeof *c);
+    fth_free(c);
+}
+
 static float *product(const struct fth_gemm_shape *shape, fth_gemm_provider provider, uint32_t rows,
                       const float *a, const float *b) {
     fth_gemm *gemm;
@@ -74,6 +99,7 @@ static float *product(const struct fth_gemm_shape *shape, fth_gemm_provider prov
     assert_int_equal(fth_gemm_scratch(gemm, rows), 0);
     float *c = filled((size_t)rows * shape->ldc, 99);
     fth_gemm_run(gemm, rows, a, b, c, NULL);
+    check_finish(gemm, shape, rows, a, b, c);
     fth_gemm_destroy(gemm);
     return c;
 }

@@ -120,6 +120,12 @@ static void test_each_does_something(void **state) {
                 uint32_t layers = count_ops(full, "mul_add");
                 assert_true(layers > 1 && count_ops(full, "mul_add_grad") == layers);
                 assert_int_equal(count_ops(full, "add") + layers + 1, count_ops(graph, "add"));
+            } else if (!strcmp((*pass)->name, "fuse_act_grads") && !strcmp(name, "dlrm")) {
+                uint32_t fused = 0;
+                for (uint32_t i = 0; i < full->n_nodes; i++)
+                    fused += full->nodes[i]->op == &fth_op_linear_data_grad && full->nodes[i]->n_inputs == 4;
+                assert_true(fused > 0);
+                assert_int_equal(count_ops(full, "act_grad") + fused, count_ops(graph, "act_grad"));
             } else if (!strcmp((*pass)->name, "fuse_attention") && !strcmp(name, "din")) {
                 struct zoo_options sigmoid = {
                     .model = name, .plain = 1, .attention_activation = "sigmoid"};
