@@ -72,6 +72,18 @@ void fth_region_free(void *region, size_t bytes) {
         munmap(region, length);
 }
 
+void fth_region_touch(void *at, size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+    uintptr_t first = (uintptr_t)at & ~(uintptr_t)4095, last = (uintptr_t)at + bytes;
+    if (bytes)
+        (void)madvise((char *)at - ((uintptr_t)at - first), ((last + 4095) & ~(uintptr_t)4095) - first,
+                      MADV_POPULATE_WRITE);
+#else
+    (void)at;
+    (void)bytes;
+#endif
+}
+
 struct chunk {
     struct chunk *next;
     size_t used, size; /* bytes behind the header */

@@ -46,10 +46,10 @@ static void read_block(struct fth_reader *reader, struct fth_slot *slot) {
     fth_reader_add_time(&reader->read_ns, since);
 }
 
-void fth_reader_parse(struct fth_reader *reader, struct fth_slot *slot) {
+void fth_reader_parse(struct fth_reader *reader, struct fth_slot *slot, uint32_t *scratch) {
     const struct fth_parser *parser = &reader->set->parser;
     uint64_t since = fth_now_ns();
-    slot->status = parser->kind->parse(parser, slot->block, slot->scratch, &slot->error);
+    slot->status = parser->kind->parse(parser, slot->block, scratch, &slot->error);
     if (slot->status == FTH_OK && !slot->only_count) {
         fth_batch_clear(slot->examples);
         slot->status = reader->transform.examples(reader->transform.ctx, slot->block,
@@ -96,7 +96,7 @@ static void *parsing_main(void *arg) {
     while (fth_queue_pop(reader->to_parse, &item)) {
         struct fth_slot *slot = item;
         if (!atomic_load(&reader->stop))
-            fth_reader_parse(reader, slot);
+            fth_reader_parse(reader, slot, slot->scratch);
         sem_post(&slot->parsed);
     }
     return NULL;
@@ -128,7 +128,7 @@ static struct fth_slot *pull(struct fth_reader *reader) {
         struct fth_slot *slot = &reader->slots[0];
         read_block(reader, slot);
         if (slot->kind == FTH_SLOT_BLOCK)
-            fth_reader_parse(reader, slot);
+            fth_reader_parse(reader, slot, slot->scratch);
         return slot;
     }
     void *item;
@@ -174,6 +174,17 @@ static fth_status check_options(const fth_data_set *set, const struct fth_reader
     return FTH_OK;
 }
 
+static fth_status create_parse_memory(struct fth_reader *reader, fth_error *err) {
+    uint32_t workers = fth_pool_size(reader->options.pool);
+    reader->memory = fth_alloc(workers, sizeof *reader->memory);
+    int ok = reader->memory != NULL;
+    for (uint32_t w = 0; ok && w < workers; w++) {
+        reader->memory[w].scratch = fth_alloc(FTH_PARSE_SCRATCH, sizeof *reader->memory[w].scratch);
+        ok = reader->memory[w].scratch != NULL;
+    }
+    return ok ? FTH_OK : fth_fail(err, FTH_E_MEMORY, "no memory to parse with %u workers", workers);
+}
+
 static fth_status create_slots(struct fth_reader *reader, fth_error *err) {
     int rounds = reader->n_threads == 0 && reader->options.pool;
     reader->n_slots = rounds ? ROUND_SLOTS * fth_pool_size(reader->options.pool)
@@ -189,11 +200,11 @@ static fth_status create_slots(struct fth_reader *reader, fth_error *err) {
         struct fth_slot *slot = &reader->slots[s];
         FTH_TRY(fth_block_create(&slot->block, err));
         FTH_TRY(fth_batch_create(reader->transform.schema, 1, &slot->examples, err));
-        slot->scratch = fth_alloc(FTH_PARSE_SCRATCH, sizeof *slot->scratch);
-        if (!slot->scratch)
+        slot->scratch = rounds ? NULL : fth_alloc(FTH_PARSE_SCRATCH, sizeof *slot->scratch);
+        if (!rounds && !slot->scratch)
             return fth_fail(err, FTH_E_MEMORY, "no memory for %u blocks", reader->n_slots);
     }
-    return FTH_OK;
+    return rounds ? create_parse_memory(reader, err) : FTH_OK;
 }
 
 static fth_status create_items(struct fth_reader *reader, fth_error *err) {
@@ -327,6 +338,10 @@ void fth_reader_destroy(fth_reader *reader) {
         fth_free(reader->slots[s].scratch);
         sem_destroy(&reader->slots[s].parsed);
     }
+    for (uint32_t w = 0; reader->memory && w < fth_pool_size(reader->options.pool); w++) {
+        fth_free(reader->memory[w].scratch);
+        fth_free(reader->memory[w].cells);
+    }
     for (uint32_t i = 0; reader->items && i < reader->n_items; i++)
         fth_batch_destroy(reader->items[i].batch);
     fth_assembler_destroy(reader);
@@ -339,6 +354,7 @@ void fth_reader_destroy(fth_reader *reader) {
     if (reader->wake >= 0)
         close(reader->wake);
     fth_free(reader->made);
+    fth_free(reader->memory);
     fth_free(reader->window);
     fth_free(reader->held);
     fth_free(reader->items);

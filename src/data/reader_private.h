@@ -20,10 +20,17 @@ struct fth_slot {
     int only_count; /* none of its lines belongs to the part */
     struct fth_block *block;
     struct fth_batch *examples;
-    uint32_t *scratch; /* [FTH_PARSE_SCRATCH] */
+    uint32_t *scratch; /* [FTH_PARSE_SCRATCH]; NULL in rounds, where it is the worker's */
     fth_status status;
     fth_error error;
     sem_t parsed; /* posted by the parser that had it */
+};
+
+/* What only parsing needs, a worker's in rounds: from block to block it stays in the worker's cache. */
+struct fth_parse_memory {
+    uint32_t *scratch; /* [FTH_PARSE_SCRATCH] */
+    struct fth_cell *cells;
+    size_t cells_capacity;
 };
 
 /* A batch, an epoch's end or a failure on its way to the caller. */
@@ -92,6 +99,7 @@ struct fth_reader {
     uint64_t made_epoch;
     int made_last; /* nothing comes after what is made */
     int starved;   /* the assembler got no slot: the next round goes on */
+    struct fth_parse_memory *memory; /* [the pool's workers] */
 
     /* caller */
     struct fth_item **held;
@@ -108,7 +116,7 @@ struct fth_slot *fth_reader_pull(struct fth_reader *reader);
 struct fth_slot *fth_reader_take_parsed(struct fth_reader *reader);
 /* Rounds until there is an item; NULL when the reader has been stopped. */
 struct fth_item *fth_reader_round(struct fth_reader *reader);
-void fth_reader_parse(struct fth_reader *reader, struct fth_slot *slot);
+void fth_reader_parse(struct fth_reader *reader, struct fth_slot *slot, uint32_t *scratch);
 void fth_reader_add_time(_Atomic uint64_t *counter, uint64_t since);
 void fth_reader_put_back(struct fth_reader *reader, struct fth_slot *slot);
 

@@ -47,16 +47,29 @@ static void assemble(struct fth_reader *reader) {
     }
 }
 
+/* A block's cells are not looked at any more once it has become examples. */
+static void exchange_cells(struct fth_block *block, struct fth_parse_memory *memory) {
+    struct fth_cell *cells = block->cells;
+    size_t capacity = block->cells_capacity;
+    block->cells = memory->cells;
+    block->cells_capacity = memory->cells_capacity;
+    memory->cells = cells;
+    memory->cells_capacity = capacity;
+}
+
 static void run_task(void *arg, uint32_t task, uint32_t worker) {
     struct fth_reader *reader = arg;
-    (void)worker;
     if (task == 0) {
         assemble(reader);
         return;
     }
     struct fth_slot *slot = *window_at(reader, reader->window_parsed + task - 1);
-    if (slot->kind == FTH_SLOT_BLOCK)
-        fth_reader_parse(reader, slot);
+    if (slot->kind != FTH_SLOT_BLOCK)
+        return;
+    struct fth_parse_memory *memory = &reader->memory[worker];
+    exchange_cells(slot->block, memory);
+    fth_reader_parse(reader, slot, memory->scratch);
+    exchange_cells(slot->block, memory);
 }
 
 /* What has been read into the window; waits only when there would be nothing to do. 0: the reader has

@@ -103,6 +103,7 @@ static fth_status fill(struct fth_embedding *embedding, const struct fth_embeddi
         .update = fth_embedding_update,
         .gradient_squares = fth_embedding_gradient_squares,
         .update_scratch = fth_embedding_update_scratch,
+        .beside = fth_embedding_beside,
     };
     return FTH_OK;
 }

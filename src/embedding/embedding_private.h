@@ -226,6 +226,10 @@ fth_status fth_create_row(struct fth_embedding *embedding, struct fth_pack *pack
                           struct fth_shard *shard, uint32_t unique, uint64_t hash);
 /* Adds to the count of a key that is a candidate. */
 void fth_count_candidate(const struct fth_pack *pack, uint64_t hash, uint32_t count);
+/* ahead.c: decides which memory of rows the coming batches are to find ready; touches what is wanted, once. */
+void fth_pack_plan_ahead(struct fth_pack *pack);
+void fth_embedding_beside(void *ctx);
+
 /* cut.c: cuts the unique rows into update tasks. */
 void fth_embedding_cut_updates(struct fth_embedding *embedding);
 

@@ -243,8 +243,11 @@ static fth_status prepare(struct fth_embedding *embedding, fth_pool *pool, fth_e
     FTH_TRY(embedding->by_part ? prepare_by_part(embedding, pool, err)
                                : prepare_by_shard(embedding, pool, err));
     fth_embedding_unique_number(embedding, pool);
-    if (embedding->training)
-        fth_embedding_cut_updates(embedding);
+    if (!embedding->training)
+        return FTH_OK;
+    fth_embedding_cut_updates(embedding);
+    for (uint32_t p = 0; p < embedding->n_packs; p++)
+        fth_pack_plan_ahead(&embedding->packs[p]);
     return FTH_OK;
 }
 

@@ -118,6 +118,10 @@ struct fth_pack {
     size_t hash_stride;
     uint64_t max_rows;
     _Atomic uint32_t next_chunk;
+    /* ahead.c: next_chunk when the last training batch was prepared; chunks whose memory is to be touched */
+    uint32_t chunks_seen;
+    uint64_t touch_from, touch_to;
+    _Atomic uint32_t touch_wanted;
     struct fth_shard *shards; /* [FTH_SHARDS], owned */
     struct fth_index_space index_space;
     /* The current batch: its parts of this pack are part_order[first_part .. first_part +
