@@ -67,6 +67,7 @@ static fth_status measure(struct bench *bench, fth_error *err) {
                       err));
     r->seconds = (double)(fth_now_ns() - start) * 1e-9;
     r->steps = n;
+    r->all = (double)n * (double)r->batch / r->seconds;
     r->keys = (double)(bench->session->keys - keys) / n;
     r->unique = (double)(bench->session->unique_rows - unique) / n;
     fth_sort_doubles(bench->samples, n);

@@ -73,7 +73,8 @@ struct fth_bench_report {
     int generated;
     uint32_t steps, profiled;
     double seconds;
-    double median, p10, p90; /* examples a second */
+    double median, p10, p90; /* examples a second, of steps */
+    double all;              /* of all steps: what a training that lasts as long would have */
     struct fth_reader_counts counts;
     struct fth_stage_rate stage; /* real data that can be read again; else bytes 0 */
     uint64_t examples_read;

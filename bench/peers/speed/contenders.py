@@ -82,11 +82,11 @@ class Fathom:
             raise Failed(f"fathom {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout[-2000:]}")
         return done.stdout
 
-    def bench(self, batch, *arguments, threads=shapes.THREADS):
-        """What fathom bench writes as JSON."""
+    def bench(self, batch, *arguments, threads=shapes.THREADS, seconds=0):
+        """What fathom bench writes as JSON; at least that many seconds of steps."""
         out = os.path.join(self.options.work, "bench.json")
         self.call("bench", self.config, "--set", f"train.batch_size={batch}", "--threads", str(threads),
-                  "--batches", str(self.held), "--seconds", str(self.options.seconds), "--json", out, *arguments)
+                  "--batches", str(self.held), "--seconds", str(max(seconds, self.options.seconds)), "--json", out, *arguments)
         with open(out, encoding="utf-8") as file:
             read = json.load(file)
         if read["generated"]:
