@@ -30,14 +30,20 @@ static uint32_t bucket_of(const struct fth_feature_boundaries *boundaries, float
 }
 
 /* sign(x) log(1 + |x|); whole numbers from a table, then those that are not in it. */
+_Static_assert(FTH_FEATURE_CHUNK <= 64, "a bit a number");
 static void log1p_all(const float *table, float *x, uint32_t n) {
+    const float last = FTH_FEATURE_LOG1P_TABLE - 1;
+    uint64_t rest = 0;
     for (uint32_t i = 0; i < n; i++) {
         float magnitude = fabsf(x[i]);
-        int32_t whole = (int32_t)fminf(magnitude, FTH_FEATURE_LOG1P_TABLE - 1);
-        float y = table[whole];
-        if ((float)whole != magnitude)
-            y = log1pf(magnitude);
-        x[i] = copysignf(y, x[i]);
+        int32_t whole = (int32_t)(magnitude < last ? magnitude : last); /* fminf would be a call */
+        int other = (float)whole != magnitude;
+        rest |= (uint64_t)other << i;
+        x[i] = other ? x[i] : copysignf(table[whole], x[i]);
+    }
+    for (; rest; rest &= rest - 1) {
+        float *at = &x[__builtin_ctzll(rest)];
+        *at = copysignf(log1pf(fabsf(*at)), *at);
     }
 }
 
