@@ -116,7 +116,7 @@ struct fth_position {
     uint64_t taken;        /* examples already emitted from that shuffle block */
     uint64_t examples_seen; /* training examples emitted since the start of training */
     uint64_t lines_read, lines_bad; /* since the start of training */
-    uint64_t epoch_lines_bad; /* of this epoch: what data.bad_line_limit goes on from */
+    uint64_t epoch_lines_bad; /* of this epoch: what data.on_bad_line's limit goes on from */
     double *feature_state; /* [n_feature_state] running statistics as of this batch; owned by the batch */
     size_t n_feature_state;
 };

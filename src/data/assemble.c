@@ -74,7 +74,8 @@ static fth_status check_bad(struct fth_reader *reader, const struct fth_block *b
         return FTH_OK;
     }
     if (config->bad_line_limit >= 0 && a->epoch_bad > (uint64_t)config->bad_line_limit)
-        return fth_fail(err, FTH_E_DATA, "%s (more malformed lines than data.bad_line_limit, %lld)",
+        return fth_fail(err, FTH_E_DATA,
+                        "%s (more malformed lines than the %lld that data.on_bad_line allows)",
                         block->first_bad.message, (long long)config->bad_line_limit);
     if (a->warnings < WARNINGS) {
         a->warnings++;

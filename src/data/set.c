@@ -116,8 +116,7 @@ static fth_status take_header(fth_data_set *set, const char *name, fth_source *s
     }
     FTH_TRY(read_header(set, name, source, header, err));
     if (header->n == 0)
-        return fth_fail(err, FTH_E_DATA, "%s: no header line; data.header says that there is one",
-                        name);
+        return fth_fail(err, FTH_E_DATA, "%s: no header line, which names the columns", name);
     FTH_TRY(set->columns.n ? compare_names(set, name, header, err) : keep_names(set, header, err));
     FTH_TRY(fth_source_skip(source, header->used, err));
     *offset += header->used;

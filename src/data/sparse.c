@@ -134,7 +134,7 @@ static fth_status read_line(const struct fth_parser *parser, struct fth_block *b
             return FTH_OK;
         block->n_data++;
         fth_block_refuse(block, line->number, 1,
-                         "a blank line; set data.skip_blank to leave them out");
+                         "a blank line; set data.csv.skip_blank to leave them out");
         return FTH_OK;
     }
     const char *label = line->at, *label_end = token_end(line);

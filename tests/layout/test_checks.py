@@ -151,5 +151,18 @@ class Paths(Tree):
         self.assertEqual(run("check_paths.py", self.root)[0], 0)
 
 
+class Keys(Tree):
+    def test_keys_that_do_not_exist_are_found(self):
+        self.write("docs/configuration.md", "## The file\n| `seed` | x |\n## data.csv\n| `header` | x |\n")
+        self.write("src/a.c", '/* data.none */\nf("%s: data.csv.header says so, data.x.csv not");\n')
+        self.assertEqual(run("check_keys.py", self.root)[0], 0)
+        self.write("src/b.c", '\nf("data.header says so");\n')
+        code, output = run("check_keys.py", self.root)
+        self.assertEqual((code, output), (1, "src/b.c:2: data.header\n"))
+        os.remove(os.path.join(self.root, "src/a.c"))
+        os.remove(os.path.join(self.root, "src/b.c"))
+        self.assertEqual(run("check_keys.py", self.root)[0], 1)
+
+
 if __name__ == "__main__":
     unittest.main()

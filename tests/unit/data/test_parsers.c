@@ -170,7 +170,7 @@ static void csv_header_line(void **state) {
     expect(
         config, "x\"y,z\n1,2\n",
         "memory:1:2: header: a quote within an unquoted cell; quote the whole cell and double it");
-    expect(config, "", "memory: no header line; data.header says that there is one");
+    expect(config, "", "memory: no header line, which names the columns");
     config.skip_blank = 1;
     config.comment = "#";
     expect(config, "#c\n\nx,y\n#d\n1,2\n", "[1|2]5");
@@ -239,7 +239,7 @@ static void libsvm_lines(void **state) {
     expect(config, "1 qid:x 1:1\n", " bad 1: memory:1:3: expected qid: and a number, not 'qid:x'");
     expect(config, "1:1 2:2\n", " bad 1: memory:1:1: expected a label first, not '1:1'");
     expect(config, "\n1 1:1\n",
-           "[1 0:1:1]2 bad 1: memory:1:1: a blank line; set data.skip_blank to leave them out");
+           "[1 0:1:1]2 bad 1: memory:1:1: a blank line; set data.csv.skip_blank to leave them out");
     config.skip_blank = 1;
     expect(config, "\n  \n1 1:1\n", "[1 0:1:1]3");
     expect_n(config,

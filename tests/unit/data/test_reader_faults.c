@@ -80,7 +80,7 @@ static void malformed_lines(void **state) {
         result = read_all(&config, &train_set, &options);
         snprintf(
             expected, sizeof expected,
-            "%s:5:1: refused by the transform (more malformed lines than data.bad_line_limit, 1)",
+            "%s:5:1: refused by the transform (more malformed lines than the 1 that data.on_bad_line allows)",
             file);
         assert_string_equal(result.error.message, expected);
         read_result_free(&result);
