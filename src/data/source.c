@@ -77,12 +77,32 @@ static fth_status start_decoding(struct fth_source *source, fth_error *err) {
     return fth_source_start_decoder(source, err);
 }
 
+/* What people have that is not read, by first bytes that no text has (bzip2: that hardly any has). */
+static const char *not_read(const unsigned char *bytes, size_t n) {
+    static const struct {
+        unsigned char bytes[FTH_SOURCE_FIRST_BYTES];
+        size_t n;
+        const char *what;
+    } formats[] = {
+        {{0xfd, '7', 'z', 'X', 'Z', 0}, 6, "xz data"},
+        {{'B', 'Z', 'h', '9', '1', 'A', 'Y', '&', 'S', 'Y'}, 10, "bzip2 data"},
+        {{0x04, 0x22, 0x4d, 0x18}, 4, "lz4 data"},
+        {{'P', 'K', 3, 4}, 4, "a zip archive"},
+        {{0xff, 0xfe}, 2, "UTF-16 text"},
+        {{0xfe, 0xff}, 2, "UTF-16 text"},
+    };
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
+        if (n >= formats[f].n && memcmp(bytes, formats[f].bytes, formats[f].n) == 0)
+            return formats[f].what;
+    return NULL;
+}
+
 /* The first bytes decide what the stream is; they stay in input[]. */
 static fth_status detect(struct fth_source *source, fth_error *err) {
     size_t n = 0;
-    while (n < 4) {
+    while (n < sizeof source->first) {
         size_t got;
-        FTH_TRY(fth_source_raw_read(source, source->input + n, 4 - n, &got, err));
+        FTH_TRY(fth_source_raw_read(source, source->input + n, sizeof source->first - n, &got, err));
         if (got == 0)
             break;
         n += got;
@@ -91,9 +111,13 @@ static fth_status detect(struct fth_source *source, fth_error *err) {
     const unsigned char *b = source->input;
     if (n >= 2 && b[0] == 0x1f && b[1] == 0x8b)
         source->kind = FTH_SOURCE_GZIP;
-    else if (n == 4 && ((b[0] == 0x28 && b[1] == 0xb5 && b[2] == 0x2f && b[3] == 0xfd) ||
+    else if (n >= 4 && ((b[0] == 0x28 && b[1] == 0xb5 && b[2] == 0x2f && b[3] == 0xfd) ||
                         ((b[0] & 0xf0) == 0x50 && b[1] == 0x2a && b[2] == 0x4d && b[3] == 0x18)))
         source->kind = FTH_SOURCE_ZSTD;
+    const char *other = not_read(b, n);
+    if (other)
+        return fth_fail(err, FTH_E_DATA, "%s: %s; what can be read is text in UTF-8, plain or as gzip or zstd",
+                        source->name, other);
     return source->kind == FTH_SOURCE_PLAIN ? FTH_OK : start_decoding(source, err);
 }
 

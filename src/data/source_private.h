@@ -8,6 +8,7 @@
 #include "data/source.h"
 
 #define FTH_SOURCE_INPUT_BYTES ((size_t)256 << 10)
+#define FTH_SOURCE_FIRST_BYTES 10 /* tell what a file is */
 
 enum fth_source_kind { FTH_SOURCE_PLAIN, FTH_SOURCE_GZIP, FTH_SOURCE_ZSTD };
 
@@ -25,7 +26,7 @@ struct fth_source {
 
     /* Input not yet consumed: input[at .. n). Of a plain file only its first bytes pass through. */
     unsigned char *input;
-    unsigned char first[4];
+    unsigned char first[FTH_SOURCE_FIRST_BYTES];
     size_t input_at, input_n;
     int input_end; /* nothing left behind input_n */
 

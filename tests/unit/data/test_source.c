@@ -119,6 +119,21 @@ static void damaged_files(void **state) {
     fputs("tail", file);
     fclose(file);
     expect_refused(part, "bytes behind the gzip data");
+    static const struct {
+        const char *bytes, *reason;
+        size_t n;
+    } others[] = {
+        {"\xfd" "7zXZ\0\0\4", "xz data; what can be read", 8},
+        {"BZh91AY&SY\1", "bzip2 data", 11},
+        {"\x04\x22\x4d\x18@", "lz4 data", 5},
+        {"PK\3\4\x14", "a zip archive", 5},
+        {"\xff\xfe" "1\0", "UTF-16 text", 4},
+        {"\xfe\xff\0" "1", "UTF-16 text", 4},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        write_file(part, others[i].bytes, others[i].n);
+        expect_refused(part, others[i].reason);
+    }
     expect_refused(temp_path("absent"), "cannot open");
     mkdir(temp_path("folder"), 0700);
     expect_refused(temp_path("folder"), "is a directory");
@@ -195,7 +210,7 @@ static void failing_reads(void **state) {
         assert_null(drain(source, 5000, &got, &err));
         assert_int_equal(err.code, FTH_E_IO);
         assert_non_null(strstr(err.message, path));
-        assert_non_null(strstr(err.message, "offset 3004: cannot read"));
+        assert_non_null(strstr(err.message, "offset 3010: cannot read"));
         fth_source_close(source);
         fault_io_destroy(fault);
     }
