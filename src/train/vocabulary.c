@@ -42,7 +42,7 @@ done:
     return status;
 }
 
-/* Lines without their ends, LF or CRLF. An empty one is no text. */
+/* Lines without their ends, LF or CRLF, behind a byte order mark. An empty one is no text. */
 static fth_status cut_lines(const char *path, struct words *out, fth_error *err) {
     uint32_t lines = 1;
     for (size_t i = 0; i < out->length; i++)
@@ -52,6 +52,8 @@ static fth_status cut_lines(const char *path, struct words *out, fth_error *err)
     if (!out->items || !out->lengths)
         return fth_fail(err, FTH_E_MEMORY, "%s: no memory for %u texts", path, lines);
     const char *p = out->text, *end = out->text + out->length;
+    if (out->length >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0)
+        p += 3;
     while (p < end) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         size_t length = (size_t)((stop ? stop : end) - p);
@@ -88,8 +90,11 @@ done:
 
 fth_status fth_session_vocabularies(struct fth_session *session, fth_error *err) {
     const char *path;
-    for (uint32_t v = 0; (path = fth_feature_vocabulary_file(session->program, v)); v++)
+    fth_status status = FTH_OK;
+    for (uint32_t v = 0; status == FTH_OK && (path = fth_feature_vocabulary_file(session->program, v)); v++)
         if (*path)
-            FTH_TRY(load(session->program, v, path, err));
-    return FTH_OK;
+            status = load(session->program, v, path, err);
+    if (status != FTH_OK)
+        fth_error_frame(err, "vocabulary_file");
+    return status;
 }
