@@ -120,6 +120,28 @@ done:
     return status;
 }
 
+static int is_pipe(const char *path) {
+    const struct fth_io *io = fth_io_posix();
+    struct fth_io_stat info;
+    return strcmp(path, "-") == 0 || (io->stat(io->ctx, path, &info) >= 0 && info.kind == FTH_IO_OTHER);
+}
+
+fth_status fth_session_check_held_out(struct fth_session *session, fth_error *err) {
+    const struct fth_strings *valid = &session->config->data.valid;
+    struct fth_data_set_options options = {.part = FTH_PART_VALID};
+    struct fth_forward opened = {0};
+    for (uint32_t i = 0; i < valid->n; i++)
+        if (is_pipe(valid->items[i]))
+            return FTH_OK;
+    if (!valid->n)
+        return FTH_OK;
+    fth_status status = fth_session_open_set(session, &options, &opened.set, err);
+    if (status == FTH_OK)
+        status = fth_session_program_for(session, opened.set, 1, &opened.program, err);
+    fth_forward_close(&opened);
+    return status;
+}
+
 fth_status fth_session_evaluate_held_out(struct fth_session *session, fth_evaluation *out,
                                          fth_error *err) {
     struct fth_data_set_options options = {.part = FTH_PART_VALID};

@@ -112,6 +112,8 @@ fth_evaluation fth_session_evaluation(const struct fth_session *session, int whi
 
 /* evaluate.c: the held-out part, as the training position's statistics see it. */
 int fth_session_has_held_out(const struct fth_session *session);
+/* Whether data.valid's files open and have the columns, before anything is trained; pipes are left alone. */
+fth_status fth_session_check_held_out(struct fth_session *session, fth_error *err);
 fth_status fth_session_evaluate_held_out(struct fth_session *session, fth_evaluation *out,
                                          fth_error *err);
 

@@ -163,6 +163,14 @@ static int save_is_due(const struct loop *loop) {
                                             config->every_minutes * 60;
 }
 
+/* What was trained is not lost to held-out data that cannot be read. */
+static fth_status evaluate_or_save(struct loop *loop, int due, fth_error *err) {
+    fth_status status = evaluate(loop, due, err);
+    if (status != FTH_OK)
+        save(loop, NULL);
+    return status;
+}
+
 /* ---- the loop ---- */
 
 static int steps_are_done(const struct fth_session *session) {
@@ -189,7 +197,7 @@ static fth_status between_steps(struct loop *loop, const struct fth_batch *batch
         loop->result->epochs++;
         report(loop);
         if (!session->config->train.eval_every)
-            FTH_TRY(evaluate(loop, 1, err));
+            FTH_TRY(evaluate_or_save(loop, 1, err));
     }
     return save_is_due(loop) ? save(loop, err) : FTH_OK;
 }
@@ -329,6 +337,7 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
     fth_status status;
     FTH_TRY(check_directory(session, err));
     FTH_TRY(check_order(session, err));
+    FTH_TRY(fth_session_check_held_out(session, err));
     FTH_TRY_GOTO(status, fth_session_plan(session, 1, &loop.plan, err), done);
     FTH_TRY_GOTO(status, open_reader(&loop, err), done);
     FTH_TRY_GOTO(status, run_steps(&loop, err), done);
@@ -336,7 +345,7 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
     if (loop.loss_steps)
         report(&loop);
     if (!result->interrupted)
-        FTH_TRY_GOTO(status, evaluate(&loop, 0, err), done);
+        FTH_TRY_GOTO(status, evaluate_or_save(&loop, 0, err), done);
     status = save(&loop, err);
 done:
     count_reader(&loop);
