@@ -19,7 +19,7 @@ extern "C" {
 typedef struct fth_session fth_session;
 
 /* A new model. The configuration is copied. Reads the head of the training data (column names, learned
- * boundaries) unless `for_shape_only` (printing a graph). Owned: fth_session_destroy. */
+ * boundaries) unless `for_shape_only`: then it can print its graph and no more. Owned: fth_session_destroy. */
 FTH_API fth_status fth_session_create(const fth_config *config, int for_shape_only, fth_session **out,
                                       fth_error *err);
 /* From a checkpoint (one step-* folder or a checkpoint.dir, whose newest is taken). The configuration is the

@@ -17,7 +17,7 @@ extern "C" {
 /* 0 is success; every failure is negative and must be checked. */
 typedef enum fth_status {
     FTH_OK = 0,
-    FTH_E_ARGUMENT = -1,    /* a caller's argument is out of its documented range */
+    FTH_E_ARGUMENT = -1,    /* a caller's argument is out of its documented range, or NULL where it must not be */
     FTH_E_MEMORY = -2,      /* an allocation failed */
     FTH_E_IO = -3,          /* the operating system refused a file operation */
     FTH_E_CONFIG = -4,      /* the configuration is wrong: unknown key, type, combination */

@@ -33,6 +33,17 @@ fth_status fth_fail(fth_error *err, fth_status code, const char *format, ...) {
     return code;
 }
 
+fth_status fth_fail_null(fth_error *err, const char *function, const char *arguments) {
+    return fth_fail(err, FTH_E_ARGUMENT, "%s: NULL where there must be: %s", function, arguments);
+}
+
+int fth_all_there(const char *const *texts, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!texts || !texts[i])
+            return 0;
+    return 1;
+}
+
 fth_status fth_error_frame(fth_error *err, const char *format, ...) {
     if (!err)
         return FTH_OK;

@@ -2,12 +2,20 @@
 #ifndef FTH_BASE_ERROR_H
 #define FTH_BASE_ERROR_H
 
+#include <stddef.h>
+
 #include "fathom/status.h"
 
 /* Writes code and message; returns code, so that `return fth_fail(err, FTH_E_DATA, ...)` reads well.
  * err may be NULL. */
 fth_status fth_fail(fth_error *err, fth_status code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* For public functions. `arguments` names those that must not be NULL. */
+fth_status fth_fail_null(fth_error *err, const char *function, const char *arguments);
+
+/* Whether there are n texts, none of them NULL. */
+int fth_all_there(const char *const *texts, size_t n);
 
 /* Puts "frame: " in front of the message that is there. Returns err's code (FTH_OK for NULL). */
 fth_status fth_error_frame(fth_error *err, const char *format, ...)

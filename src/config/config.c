@@ -30,6 +30,8 @@ static fth_status load(struct fth_loader *l, const char *text, size_t length,
 fth_status fth_config_parse(const char *name, const char *text, size_t length,
                             const char *const *overrides, size_t n_overrides,
                             struct fth_config **out, fth_error *err) {
+    if (!name || !text || !out || !fth_all_there(overrides, n_overrides))
+        return fth_fail_null(err, "fth_config_parse", "name, text, overrides, out");
     struct fth_loader l = {.name = name, .err = err};
     struct fth_config *config = NULL;
     fth_arena *arena = fth_arena_create(1 << 14);
@@ -59,6 +61,8 @@ void fth_config_free(struct fth_config *config) {
 
 fth_status fth_config_read(const char *path, const char *const *overrides, size_t n_overrides,
                            struct fth_config **out, fth_error *err) {
+    if (!path || !out || !fth_all_there(overrides, n_overrides))
+        return fth_fail_null(err, "fth_config_read", "path, overrides, out");
     int standard = strcmp(path, "-") == 0;
     const char *name = standard ? "standard input" : path;
     size_t capacity = FTH_CONFIG_MAX_BYTES + 1, length = 0; /* one more than accepted */

@@ -199,6 +199,8 @@ static void print_section(struct fth_text *out, const struct fth_section *sectio
 
 char *fth_config_print(const struct fth_config *config) {
     struct fth_text out = {0};
+    if (!config)
+        return NULL;
     print_section(&out, &fth_schema_root, config, 0, 0);
     if (out.failed) {
         fth_text_free(&out);

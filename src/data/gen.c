@@ -285,6 +285,8 @@ static fth_status write_all(struct run *run, fth_pool *pool, struct fth_gen_metr
 
 fth_status fth_gen_run(const fth_gen_options *options, const fth_gen_sink *data,
                        const fth_gen_sink *truth, fth_gen_result *result, fth_error *err) {
+    if (!options || !data || !data->write || (truth && !truth->write))
+        return fth_fail_null(err, "fth_gen_run", "options, data, write");
     struct fth_gen_model *model = NULL;
     struct fth_gen_metric *metric = NULL;
     struct run run = {0};
@@ -390,5 +392,7 @@ fth_status fth_gen_file_io(const struct fth_io *io, const fth_gen_options *optio
 
 fth_status fth_gen_file(const fth_gen_options *options, const char *path, const char *truth_path,
                         fth_gen_result *result, fth_error *err) {
+    if (!options || !path)
+        return fth_fail_null(err, "fth_gen_file", "options, path");
     return fth_gen_file_io(fth_io_posix(), options, path, truth_path, result, err);
 }

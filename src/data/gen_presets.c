@@ -216,7 +216,7 @@ static const struct {
 #define N_PRESETS (sizeof presets / sizeof *presets)
 
 int fth_gen_preset(const char *name, fth_gen_options *out) {
-    for (size_t i = 0; i < N_PRESETS; i++)
+    for (size_t i = 0; name && out && i < N_PRESETS; i++)
         if (strcmp(presets[i].name, name) == 0) {
             presets[i].set(out);
             return 1;

@@ -1,4 +1,5 @@
 /* The public functions that belong to no part in particular. */
+#include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "fathom/fathom.h"
@@ -21,5 +22,5 @@ void fth_log_to(void (*callback)(void *ctx, int level, const char *line), void *
 }
 
 const char *fth_suggest(const char *word, const char *const *names, size_t n) {
-    return fth_nearest(word, names, n);
+    return word && fth_all_there(names, n) ? fth_nearest(word, names, n) : NULL;
 }

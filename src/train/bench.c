@@ -329,6 +329,8 @@ static fth_status run(struct bench *bench, const fth_config *config, fth_error *
 
 fth_status fth_bench(const fth_config *config, const fth_bench_options *options, char **text,
                      char **json, fth_error *err) {
+    if (!config || !options || !text)
+        return fth_fail_null(err, "fth_bench", "config, options, text");
     struct fth_bench_report report = {0};
     struct bench bench = {.options = options, .report = &report};
     char *as_text = NULL, *as_json = NULL;

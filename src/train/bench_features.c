@@ -206,6 +206,10 @@ static double time_copy(const struct fth_block *block, double seconds) {
 }
 
 fth_status fth_bench_features(double seconds, char **out, fth_error *err) {
+    if (!out)
+        return fth_fail_null(err, "fth_bench_features", "text");
+    if (!(seconds > 0))
+        return fth_fail(err, FTH_E_ARGUMENT, "bench: a time above 0 is needed");
     struct fth_text text = {0};
     fth_status status = FTH_OK;
     for (size_t i = 0; status == FTH_OK && i < sizeof operations / sizeof *operations; i++) {

@@ -150,6 +150,9 @@ fth_status fth_session_evaluate_held_out(struct fth_session *session, fth_evalua
 
 fth_status fth_session_evaluate(fth_session *session, const char *const *files, size_t n,
                                 fth_evaluation *out, fth_error *err) {
+    if (!session || !out || !fth_all_there(files, n))
+        return fth_fail_null(err, "fth_session_evaluate", "session, files, out");
+    FTH_TRY(fth_session_needs_data(session, err));
     struct fth_data_set_options options = {.part = FTH_PART_FILES,
                                            .files = {files, (uint32_t)n},
                                            .files_key = "FILE"};

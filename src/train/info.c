@@ -76,6 +76,8 @@ static void libraries(struct fth_text *text) {
 }
 
 fth_status fth_info(char **out, fth_error *err) {
+    if (!out)
+        return fth_fail_null(err, "fth_info", "out");
     struct fth_text text = {0};
     fth_text_printf(&text, "fathom %s\n", fth_version());
     machine(&text);

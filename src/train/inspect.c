@@ -7,6 +7,8 @@
 #include "fathom/fathom.h"
 
 fth_status fth_inspect_checkpoint(const char *path, uint32_t top, char **out, fth_error *err) {
+    if (!path || !out)
+        return fth_fail_null(err, "fth_inspect_checkpoint", "path, out");
     fth_checkpoint *checkpoint = NULL;
     FTH_TRY(fth_checkpoint_open(fth_io_posix(), path, &checkpoint, err));
     fth_status status = fth_checkpoint_report(checkpoint, top, out, err);
@@ -15,6 +17,8 @@ fth_status fth_inspect_checkpoint(const char *path, uint32_t top, char **out, ft
 }
 
 fth_status fth_inspect_digest(const char *path, char out[17], fth_error *err) {
+    if (!path || !out)
+        return fth_fail_null(err, "fth_inspect_digest", "path, out");
     fth_checkpoint *checkpoint = NULL;
     FTH_TRY(fth_checkpoint_open(fth_io_posix(), path, &checkpoint, err));
     memcpy(out, fth_checkpoint_digest(checkpoint), 17);
@@ -60,6 +64,8 @@ static void print_data(const struct fth_data_stats *stats, struct fth_text *text
 
 fth_status fth_inspect_data(const fth_config *config, const char *const *files, size_t n, char **out,
                             fth_error *err) {
+    if (!config || !out || !fth_all_there(files, n))
+        return fth_fail_null(err, "fth_inspect_data", "config, files, out");
     struct fth_data_set_options options = {.part = FTH_PART_FILES,
                                            .files = {files, (uint32_t)n},
                                            .files_key = "FILE",

@@ -53,6 +53,9 @@ static fth_status finish(struct writer *writer, const struct fth_forward *forwar
 
 fth_status fth_session_predict(fth_session *session, const char *path, FILE *out, uint64_t *lines,
                                fth_error *err) {
+    if (!session || !path || !out || !lines)
+        return fth_fail_null(err, "fth_session_predict", "session, path, out, lines");
+    FTH_TRY(fth_session_needs_data(session, err));
     struct fth_data_set_options options = {.part = FTH_PART_FILES,
                                            .files = {&path, 1},
                                            .files_key = "FILE",

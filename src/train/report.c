@@ -11,6 +11,8 @@ static void line(struct fth_text *text, const char *what, uint64_t ns, uint64_t 
 }
 
 fth_status fth_session_report(const fth_session *session, char **out, fth_error *err) {
+    if (!session || !out)
+        return fth_fail_null(err, "fth_session_report", "session, out");
     const struct fth_session_times *t = &session->times;
     uint64_t tiles = 0, whole = 0;
     struct fth_text text = {0};

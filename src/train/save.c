@@ -69,10 +69,15 @@ fth_status fth_session_write(struct fth_session *session, const char *dir, int64
 }
 
 fth_status fth_session_save(fth_session *session, const char *dir, int64_t keep, fth_error *err) {
+    if (!session || !dir)
+        return fth_fail_null(err, "fth_session_save", "session, dir");
+    FTH_TRY(fth_session_needs_data(session, err));
     return fth_session_write(session, dir, keep, err);
 }
 
 fth_status fth_session_digest(fth_session *session, char out[17], fth_error *err) {
+    if (!session || !out)
+        return fth_fail_null(err, "fth_session_digest", "session, out");
     struct fth_checkpoint_state state = {0};
     fth_status status = describe(session, &state, err);
     if (status == FTH_OK)

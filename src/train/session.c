@@ -39,10 +39,13 @@ static fth_status copy_config(const fth_config *config, fth_config **out, fth_er
 
 fth_status fth_session_create(const fth_config *config, int for_shape_only, fth_session **out,
                               fth_error *err) {
+    if (!config || !out)
+        return fth_fail_null(err, "fth_session_create", "config, out");
     fth_config *own = NULL;
     FTH_TRY(copy_config(config, &own, err));
     fth_session *session = NULL;
     FTH_TRY(begin(own, !for_shape_only, &session, err));
+    session->shape_only = for_shape_only;
     fth_status status = for_shape_only ? FTH_OK : fth_session_learn(session, err);
     if (status != FTH_OK) {
         fth_session_destroy(session);
@@ -54,6 +57,8 @@ fth_status fth_session_create(const fth_config *config, int for_shape_only, fth_
 
 fth_status fth_session_open(const char *path, const char *const *overrides, size_t n_overrides,
                             fth_session **out, fth_error *err) {
+    if (!path || !out || !fth_all_there(overrides, n_overrides))
+        return fth_fail_null(err, "fth_session_open", "checkpoint, overrides, out");
     fth_checkpoint *checkpoint = NULL;
     fth_config *config = NULL, *own = NULL; /* own: without the overrides */
     fth_session *session = NULL;
@@ -81,6 +86,12 @@ done:
     return status;
 }
 
+fth_status fth_session_needs_data(const struct fth_session *session, fth_error *err) {
+    if (session->shape_only)
+        return fth_fail(err, FTH_E_ARGUMENT, "the session was made for its shape only: nothing was learned from data");
+    return FTH_OK;
+}
+
 void fth_session_destroy(fth_session *session) {
     if (!session)
         return;
@@ -103,15 +114,15 @@ void fth_session_destroy(fth_session *session) {
 }
 
 const fth_config *fth_session_config(const fth_session *session) {
-    return session->config;
+    return session ? session->config : NULL;
 }
 
 uint64_t fth_session_log_every(const fth_session *session) {
-    return (uint64_t)session->config->train.log_every;
+    return session ? (uint64_t)session->config->train.log_every : 0;
 }
 
 const char *fth_session_checkpoint(const fth_session *session) {
-    return session->checkpoint_path;
+    return session ? session->checkpoint_path : NULL;
 }
 
 uint64_t fth_session_model_bytes(const struct fth_session *session) {
@@ -125,10 +136,14 @@ uint64_t fth_session_model_bytes(const struct fth_session *session) {
 }
 
 fth_status fth_session_features(fth_session *session, char **out, fth_error *err) {
+    if (!session || !out)
+        return fth_fail_null(err, "fth_session_features", "session, out");
     return fth_feature_describe(session->program, out, err);
 }
 
 fth_status fth_session_graph(fth_session *session, int dot, char **out, fth_error *err) {
+    if (!session || !out)
+        return fth_fail_null(err, "fth_session_graph", "session, out");
     struct fth_text text = {0};
     if (dot) {
         fth_graph_print_dot(session->graph, &text);

@@ -32,6 +32,7 @@ struct fth_session_times {
 
 struct fth_session {
     fth_config *config;
+    int shape_only; /* nothing was learned from data: only the graph is of use */
     /* data */
     const char *const *columns; /* csv, criteo: names in cell order; borrowed from the set or the config */
     size_t n_columns;
@@ -109,6 +110,9 @@ static inline uint32_t fth_session_tasks(const struct fth_config *config) {
 }
 /* All tasks' evaluations of one of these, hung together; the session's. */
 fth_evaluation fth_session_evaluation(const struct fth_session *session, int which);
+
+/* session.c: refuses a session that is for its shape only. */
+fth_status fth_session_needs_data(const struct fth_session *session, fth_error *err);
 
 /* evaluate.c: the held-out part, as the training position's statistics see it. */
 int fth_session_has_held_out(const struct fth_session *session);

@@ -313,6 +313,9 @@ static void count_reader(struct loop *loop) {
 
 fth_status fth_session_train(fth_session *session, const fth_callbacks *callbacks,
                              fth_training *result, fth_error *err) {
+    if (!session)
+        return fth_fail_null(err, "fth_session_train", "session");
+    FTH_TRY(fth_session_needs_data(session, err));
     fth_training unused;
     if (!result)
         result = &unused;
@@ -362,5 +365,6 @@ done:
 }
 
 void fth_session_interrupt(fth_session *session) {
-    atomic_store(&session->interrupted, 1);
+    if (session)
+        atomic_store(&session->interrupted, 1);
 }

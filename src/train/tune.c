@@ -74,6 +74,8 @@ static fth_status model_shapes(const fth_config *config, struct shapes *shapes, 
 
 fth_status fth_tune(const fth_config *config, void (*begun)(void *ctx, size_t products), void *ctx,
                     char **out, fth_error *err) {
+    if (!out)
+        return fth_fail_null(err, "fth_tune", "out");
     struct shapes shapes = {0};
     struct fth_text text = {0};
     fth_status status = FTH_OK;
