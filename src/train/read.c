@@ -221,12 +221,14 @@ fth_status fth_session_learn(struct fth_session *session, fth_error *err) {
         return FTH_OK;
     struct fth_data_set_options options = {.part = FTH_PART_TRAIN};
     fth_data_set *set = NULL;
+    /* Asked before a second set is opened, which would take its header from the middle of a pipe. */
+    FTH_TRY(fth_session_train_set(session, err));
+    if (!fth_data_set_again(session->train_set))
+        return fth_fail(err, FTH_E_CONFIG,
+                        "features: learned quantiles and vocabularies need training data that can be read "
+                        "twice, not standard input or a pipe; give boundaries and files instead");
     FTH_TRY(fth_session_join(session, session->program, err));
     fth_status status = fth_session_open_set(session, &options, &set, err);
-    if (status == FTH_OK && !fth_data_set_again(set))
-        status = fth_fail(err, FTH_E_CONFIG,
-                          "features: learned quantiles and vocabularies need training data that can be read "
-                          "twice, not standard input or a pipe; give boundaries and files instead");
     struct learning learning = {.session = session, .set = set, .begun = fth_now_ns()};
     learning.told = learning.begun;
     if (status == FTH_OK && all)
