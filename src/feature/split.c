@@ -30,10 +30,10 @@ uint32_t fth_split_tail(const char *text, uint32_t length, const struct fth_sepa
         return tail_of_words(text, length, separator, keep);
     const struct fth_kernels *kernels = fth_kernels_get();
     const char c = separator->bytes[0], set[3] = {c, c, c};
-    uint32_t ends[FTH_SPLIT_WINDOW + 64];
+    uint32_t ends[FTH_SPLIT_FIRST + 64];
     uint32_t seen = 0;
     for (uint32_t end = length; end > 0;) {
-        uint32_t n = end < FTH_SPLIT_WINDOW ? end : FTH_SPLIT_WINDOW;
+        uint32_t n = end < FTH_SPLIT_FIRST ? end : FTH_SPLIT_FIRST;
         uint32_t here = (uint32_t)kernels->count_byte(text + end - n, n, c);
         if (seen + here >= keep) { /* the keep-th separator from the end is in this window */
             kernels->scan(text + end - n, n, set, ends);

@@ -12,7 +12,10 @@
 
 #include "kernels/kernels.h"
 
-#define FTH_SPLIT_WINDOW 256
+/* The first window of a list, and those behind it: what is done with a window's elements costs less an element when there
+ * are many. */
+#define FTH_SPLIT_FIRST 256
+#define FTH_SPLIT_WINDOW 1024
 
 struct fth_separator {
     const char *bytes;
@@ -23,7 +26,7 @@ struct fth_separator {
 struct fth_split {
     const char *text;
     uint32_t start, length; /* of the element that comes next; of the cell */
-    uint32_t window;        /* looked at up to here */
+    uint32_t window, next;  /* looked at up to here; bytes of the next window */
     uint32_t n;             /* ends below */
     uint32_t ends[FTH_SPLIT_WINDOW + 64];
 };
@@ -34,6 +37,7 @@ static inline void fth_split_begin(struct fth_split *s, const char *text, uint32
     s->start = s->window = start;
     s->length = length;
     s->n = 0;
+    s->next = FTH_SPLIT_FIRST;
 }
 
 /* The ends of the next elements to s->ends[0..s->n); 0 when only the last element, start..length, is left. */
@@ -49,7 +53,8 @@ static inline int fth_split_window(struct fth_split *s, const struct fth_separat
             continue;
         }
         const char set[3] = {separator->bytes[0], separator->bytes[0], separator->bytes[0]};
-        uint32_t n = left < FTH_SPLIT_WINDOW ? left : FTH_SPLIT_WINDOW;
+        uint32_t n = left < s->next ? left : s->next;
+        s->next = FTH_SPLIT_WINDOW;
         s->n = (uint32_t)fth_kernels_get()->scan(s->text + base, n, set, s->ends);
         for (uint32_t i = 0; base && i < s->n; i++)
             s->ends[i] += base;

@@ -25,7 +25,6 @@
 #define _mm512_cvtps_pd emulated_cvtps_pd
 #define _mm512_reduce_add_ps emulated_reduce_add_ps
 #define _mm512_cvtepu32_epi64 emulated_cvtepu32_epi64
-#define _mm512_srlv_epi64 emulated_srlv_epi64
 #define _mm512_stream_ps _mm512_storeu_ps
 
 /* Touches the chosen floats only, as the instructions do. */
@@ -88,16 +87,6 @@ static inline __m512i emulated_cvtepu32_epi64(__m256i v) {
     for (int i = 0; i < 8; i++)
         to[i] = from[i];
     return _mm512_loadu_si512(to);
-}
-
-/* Shifts by 64 and more give 0. */
-static inline __m512i emulated_srlv_epi64(__m512i v, __m512i counts) {
-    uint64_t lanes[8], by[8];
-    _mm512_storeu_si512(lanes, v);
-    _mm512_storeu_si512(by, counts);
-    for (int i = 0; i < 8; i++)
-        lanes[i] = by[i] < 64 ? lanes[i] >> by[i] : 0;
-    return _mm512_loadu_si512(lanes);
 }
 
 /* Halves are added up until one is left. */

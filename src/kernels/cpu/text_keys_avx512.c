@@ -75,11 +75,6 @@ static FTH_INLINE vw bucket_key(vw x, const struct fth_text_hash *hash) {
     return vw_mix(_mm512_xor_si512(vw_mix(x), vw_set(hash->salt)));
 }
 
-static FTH_INLINE uint64_t long_key(const char *bytes, size_t length, const struct fth_text_hash *hash) {
-    uint64_t key = XXH3_64bits_withSeed(bytes, length, hash->salt);
-    return hash->buckets ? fth_bucket_key(hash->salt, key % hash->buckets) : key;
-}
-
 /* Eight texts' first bytes. */
 static FTH_INLINE vw words_8(const char *text, const uint32_t *begins) {
     long long words[8];
@@ -88,36 +83,58 @@ static FTH_INLINE vw words_8(const char *text, const uint32_t *begins) {
     return _mm512_set_epi64(words[7], words[6], words[5], words[4], words[3], words[2], words[1], words[0]);
 }
 
-/* Keys of eight texts */
-static FTH_INLINE void keys_8(const char *text, const uint32_t *begins, const uint32_t *ends,
-                              const struct fth_text_hash *hash, uint64_t *keys) {
-    __m256i length = _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)ends),
-                                      _mm256_loadu_si256((const __m256i *)begins));
-    vw lengths = _mm512_cvtepu32_epi64(length);
+/* Keys of eight texts; which of them are longer, and have no key yet. */
+static FTH_INLINE unsigned keys_8(const char *text, const uint32_t *begins, const uint32_t *ends,
+                                  const struct fth_text_hash *hash, int buckets, uint64_t *keys) {
+    vw lengths = _mm512_cvtepu32_epi64(_mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)ends),
+                                                        _mm256_loadu_si256((const __m256i *)begins)));
     vw x = hash_of(words_8(text, begins), lengths, vw_set(fth_text_flip_4to8(hash->salt)),
                    vw_set(fth_text_flip_1to3(hash->salt)));
-    if (hash->buckets)
+    if (buckets)
         x = bucket_key(x, hash);
-    __mmask8 missing = _mm512_testn_epi64_mask(lengths, lengths);
-    x = _mm512_mask_mov_epi64(x, missing, vw_set(hash->missing));
+    x = _mm512_mask_mov_epi64(x, _mm512_testn_epi64_mask(lengths, lengths), vw_set(hash->missing));
     _mm512_storeu_si512(keys, x);
-    for (unsigned left = _mm512_cmpgt_epi64_mask(lengths, vw_set(8)); left; left &= left - 1) {
-        unsigned k = (unsigned)__builtin_ctz(left);
-        keys[k] = long_key(text + begins[k], ends[k] - begins[k], hash);
+    return _mm512_cmpgt_epi64_mask(lengths, vw_set(8));
+}
+
+static FTH_INLINE unsigned keys_of(size_t n, const char *text, const uint32_t *begins,
+                                   const uint32_t *ends, const struct fth_text_hash *hash,
+                                   int buckets, uint64_t *keys) {
+    unsigned longer = 0;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        longer |= keys_8(text, begins + i, ends + i, hash, buckets, keys + i);
+    if (i < n && n >= 8) { /* the last eight, some of them once more */
+        longer |= keys_8(text, begins + n - 8, ends + n - 8, hash, buckets, keys + n - 8);
+    } else if (i < n) {
+        uint32_t last_begins[8] = {0}, last_ends[8] = {0};
+        uint64_t last_keys[8];
+        memcpy(last_begins, begins, n * sizeof *begins);
+        memcpy(last_ends, ends, n * sizeof *ends);
+        longer = keys_8(text, last_begins, last_ends, hash, buckets, last_keys);
+        memcpy(keys, last_keys, n * sizeof *keys);
+    }
+    return longer;
+}
+
+/* By themselves, as a call in the loop above would cost it all its constants in registers. */
+static __attribute__((noinline)) void long_keys(size_t n, const char *text, const uint32_t *begins,
+                                                const uint32_t *ends,
+                                                const struct fth_text_hash *hash, uint64_t *keys) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t length = ends[i] - begins[i];
+        if (length <= 8)
+            continue;
+        keys[i] = XXH3_64bits_withSeed(text + begins[i], length, hash->salt);
+        if (hash->buckets)
+            keys[i] = fth_bucket_key(hash->salt, keys[i] % hash->buckets);
     }
 }
 
 void FTH_K(text_keys)(size_t n, const char *text, const uint32_t *begins, const uint32_t *ends,
                       const struct fth_text_hash *hash, uint64_t *keys) {
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        keys_8(text, begins + i, ends + i, hash, keys + i);
-    if (i == n)
-        return;
-    uint32_t last_begins[8] = {0}, last_ends[8] = {0};
-    uint64_t last_keys[8];
-    memcpy(last_begins, begins + i, (n - i) * sizeof *begins);
-    memcpy(last_ends, ends + i, (n - i) * sizeof *ends);
-    keys_8(text, last_begins, last_ends, hash, last_keys);
-    memcpy(keys + i, last_keys, (n - i) * sizeof *keys);
+    unsigned longer = hash->buckets ? keys_of(n, text, begins, ends, hash, 1, keys)
+                                    : keys_of(n, text, begins, ends, hash, 0, keys);
+    if (longer)
+        long_keys(n, text, begins, ends, hash, keys);
 }
