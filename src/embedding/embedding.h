@@ -28,6 +28,7 @@
 #define FTH_EMBEDDING_EMBEDDING_H
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "config/config.h"
 #include "core/batch.h"
@@ -50,6 +51,9 @@ struct fth_embedding_options {
 fth_status fth_embedding_create(const struct fth_embedding_options *options, fth_embedding **out,
                                 fth_error *err);
 void fth_embedding_destroy(fth_embedding *embedding); /* NULL-safe */
+
+/* For people: which tables lie together, and which share rows. */
+void fth_embedding_print(const fth_embedding *embedding, struct fth_text *out);
 
 /* Finds the rows of the batch's keys. training: missing rows are made (subject to admission),
  * frequency and last step (= step) are kept; otherwise nothing changes and a key without a row

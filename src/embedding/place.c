@@ -262,6 +262,22 @@ fth_status fth_embedding_place(struct fth_embedding *embedding,
     return status;
 }
 
+static void print_pack(const struct fth_pack *pack, struct fth_text *out) {
+    fth_text_printf(out, "  dim");
+    for (uint32_t m = 0; m < pack->n_members; m++)
+        fth_text_printf(out, "%s %u", m ? " +" : "", pack->members[m].dim);
+    for (uint32_t t = 0; t < pack->n_tables; t++)
+        for (uint32_t m = 0; m < pack->n_members; m++)
+            fth_text_printf(out, "%s%s", m ? " + " : t ? ", " : ": ", pack->members[m].tables[t].name);
+    fth_text_printf(out, "\n");
+}
+
+void fth_embedding_print(const fth_embedding *embedding, struct fth_text *out) {
+    fth_text_printf(out, "rows, a line an index (table + table: looked up by the same keys, they share rows)\n");
+    for (uint32_t p = 0; p < embedding->n_packs; p++)
+        print_pack(&embedding->packs[p], out);
+}
+
 void fth_embedding_free_views(struct fth_embedding *embedding) {
     for (uint32_t v = 0; embedding->views && v < embedding->n_views; v++) {
         fth_free(embedding->views[v].names);

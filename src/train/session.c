@@ -152,6 +152,8 @@ fth_status fth_session_graph(fth_session *session, int dot, char **out, fth_erro
         FTH_TRY(fth_session_plan(session, 1, &plan, err));
         fth_graph_print(session->graph, &text);
         fth_text_append(&text, "\n", 1);
+        if (session->embedding)
+            fth_embedding_print(session->embedding, &text);
         fth_plan_print(plan, &text);
     }
     char *copy = text.failed ? NULL : strdup(fth_text_get(&text));
