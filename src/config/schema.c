@@ -389,7 +389,7 @@ static const struct fth_key root_keys[] = {
      .help = "0: all cores; results do not depend on it"},
     {ENUM("precision", fth_config, precision, "fp32", precisions),
      .help = "of matrix products, with fp32 sums and weights; bf16, or bf16x3 (each number as two bf16, about "
-             "fp32's accuracy), where the CPU has it"},
+             "fp32's accuracy), where the CPU has it; some small products stay fp32 (docs/kernels.md)"},
     {STRING("tuning", fth_config, tuning),
      .help = "a file made by `fathom tune`; \"\": the built-in choices"},
     {INT("tile", fth_config, tile, "0", 0, 65536),

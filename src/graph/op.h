@@ -87,6 +87,7 @@ struct fth_op {
     fth_granularity granularity;
     fth_resource resource;
     int inputs_transposed;  /* bit i: input i is a parameter read by its transposed copy */
+    int fp32;               /* its matrix products are fp32 in every precision */
     /* Checks the inputs' shapes and makes the outputs (fth_graph_output). */
     fth_status (*shape)(fth_graph *graph, struct fth_node *node, fth_error *err);
     /* Appends backward nodes. d_outputs[i]: gradient of output i or FTH_NONE. Sets d_inputs[i] for

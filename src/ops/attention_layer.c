@@ -84,6 +84,7 @@ void fth_ops_attention_print(const struct fth_node *node, struct fth_text *out) 
 }
 
 const struct fth_op fth_op_attention_layer = {.name = "attention_layer",
+                                              .fp32 = 1,
                                               .min_inputs = 4,
                                               .max_inputs = 4,
                                               .n_outputs = 1,
@@ -152,6 +153,7 @@ static void grad_cost(const fth_graph *graph, const struct fth_node *node, doubl
 }
 
 const struct fth_op fth_op_attention_layer_grad = {.name = "attention_layer_grad",
+                                                   .fp32 = 1,
                                                    .min_inputs = 6,
                                                    .max_inputs = 8,
                                                    .n_outputs = 4,

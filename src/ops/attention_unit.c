@@ -75,6 +75,7 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
 }
 
 const struct fth_op fth_op_attention_unit = {.name = "attention_unit",
+                                             .fp32 = 1,
                                              .min_inputs = 8,
                                              .max_inputs = 8,
                                              .n_outputs = 4,
@@ -159,6 +160,7 @@ static void grad_cost(const fth_graph *graph, const struct fth_node *node, doubl
 }
 
 const struct fth_op fth_op_attention_unit_grad = {.name = "attention_unit_grad",
+                                                  .fp32 = 1,
                                                   .min_inputs = 10,
                                                   .max_inputs = 10,
                                                   .n_outputs = 8,

@@ -180,6 +180,7 @@ static void run(const struct fth_run *run) {
 }
 
 const struct fth_op fth_op_batch_softmax = {.name = "batch_softmax",
+                                            .fp32 = 1,
                                             .min_inputs = 5,
                                             .max_inputs = 5,
                                             .n_outputs = 3,
@@ -239,6 +240,7 @@ static void grad_run(const struct fth_run *run) {
 }
 
 const struct fth_op fth_op_batch_softmax_grad = {.name = "batch_softmax_grad",
+                                                 .fp32 = 1,
                                                  .min_inputs = 6,
                                                  .max_inputs = 6,
                                                  .n_outputs = 1,

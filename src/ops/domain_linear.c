@@ -152,6 +152,7 @@ static void run(const struct fth_run *run) {
 }
 
 const struct fth_op fth_op_domain_linear = {.name = "domain_linear",
+                                            .fp32 = 1,
                                             .min_inputs = 4,
                                             .max_inputs = 4,
                                             .n_outputs = 1,
@@ -182,6 +183,7 @@ static void data_grad_run(const struct fth_run *run) {
 }
 
 const struct fth_op fth_op_domain_linear_data_grad = {.name = "domain_linear_data_grad",
+                                                      .fp32 = 1,
                                                       .min_inputs = 3,
                                                       .max_inputs = 3,
                                                       .n_outputs = 1,
@@ -299,6 +301,7 @@ static void weight_grad_cost(const fth_graph *graph, const struct fth_node *node
 }
 
 const struct fth_op fth_op_domain_linear_weight_grad = {.name = "domain_linear_weight_grad",
+                                                        .fp32 = 1,
                                                         .min_inputs = 3,
                                                         .max_inputs = 3,
                                                         .n_outputs = 1,

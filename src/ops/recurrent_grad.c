@@ -134,8 +134,8 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
     {                                                                                              \
         .name = called, .min_inputs = 6, .max_inputs = 6, .n_outputs = 4,                          \
         .granularity = FTH_PER_TILE, .resource = FTH_COMPUTE, .inputs_transposed = 1 << U | 1 << W, \
-        .shape = shape, .prepare = fth_recurrent_prepare, .release = fth_recurrent_release,        \
-        .cost = cost, .print = fth_recurrent_print, .run = run                                     \
+        .fp32 = 1, .shape = shape, .prepare = fth_recurrent_prepare,                               \
+        .release = fth_recurrent_release, .cost = cost, .print = fth_recurrent_print, .run = run   \
     }
 
 const struct fth_op fth_op_gru_grad = GRAD_OP("gru_grad");

@@ -90,6 +90,7 @@ static void print(const struct fth_node *node, struct fth_text *out) {
 }
 
 const struct fth_op fth_op_segment_attention = {.name = "segment_attention",
+                                                .fp32 = 1,
                                                 .min_inputs = 1,
                                                 .max_inputs = 1,
                                                 .n_outputs = 1,
@@ -132,6 +133,7 @@ static void grad_cost(const fth_graph *graph, const struct fth_node *node, doubl
 }
 
 const struct fth_op fth_op_segment_attention_grad = {.name = "segment_attention_grad",
+                                                     .fp32 = 1,
                                                      .min_inputs = 2,
                                                      .max_inputs = 2,
                                                      .n_outputs = 1,

@@ -331,10 +331,19 @@ static const char *place_name(enum fth_place_kind kind) {
     return "?";
 }
 
+static const char *precision_note(int precision) {
+    switch (precision) {
+    case FTH_BF16: return ", matrix products in bf16";
+    case FTH_BF16X3: return ", matrix products in bf16x3";
+    }
+    return "";
+}
+
 void fth_plan_print(const fth_plan *plan, struct fth_text *out) {
-    fth_text_printf(out, "tile %u examples, batch %u, buffers %.1f MB, scratch %.1f kB a worker\n",
+    int reduced = plan->options.precision != FTH_FP32;
+    fth_text_printf(out, "tile %u examples, batch %u, buffers %.1f MB, scratch %.1f kB a worker%s\n",
                     plan->options.tile, plan->options.max_batch, (double)plan->buffer_bytes / 1e6,
-                    (double)plan->scratch_bytes / 1e3);
+                    (double)plan->scratch_bytes / 1e3, precision_note(plan->options.precision));
     for (uint32_t p = 0; p < plan->n_phases; p++) {
         const struct fth_phase *phase = &plan->phases[p];
         if (phase->granularity == FTH_PER_TILE)
@@ -350,7 +359,7 @@ void fth_plan_print(const fth_plan *plan, struct fth_text *out) {
                 fth_text_printf(out, "%s %%%d %s", o ? "," : " ->", id,
                                 place_name(plan->places[id].kind));
             }
-            fth_text_append(out, "\n", 1);
+            fth_text_printf(out, "%s\n", reduced && planned->node->op->fp32 ? ", fp32" : "");
         }
     }
 }
