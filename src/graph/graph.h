@@ -140,6 +140,7 @@ struct fth_graph {
                                     [1, 1], added to the loss by the loss layer */
     uint32_t n_losses, losses_capacity;
     fth_stage stage;             /* stamped on new nodes */
+    int norm_updates;            /* set before updates are appended: the optimizer wants norms of whole parameters */
     int precision;               /* of matrix products (fth_precision of kernels/gemm.h); 0: fp32 */
 };
 

@@ -2,22 +2,11 @@
  * gradients, summed per unique row), clip_factor. Partial sums are doubles, one a task, each in the
  * place of two floats of its task's row; clip_factor adds them in order. */
 #include <math.h>
-#include <string.h>
 
 #include "graph/rows.h"
 #include "ops/ops_private.h"
 
 #define BLOCK_NUMBERS (16 * 1024)
-
-static void double_put(const struct fth_view *out, uint32_t row, double value) {
-    memcpy(out->data + (size_t)row * out->ld, &value, sizeof value);
-}
-
-static double double_get(const struct fth_view *in, uint32_t row) {
-    double value;
-    memcpy(&value, in->data + (size_t)row * in->ld, sizeof value);
-    return value;
-}
 
 /* Partial sums over the tiles count as one row. */
 static void blocks_of(const struct fth_value *gradient, struct fth_blocks *out) {
@@ -70,7 +59,7 @@ static void squares_run(const struct fth_run *run) {
             sum += fth_kernels_get()->sum_squares(range.columns,
                                                   gradient->data + (size_t)r * gradient->ld);
     }
-    double_put(&run->out[0], run->task, sum);
+    fth_ops_double_put(&run->out[0], run->task, 0, sum);
 }
 
 const struct fth_op fth_op_grad_squares = {.name = "grad_squares",
@@ -110,9 +99,9 @@ static void rows_run(const struct fth_run *run) {
     const struct fth_row_gradient *gradients = fth_ops_row_entries(run, a, &n);
     double sum = run->rows->gradient_squares(run->rows->ctx, gradients, n, run->task,
                                              (char *)run->scratch + fth_ops_row_entries_bytes(a));
-    double_put(&run->out[0], run->task, sum);
+    fth_ops_double_put(&run->out[0], run->task, 0, sum);
     for (uint32_t row = *tasks; run->task == 0 && row < run->out[0].rows; row++)
-        double_put(&run->out[0], row, 0);
+        fth_ops_double_put(&run->out[0], row, 0, 0);
 }
 
 const struct fth_op fth_op_row_squares = {.name = "row_squares",
@@ -154,7 +143,7 @@ static void factor_run(const struct fth_run *run) {
     double sum = 0;
     for (uint32_t i = 0; i < run->node->n_inputs; i++)
         for (uint32_t row = 0; row < run->in[i].rows; row++)
-            sum += double_get(&run->in[i], row);
+            sum += fth_ops_double_get(&run->in[i], row, 0);
     double factor = (double)a->norm / (sqrt(sum) + 1e-6); /* as PyTorch's clip_grad_norm_ */
     run->out[0].data[0] = factor < 1 ? (float)factor : 1.0f;
 }

@@ -88,6 +88,18 @@ static fth_status clip(fth_graph *graph, float clip_norm, const struct rows_inpu
                           sizeof attributes, out, err);
 }
 
+/* Of one parameter. */
+static fth_status update(fth_graph *graph, fth_id parameter, fth_id factor, fth_error *err) {
+    struct fth_value v = graph->values[parameter];
+    fth_id inputs[3] = {parameter, v.gradient, factor};
+    if (!graph->norm_updates)
+        return fth_graph_node(graph, &fth_op_update, v.name, inputs, 3, NULL, 0, NULL, err);
+    fth_id outputs[2];
+    FTH_TRY(fth_graph_node(graph, &fth_op_update_direction, v.name, inputs, 3, NULL, 0, outputs, err));
+    fth_id scaled[3] = {parameter, outputs[0], outputs[1]};
+    return fth_graph_node(graph, &fth_op_update_scaled, v.name, scaled, 3, NULL, 0, NULL, err);
+}
+
 fth_status fth_layer_updates(fth_graph *graph, float clip_norm, fth_error *err) {
     struct rows_inputs rows = {0};
     FTH_TRY(rows_inputs_make(graph, &rows, err));
@@ -98,9 +110,8 @@ fth_status fth_layer_updates(fth_graph *graph, float clip_norm, fth_error *err) 
     uint32_t n_values = graph->n_values;
     for (uint32_t i = 0; i < n_values; i++) {
         struct fth_value v = graph->values[i];
-        fth_id inputs[3] = {(fth_id)i, v.gradient, factor};
         if (v.role == FTH_ROLE_PARAMETER && v.gradient != FTH_NONE)
-            FTH_TRY(fth_graph_node(graph, &fth_op_update, v.name, inputs, 3, NULL, 0, NULL, err));
+            FTH_TRY(update(graph, (fth_id)i, factor, err));
     }
     if (!rows.attributes->n)
         return FTH_OK;

@@ -150,7 +150,9 @@ struct fth_clip_attributes {
 #define FTH_ROW_TASKS_MAX 1024
 
 /* linear_update(W, x, dy) is linear_weight_grad(x, dy) and update(W, gradient) in one.
- * update(parameter, gradient, clip factor or none) */
+ * update(parameter, gradient, clip factor or none); of optimizers with norms (update_norms.c):
+ * update_direction(parameter, gradient, clip factor or none) -> direction, squares
+ * update_scaled(parameter, direction, squares) */
 
 /* A linear layer over concatenated embeddings whose fields' parts are computed once for each of the
  * batch's unique rows where those are few (ops/factor.h):

@@ -2,6 +2,8 @@
 #ifndef FTH_OPS_OPS_PRIVATE_H
 #define FTH_OPS_OPS_PRIVATE_H
 
+#include <string.h>
+
 #include "base/memory.h"
 #include "graph/graph.h"
 #include "graph/op.h"
@@ -105,6 +107,24 @@ static inline uint32_t fth_blocks_count(const struct fth_blocks *blocks) {
     return blocks->down * blocks->across;
 }
 struct fth_block_range fth_blocks_range(const struct fth_blocks *blocks, uint32_t block);
+
+/* Inputs of an update: parameter, its gradient, clip factor or none. */
+fth_status fth_ops_need_update(const fth_graph *graph, const struct fth_node *node, fth_error *err);
+/* An update's tasks: blocks of whole rows; tiles: the gradient is one partial sum a tile. */
+void fth_ops_update_blocks(uint32_t rows, uint32_t columns, int tiles, struct fth_blocks *out);
+/* A block's gradient [rows][*ld], of tiles summed into scratch. */
+const float *fth_ops_block_gradient(const struct fth_view *gradient, int tiles, struct fth_block_range range,
+                                    uint32_t columns, float *scratch, uint32_t *ld);
+
+/* The i-th double of a row, in the place of two floats. */
+static inline void fth_ops_double_put(const struct fth_view *out, uint32_t row, uint32_t i, double value) {
+    memcpy(out->data + (size_t)row * out->ld + 2 * i, &value, sizeof value);
+}
+static inline double fth_ops_double_get(const struct fth_view *in, uint32_t row, uint32_t i) {
+    double value;
+    memcpy(&value, in->data + (size_t)row * in->ld + 2 * i, sizeof value);
+    return value;
+}
 
 /* The optimizer on a block of a parameter, row by row, from the block's gradient [rows][ld], then
  * the block of the parameter's copies. Not for whole_parameter optimizers. */

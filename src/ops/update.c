@@ -1,9 +1,6 @@
 /* update(parameter, gradient, clip factor or none): the dense optimizer on blocks of whole rows of
  * a parameter, and its transposed copy where one is read. The gradient is whole, or one partial sum
- * a tile, summed here in a fixed tree. Optimizers that need the whole parameter (LAMB) run as one
- * task on a compact copy. */
-#include <string.h>
-
+ * a tile, summed here in a fixed tree. Optimizers that need the whole parameter (LAMB): update_norms.c. */
 #include "kernels/panels.h"
 #include "optim/optim.h"
 #include "ops/ops.h"
@@ -52,7 +49,21 @@ void fth_ops_store_copies(const struct fth_view *w, uint32_t row, uint32_t colum
     }
 }
 
-static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+void fth_ops_update_blocks(uint32_t rows, uint32_t columns, int tiles, struct fth_blocks *out) {
+    uint32_t most = (tiles ? TILES_BLOCK_NUMBERS : BLOCK_NUMBERS) / columns;
+    fth_blocks_make(rows, columns, most ? most : 1, columns, out);
+}
+
+const float *fth_ops_block_gradient(const struct fth_view *gradient, int tiles, struct fth_block_range range,
+                                    uint32_t columns, float *scratch, uint32_t *ld) {
+    *ld = tiles ? columns : gradient->ld;
+    if (!tiles)
+        return gradient->data + (size_t)range.row * gradient->ld;
+    fth_ops_sum_rows(gradient, range.row * columns, range.rows * columns, scratch);
+    return scratch;
+}
+
+fth_status fth_ops_need_update(const fth_graph *graph, const struct fth_node *node, fth_error *err) {
     FTH_TRY(fth_ops_need(graph, node, 0, err));
     FTH_TRY(fth_ops_need(graph, node, 1, err));
     struct fth_value w = fth_ops_input(graph, node, 0), g = fth_ops_input(graph, node, 1);
@@ -67,28 +78,26 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
     return FTH_OK;
 }
 
+static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    return fth_ops_need_update(graph, node, err);
+}
+
 static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     const struct fth_graph *graph = prepare->graph;
     const struct fth_view *w = &prepare->in[0];
+    if (prepare->optimizer->whole_parameter)
+        return fth_fail(err, FTH_E_ARGUMENT, "%s needs norms of the whole parameter first",
+                        prepare->optimizer->name);
     struct state *state = fth_ops_state(prepare, sizeof *state, err);
     if (!state)
         return FTH_E_MEMORY;
     state->optimizer = prepare->optimizer;
     state->no_decay = graph->values[prepare->node->inputs[0]].no_decay;
     state->tiles = graph->values[prepare->node->inputs[1]].extent == FTH_TILES;
-    size_t all = (size_t)w->rows * w->columns;
-    if (prepare->optimizer->whole_parameter) {
-        /* gradient, weights, slots and the optimizer's own scratch, without padding */
-        fth_blocks_make(w->rows, w->columns, w->rows, w->columns, &state->blocks);
+    fth_ops_update_blocks(w->rows, w->columns, state->tiles, &state->blocks);
+    if (state->tiles)
         prepare->scratch_bytes =
-            (3 + prepare->optimizer->n_slots) * fth_ops_align(all * sizeof(float));
-    } else {
-        uint32_t rows = (state->tiles ? TILES_BLOCK_NUMBERS : BLOCK_NUMBERS) / w->columns;
-        fth_blocks_make(w->rows, w->columns, rows ? rows : 1, w->columns, &state->blocks);
-        if (state->tiles)
-            prepare->scratch_bytes =
-                fth_ops_align((size_t)state->blocks.block_rows * w->columns * sizeof(float));
-    }
+            fth_ops_align((size_t)state->blocks.block_rows * w->columns * sizeof(float));
     prepare->tasks = fth_blocks_count(&state->blocks);
     return FTH_OK;
 }
@@ -102,54 +111,15 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
     out->bytes += 4 * weights * sizeof(float); /* written back, a slot read and written, the copy */
 }
 
-static void rows_copy(uint32_t rows, uint32_t columns, const float *from, uint32_t ld_from,
-                      float *to, uint32_t ld_to) {
-    for (uint32_t r = 0; r < rows; r++)
-        memcpy(to + (size_t)r * ld_to, from + (size_t)r * ld_from, columns * sizeof *to);
-}
-
-static void whole_run(const struct fth_run *run, const struct fth_opt_args *args) {
-    const struct state *state = run->prepared;
-    const struct fth_view *w = &run->in[0], *g = &run->in[1];
-    uint32_t n_slots = state->optimizer->n_slots, rows = w->rows, columns = w->columns;
-    size_t all = (size_t)rows * columns;
-    size_t stride = fth_ops_align(all * sizeof(float)) / sizeof(float);
-    float *gradient = run->scratch, *weights = gradient + stride, *rest = weights + stride;
-    float *slots[FTH_MAX_SLOTS];
-    if (state->tiles)
-        fth_ops_sum_rows(g, 0, (uint32_t)all, gradient);
-    else
-        rows_copy(rows, columns, g->data, g->ld, gradient, columns);
-    rows_copy(rows, columns, w->data, w->ld, weights, columns);
-    for (uint32_t s = 0; s < n_slots; s++) {
-        slots[s] = rest + (s + 1) * stride;
-        rows_copy(rows, columns, w->slots[s], w->ld, slots[s], columns);
-    }
-    state->optimizer->apply(fth_kernels_get(), all, weights, slots, gradient, args, rest);
-    rows_copy(rows, columns, weights, columns, w->data, w->ld);
-    for (uint32_t s = 0; s < n_slots; s++)
-        rows_copy(rows, columns, slots[s], columns, w->slots[s], w->ld);
-    fth_ops_store_copies(w, 0, 0, rows, columns);
-}
-
 static void run(const struct fth_run *run) {
     const struct state *state = run->prepared;
     const struct fth_view *w = &run->in[0], *g = &run->in[1];
     struct fth_opt_args args = *(state->no_decay ? run->opt_no_decay : run->opt);
     if (run->node->n_inputs > 2 && run->in[2].data)
         args.grad_scale *= run->in[2].data[0];
-    if (state->optimizer->whole_parameter) {
-        whole_run(run, &args);
-        return;
-    }
     struct fth_block_range range = fth_blocks_range(&state->blocks, run->task);
-    const float *gradient = g->data + (size_t)range.row * g->ld;
-    uint32_t ld = g->ld;
-    if (state->tiles) {
-        ld = w->columns;
-        fth_ops_sum_rows(g, range.row * ld, range.rows * ld, run->scratch);
-        gradient = run->scratch;
-    }
+    uint32_t ld;
+    const float *gradient = fth_ops_block_gradient(g, state->tiles, range, w->columns, run->scratch, &ld);
     fth_ops_apply(state->optimizer, &args, w, range, gradient, ld);
 }
 

@@ -21,11 +21,12 @@ struct fth_optimizer {
     int rowwise;                           /* the slot is one float a row, not one a weight */
     int dense, sparse;                     /* what it may be used for */
     fth_weight_step step;                  /* which one a weight gradient can make on its way */
-    int whole_parameter;                   /* needs the whole parameter at once (LAMB's norms) */
-    /* n weights at w, slots[i] beside them, gradient g (not changed). `scratch`: n floats, only for
-     * whole_parameter optimizers, else NULL. Decoupled and coupled decay come from args. */
+    int whole_parameter;                   /* scales its step by norms of the whole parameter (LAMB) */
+    /* n weights at w, slots[i] beside them, gradient g (not changed). Decoupled and coupled decay come from args.
+     * Of whole_parameter optimizers the weights stay, and `direction` [n] becomes what is to be added to them times
+     * fth_optimizer_norm_factor; NULL for the others. */
     void (*apply)(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
-                  const float *g, const struct fth_opt_args *args, float *scratch);
+                  const float *g, const struct fth_opt_args *args, float *direction);
     /* Slot's value before the first step. */
     float (*initial)(const struct fth_optimizer_config *config, uint32_t slot);
 };
@@ -33,6 +34,9 @@ struct fth_optimizer {
 /* NULL when unknown; fth_optimizer_names lists them all (NULL-terminated). */
 const struct fth_optimizer *fth_optimizer_find(const char *name);
 const char *const *fth_optimizer_names(void);
+
+/* Minus the learning rate times the ratio of two norms, whose squares are given: the weights' and the direction's. */
+float fth_optimizer_norm_factor(float lr, double weights, double direction);
 
 /* The arguments of step `step` (1-based): learning rate by schedule, bias corrections. l2 is added
  * to the gradient; weight_decay is adamw's and lamb's alone, l1 is ftrl's. `decay` 0 leaves out l2

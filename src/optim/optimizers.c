@@ -8,51 +8,52 @@
 #include <string.h>
 
 static void apply_sgd(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
-                      const float *g, const struct fth_opt_args *args, float *scratch) {
+                      const float *g, const struct fth_opt_args *args, float *direction) {
     kernels->opt_sgd(n, w, g, args);
 }
 
 static void apply_momentum(const struct fth_kernels *kernels, size_t n, float *w,
                            float *const *slots, const float *g, const struct fth_opt_args *args,
-                           float *scratch) {
+                           float *direction) {
     kernels->opt_momentum(n, w, slots[0], g, args);
 }
 
 static void apply_adagrad(const struct fth_kernels *kernels, size_t n, float *w,
                           float *const *slots, const float *g, const struct fth_opt_args *args,
-                          float *scratch) {
+                          float *direction) {
     kernels->opt_adagrad(n, w, slots[0], g, args);
 }
 
 static void apply_rowwise_adagrad(const struct fth_kernels *kernels, size_t n, float *w,
                                   float *const *slots, const float *g,
-                                  const struct fth_opt_args *args, float *scratch) {
+                                  const struct fth_opt_args *args, float *direction) {
     kernels->opt_rowwise_adagrad(n, w, slots[0], g, args);
 }
 
 static void apply_adam(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
-                       const float *g, const struct fth_opt_args *args, float *scratch) {
+                       const float *g, const struct fth_opt_args *args, float *direction) {
     kernels->opt_adam(n, w, slots[0], slots[1], g, args);
 }
 
 static void apply_adamw(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
-                        const float *g, const struct fth_opt_args *args, float *scratch) {
+                        const float *g, const struct fth_opt_args *args, float *direction) {
     kernels->opt_adam(n, w, slots[0], slots[1], g, args);
 }
 
 static void apply_ftrl(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
-                       const float *g, const struct fth_opt_args *args, float *scratch) {
+                       const float *g, const struct fth_opt_args *args, float *direction) {
     kernels->opt_ftrl(n, w, slots[0], slots[1], g, args);
 }
 
 static void apply_lamb(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
-                       const float *g, const struct fth_opt_args *args, float *scratch) {
-    double weights = sqrt(kernels->sum_squares(n, w));
-    kernels->opt_lamb_direction(n, w, slots[0], slots[1], g, args, scratch);
-    double direction = sqrt(kernels->sum_squares(n, scratch));
+                       const float *g, const struct fth_opt_args *args, float *direction) {
+    kernels->opt_lamb_direction(n, w, slots[0], slots[1], g, args, direction);
+}
+
+float fth_optimizer_norm_factor(float lr, double weights, double direction) {
     /* A parameter that is all zeros, or stands still, has no ratio: it moves as Adam would. */
-    double ratio = weights > 0 && direction > 0 ? weights / direction : 1;
-    kernels->axpy(n, (float)(-(double)args->lr * ratio), scratch, w);
+    double ratio = weights > 0 && direction > 0 ? sqrt(weights) / sqrt(direction) : 1;
+    return (float)(-(double)lr * ratio);
 }
 
 static float initial_NONE(const struct fth_optimizer_config *config, uint32_t slot) {

@@ -217,7 +217,7 @@ static int find_nodes(const fth_graph *graph, struct layer *layer) {
         if (node->op == &fth_op_linear_weight_grad && node->inputs[0] == x &&
             graph->values[w].gradient == node->outputs[0])
             layer->weight_grad = node;
-        else if (!reads || node == layer->linear || node->op == &fth_op_update)
+        else if (!reads || node == layer->linear || fth_rewrite_updates(node))
             continue;
         else if (node->op == &fth_op_linear_data_grad && !layer->data_grad && node->n_inputs < 4)
             layer->data_grad = node;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "graph/op.h"
+#include "ops/ops.h"
 
 uint32_t fth_rewrite_readers(const fth_graph *graph, fth_id value, struct fth_node **last) {
     uint32_t n = 0;
@@ -23,6 +23,10 @@ int fth_rewrite_has_views(const fth_graph *graph, fth_id value) {
         if (graph->values[i].view_of == value)
             return 1;
     return 0;
+}
+
+int fth_rewrite_updates(const struct fth_node *node) {
+    return node->op == &fth_op_update || node->op == &fth_op_update_direction || node->op == &fth_op_update_scaled;
 }
 
 uint32_t fth_rewrite_find(const fth_graph *graph, const struct fth_node *node) {

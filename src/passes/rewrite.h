@@ -8,6 +8,8 @@
 uint32_t fth_rewrite_readers(const fth_graph *graph, fth_id value, struct fth_node **last);
 /* 1 when some value is a view of it. */
 int fth_rewrite_has_views(const fth_graph *graph, fth_id value);
+/* 1 when the node is a parameter's update, or a part of one, of its own; not fused with where its gradient comes from. */
+int fth_rewrite_updates(const struct fth_node *node);
 /* Position of a node in graph->nodes. */
 uint32_t fth_rewrite_find(const fth_graph *graph, const struct fth_node *node);
 /* Takes the node at `index` out of the list; its outputs lose their producer. */

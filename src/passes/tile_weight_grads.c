@@ -15,7 +15,7 @@ static fth_status rewrite(fth_graph *graph, struct fth_node *gradient, fth_error
     struct fth_node *reader = NULL;
     if (x->extent != FTH_POSITIONS || (uint64_t)x->columns * dy->columns > MOST_WEIGHTS ||
         fth_rewrite_readers(graph, old, &reader) != 1 ||
-        (reader->op != &fth_op_update && reader->op != &fth_op_add_whole))
+        (!fth_rewrite_updates(reader) && reader->op != &fth_op_add_whole))
         return FTH_OK;
     fth_stage stage = graph->stage;
     graph->stage = gradient->stage;
@@ -28,7 +28,7 @@ static fth_status rewrite(fth_graph *graph, struct fth_node *gradient, fth_error
     for (uint32_t j = 0; j < reader->n_inputs; j++)
         if (reader->inputs[j] == old)
             reader->inputs[j] = parts;
-    if (reader->op == &fth_op_update)
+    if (fth_rewrite_updates(reader))
         graph->values[reader->inputs[0]].gradient = parts;
     return FTH_OK;
 }

@@ -122,7 +122,7 @@ static fth_status model_graph(struct fth_session *session, fth_graph *graph, fth
     return status;
 }
 
-/* An optimizer that needs a parameter's whole gradient first (LAMB) leaves its update unfused. Products in
+/* An optimizer with norms of whole parameters (LAMB) leaves its update unfused. Products in
  * another precision than fp32 are cheaper than what factorising puts in their place. */
 static fth_status run_passes(struct fth_session *session, enum fth_pass_when when, fth_error *err) {
     const struct fth_strings *without = &session->config->without;
@@ -149,6 +149,7 @@ static fth_status build_graph(struct fth_session *session, fth_error *err) {
     FTH_TRY(fth_graph_create(fth_feature_schema(session->program)->n_dense, &session->graph, err));
     fth_graph *graph = session->graph;
     graph->precision = (int)config->precision;
+    graph->norm_updates = session->dense_optimizer->whole_parameter;
     FTH_TRY(model_graph(session, graph, err));
     FTH_TRY(fth_layer_loss(graph, (float)config->train.label_smoothing, err));
     FTH_TRY(run_passes(session, FTH_PASS_FORWARD, err));

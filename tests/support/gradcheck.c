@@ -336,6 +336,7 @@ static const struct {
     {"lstm", "test_gradients_recurrent"},
     {"next_loss", "test_gradients_recurrent"},
     {"linear_update", "test_updates"},
+    {"update_", "test_updates"},
     {"linear_tile_grad", "test_gradients_attention"},
     {"grad_squares", "test_updates"},
     {"row_squares", "test_updates"},

@@ -1,6 +1,5 @@
 /* What operations mean beyond their gradients: batch statistics in training and evaluation,
- * dropout, weights of the loss, decay, optimizers that need whole parameters, max pooling's
- * outputs, costs. */
+ * dropout, weights of the loss, decay, max pooling's outputs, costs. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -164,65 +163,6 @@ static void test_loss(void **state) {
     }
 }
 
-/* LAMB sees each parameter whole and without padding, its gradient whole or by tiles; biases do not
- * decay. */
-static void test_whole_parameter_optimizer(void **state) {
-    struct gradcheck c = made();
-    const struct fth_optimizer *lamb = fth_optimizer_find("lamb");
-    fth_id x = gradcheck_input(&c, -1, 5), y;
-    CHECK_OK(&c, fth_layer_linear(c.graph, "fc", x, 20, 1, &y, &c.err));
-    CHECK_OK(&c, fth_layer_linear(c.graph, "out", y, 1, 0, &c.graph->logit, &c.err));
-    CHECK_OK(&c, fth_layer_loss(c.graph, 0, &c.err));
-    CHECK_OK(&c, fth_graph_differentiate(c.graph, &c.err));
-    CHECK_OK(&c, fth_layer_updates(c.graph, 0, &c.err));
-    struct fth_opt_args args = {.lr = 0.1f,
-                                .grad_scale = 1,
-                                .beta1 = 0.9f,
-                                .beta2 = 0.99f,
-                                .eps = 1e-6f,
-                                .correction1 = 0.1f,
-                                .correction2 = 0.01f,
-                                .weight_decay = 0.3f};
-    struct interpret_options options = {
-        .examples = 4, .tile = 3, .optimizer = lamb, .opt = args, .opt_no_decay = args};
-    options.opt_no_decay.weight_decay = 0;
-    struct interpret *it = interpret_create(c.graph, &options);
-    float before[2][100], slots[2][100] = {{0}}, scratch[100];
-    const char *const names[] = {"fc.weight", "fc.bias"};
-    for (uint32_t p = 0; p < 2; p++) {
-        fth_id id = named(c.graph, names[p]);
-        for (uint32_t i = 0; i < c.graph->values[id].rows * 20; i++)
-            *interpret_at(it, id, i / 20, i % 20) = before[p][i] = (float)(i * 13 % 29) / 10 - 1;
-    }
-    for (uint32_t i = 0; i < 20; i++) {
-        *interpret_at(it, named(c.graph, "out.weight"), 0, i) = (float)(i % 3) - 1.25f;
-        *interpret_row_at(it, 0, i / 5, i % 5) = (float)(i * 7 % 10) / 5 - 1;
-        *interpret_at(it, c.graph->label, i / 5, 0) = (float)(i / 5 % 2);
-    }
-    interpret_refresh(it);
-    interpret_run(it, FTH_UPDATE);
-    assert_true(interpret_transposed_equal(it));
-    for (uint32_t p = 0; p < 2; p++) {
-        fth_id id = named(c.graph, names[p]);
-        struct fth_value value = c.graph->values[id];
-        uint32_t n = value.rows * 20;
-        float gradient[100];
-        for (uint32_t i = 0; i < n; i++)
-            gradient[i] = p == 0 ? *interpret_at(it, value.gradient, i / 20, i % 20)
-                                 : *interpret_at(it, value.gradient, 0, i) +
-                                       *interpret_at(it, value.gradient, 1, i);
-        memset(slots, 0, sizeof slots);
-        lamb->apply(fth_kernels_get(), n, before[p], (float *[]){slots[0], slots[1]}, gradient,
-                    p == 0 ? &options.opt : &options.opt_no_decay, scratch);
-        for (uint32_t i = 0; i < n; i++) {
-            assert_true(*interpret_at(it, id, i / 20, i % 20) == before[p][i]);
-            assert_true(*interpret_slot_at(it, id, 1, i / 20, i % 20) == slots[1][i]);
-        }
-    }
-    interpret_destroy(it);
-    fth_graph_destroy(c.graph);
-}
-
 /* Biases and norms are not decayed, weights are. */
 static void test_decay(void **state) {
     struct gradcheck c = made();
@@ -307,7 +247,6 @@ int main(void) {
         cmocka_unit_test(test_batch_norm_few_rows),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_loss),
-        cmocka_unit_test(test_whole_parameter_optimizer),
         cmocka_unit_test(test_decay),
         cmocka_unit_test(test_max_pooling_has_outputs),
         cmocka_unit_test(test_costs),

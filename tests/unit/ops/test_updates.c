@@ -1,4 +1,4 @@
-/* Updates of parameters: fused with the weight gradient, and clipped by the gradients' norm. */
+/* Updates of parameters: fused with the weight gradient, clipped by the gradients' norm, scaled by norms of the parameter. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,6 +56,92 @@ static void test_linear_update(void **state) {
     assert_true(interpret_transposed_equal(it));
     interpret_destroy(it);
     fth_graph_destroy(c->graph);
+}
+
+static fth_id named(const fth_graph *graph, const char *name) {
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (graph->values[i].name && !strcmp(graph->values[i].name, name))
+            return (fth_id)i;
+    fail_msg("no value %s", name);
+    return FTH_NONE;
+}
+
+enum { LAMB_IN = 450, LAMB_OUT = 40, LAMB_WEIGHTS = LAMB_IN * LAMB_OUT }; /* two blocks of rows */
+
+/* One parameter's step: what LAMB makes of its gradient in one piece, norms in double. */
+static void check_lamb(struct interpret *it, fth_graph *graph, const char *name, const struct fth_opt_args *args,
+                       float (*start)(uint32_t)) {
+    static float before[LAMB_WEIGHTS], gradient[LAMB_WEIGHTS], m[LAMB_WEIGHTS], v[LAMB_WEIGHTS], r[LAMB_WEIGHTS];
+    struct fth_value value = graph->values[named(graph, name)];
+    uint32_t n = value.rows * LAMB_OUT;
+    double weights = 0, direction = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        before[i] = start(i);
+        m[i] = v[i] = 0;
+        gradient[i] = value.rows > 1 ? *interpret_at(it, value.gradient, i / LAMB_OUT, i % LAMB_OUT)
+                                     : *interpret_at(it, value.gradient, 0, i) + *interpret_at(it, value.gradient, 1, i);
+    }
+    fth_optimizer_find("lamb")->apply(fth_kernels_get(), n, before, (float *[]){m, v}, gradient, args, r);
+    for (uint32_t i = 0; i < n; i++) {
+        weights += (double)before[i] * before[i];
+        direction += (double)r[i] * r[i];
+    }
+    double factor = args->lr * sqrt(weights) / sqrt(direction);
+    for (uint32_t i = 0; i < n; i++) {
+        double expected = before[i] - factor * r[i];
+        assert_true(fabs(*interpret_at(it, value.id, i / LAMB_OUT, i % LAMB_OUT) - expected) <= 1e-6);
+        assert_true(*interpret_slot_at(it, value.id, 0, i / LAMB_OUT, i % LAMB_OUT) == m[i]);
+        assert_true(*interpret_slot_at(it, value.id, 1, i / LAMB_OUT, i % LAMB_OUT) == v[i]);
+    }
+}
+
+static float lamb_start(uint32_t i) {
+    return (float)(i * 13 % 29) / 10 - 1;
+}
+
+/* LAMB's norms are of whole parameters, its gradient is whole or by tiles; biases do not decay. */
+static void test_norms(void **state) {
+    struct gradcheck c = {.group = -1};
+    CHECK_OK(&c, fth_graph_create(0, &c.graph, &c.err));
+    fth_id x = gradcheck_input(&c, -1, LAMB_IN), y;
+    c.graph->norm_updates = 1;
+    CHECK_OK(&c, fth_layer_linear(c.graph, "fc", x, LAMB_OUT, 1, &y, &c.err));
+    CHECK_OK(&c, fth_layer_linear(c.graph, "out", y, 1, 0, &c.graph->logit, &c.err));
+    CHECK_OK(&c, fth_layer_loss(c.graph, 0, &c.err));
+    CHECK_OK(&c, fth_graph_differentiate(c.graph, &c.err));
+    CHECK_OK(&c, fth_layer_updates(c.graph, 0, &c.err));
+    struct fth_opt_args args = {.lr = 0.1f,
+                                .grad_scale = 1,
+                                .beta1 = 0.9f,
+                                .beta2 = 0.99f,
+                                .eps = 1e-6f,
+                                .correction1 = 0.1f,
+                                .correction2 = 0.01f,
+                                .weight_decay = 0.3f};
+    struct interpret_options options = {.examples = 4,
+                                        .tile = 3,
+                                        .optimizer = fth_optimizer_find("lamb"),
+                                        .opt = args,
+                                        .opt_no_decay = args};
+    options.opt_no_decay.weight_decay = 0;
+    struct interpret *it = interpret_create(c.graph, &options);
+    for (uint32_t i = 0; i < LAMB_WEIGHTS; i++)
+        *interpret_at(it, named(c.graph, "fc.weight"), i / LAMB_OUT, i % LAMB_OUT) = lamb_start(i);
+    for (uint32_t i = 0; i < LAMB_OUT; i++) {
+        *interpret_at(it, named(c.graph, "fc.bias"), 0, i) = lamb_start(i);
+        *interpret_at(it, named(c.graph, "out.weight"), 0, i) = (float)(i % 3) - 1.25f;
+    }
+    for (uint32_t i = 0; i < 4 * LAMB_IN; i++)
+        *interpret_row_at(it, 0, i / LAMB_IN, i % LAMB_IN) = (float)(i * 7 % 10) / 5 - 1;
+    for (uint32_t i = 0; i < 4; i++)
+        *interpret_at(it, c.graph->label, i, 0) = (float)(i % 2);
+    interpret_refresh(it);
+    interpret_run(it, FTH_UPDATE);
+    assert_true(interpret_transposed_equal(it));
+    check_lamb(it, c.graph, "fc.weight", &options.opt, lamb_start);
+    check_lamb(it, c.graph, "fc.bias", &options.opt_no_decay, lamb_start);
+    interpret_destroy(it);
+    fth_graph_destroy(c.graph);
 }
 
 /* A small network, one step of SGD with rate 1: what each weight moves by. */
@@ -148,6 +234,7 @@ static void test_every_op_was_checked(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linear_update),
+        cmocka_unit_test(test_norms),
         cmocka_unit_test(test_clip),
         cmocka_unit_test(test_every_op_was_checked),
     };

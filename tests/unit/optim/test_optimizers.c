@@ -119,34 +119,22 @@ static void each_meets_its_kernel_and_slots(void **state) {
     }
 }
 
-static double sum_squares(size_t n, const float *x) {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += (double)x[i] * x[i];
-    return sum;
-}
 static void direction(size_t n, const float *w, float *m, float *v, const float *g,
                       const struct fth_opt_args *args, float *r) {
     memcpy(r, g, n * sizeof *r);
 }
-static void axpy(size_t n, float factor, const float *r, float *w) {
-    for (size_t i = 0; i < n; i++)
-        w[i] += factor * r[i];
-}
-
 static void lamb_scales_by_the_norms(void **state) {
-    struct fth_kernels kernels = {
-        .sum_squares = sum_squares, .opt_lamb_direction = direction, .axpy = axpy};
+    struct fth_kernels kernels = {.opt_lamb_direction = direction};
     const struct fth_optimizer *lamb = fth_optimizer_find("lamb");
     assert_true(lamb->whole_parameter && !lamb->sparse);
-    float w[] = {6, 8}, g[] = {3, 4}, m[2], v[2], scratch[2];
-    float *slots[] = {m, v};
+    float w[] = {6, 8}, g[] = {3, 4}, m[2], v[2], r[2];
     struct fth_opt_args args = {.lr = 0.5f};
-    lamb->apply(&kernels, 2, w, slots, g, &args, scratch); /* ratio 10 / 5 */
-    assert_true(w[0] == 3 && w[1] == 4);
-    float zero[] = {0, 0};
-    lamb->apply(&kernels, 2, zero, slots, g, &args, scratch); /* no norm: as Adam */
-    assert_true(zero[0] == -1.5f && zero[1] == -2);
+    lamb->apply(&kernels, 2, w, (float *[]){m, v}, g, &args, r);
+    assert_true(w[0] == 6 && w[1] == 8 && r[0] == 3 && r[1] == 4);
+    assert_true(fth_optimizer_norm_factor(0.5f, 100, 25) == -1);
+    /* No norm: as Adam. */
+    assert_true(fth_optimizer_norm_factor(0.5f, 0, 25) == -0.5f);
+    assert_true(fth_optimizer_norm_factor(0.5f, 100, 0) == -0.5f);
 }
 
 /* ---- the arithmetic, against the papers' and PyTorch's formulas in double ---- */

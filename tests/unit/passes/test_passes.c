@@ -66,6 +66,20 @@ static void test_same_bits_where_passes_hold_back(void **state) {
     }
 }
 
+/* Its parameters are cut into blocks: 400 x 200 are five. */
+static void test_lamb_at_any_thread_count(void **state) {
+    char digests[3][17];
+    for (int i = 0; i < 3; i++) {
+        static const char *const threads[] = {"threads=1", "threads=2", "threads=5"};
+        struct run run = {.config = run_config("wide_deep", run_data(0)),
+                          .overrides = {"train.max_steps=10", "optimizer.dense={name: lamb, lr: 0.01}",
+                                        "model.hidden=[400, 200]", threads[i]}};
+        run_train_ok(&run);
+        memcpy(digests[i], run.digest, 17);
+        assert_string_equal(digests[0], digests[i]);
+    }
+}
+
 static void test_unknown_names(void **state) {
     struct run run = {.config = run_config("lr", run_data(0)), .overrides = {"without=[fuse_update]"}};
     run_train(&run);
@@ -199,6 +213,7 @@ int main(void) {
         cmocka_unit_test(test_each_does_something),
         cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_same_bits_where_passes_hold_back),
+        cmocka_unit_test(test_lamb_at_any_thread_count),
         cmocka_unit_test(test_unknown_names),
         cmocka_unit_test(test_panels_of_two_precisions),
     };
