@@ -395,7 +395,7 @@ class DSIN(Twin):
         heads = self.model["heads"]
         qkv = self.times("attention.qkv.weight", x)[at]
         q, k, v = (part.view(*at.shape, heads, -1).transpose(1, 2) for part in qkv.chunk(3, dim=2))
-        scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
+        scores = self.rounded(q @ k.transpose(2, 3), q.abs() @ k.abs().transpose(2, 3)) / q.shape[-1] ** 0.5
         weights = torch.softmax(scores.masked_fill(~inside[:, None, None, :], -torch.inf), dim=-1)
         y = self.rounded(weights @ v, weights @ v.abs()).transpose(1, 2).flatten(2)[inside]
         return self.times("attention.out.weight", torch.empty_like(x).index_copy(0, at[inside], y))
@@ -425,7 +425,8 @@ class DSIN(Twin):
         most = torch.full((n,), -torch.inf, dtype=x.dtype).index_reduce(0, example, scores.detach(), "amax")
         e = torch.exp(scores - most[example])
         weights = e / torch.zeros(n, dtype=x.dtype).index_add(0, example, e)[example]
-        return torch.zeros(n, x.shape[1], dtype=x.dtype).index_add(0, example, x * weights[:, None])
+        weighted = x * weights[:, None]
+        return torch.zeros(n, x.shape[1], dtype=x.dtype).index_add(0, example, self.rounded(weighted, weighted.abs()))
 
     def logit(self):
         target = self.embeddings(["item", "category"]).flatten(1)
