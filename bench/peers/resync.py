@@ -11,7 +11,7 @@ the twin in float64, the referee, and compared with Fathom's loss of step k and 
 How a state is measured: the smallest c such that every weight and every slot after the step lies between what the
 optimizer makes of the float64 gradient - c u s and + c u s, where u is 2^-24, a rounding, and s the largest sum of absolute
 terms of that gradient in its tensor (in a table: in its row). If that takes c beyond LIMIT, s becomes what the gradient
-differs by, in u, when the referee's own sums are moved by a rounding of their terms: an attention weight that is the
+differs by, in u, when the referee's own sums are moved by a rounding of their terms and the sums' gradients by one of theirs: an attention weight that is the
 small difference of large terms makes all of a row's gradient inexact. So an optimizer that blows up a rounding is allowed for by
 its own formula, not by a looser tolerance. What the step has no business with must not change at all: rows outside the batch.
 

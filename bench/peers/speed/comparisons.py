@@ -1,7 +1,8 @@
 """What of the samples beside the table is compared with what, and what is to be reached."""
 from dataclasses import dataclass
 
-TITLES = {"dlrm": "DLRM", "wide_deep": "Wide & Deep", "deepfm": "DeepFM", "dcnv2": "DCN-V2", "din": "DIN", "lr": "LR"}
+TITLES = {"dlrm": "DLRM", "wide_deep": "Wide & Deep", "deepfm": "DeepFM", "dcnv2": "DCN-V2", "din": "DIN", "lr": "LR", "xdeepfm": "xDeepFM", "mmoe": "MMoE", "star": "STAR", "two_tower": "Two towers",
+          "dien": "DIEN", "dsin": "DSIN"}
 
 
 @dataclass

@@ -110,12 +110,15 @@ class Field:
     """The contenders of a model: names in order, and how each is measured."""
 
     NAMES = ["fathom", "fathom-plain", "pytorch-bags", "pytorch-stacked", "pytorch-compiled", "tensorflow"]
+    NOT_FURTHER = ["pytorch-bags", "tensorflow"]  # of shapes.FURTHER there is one way
     SCRIPTS = {"pytorch": "torch_worker.py", "tensorflow": "tf_worker.py"}
 
     def __init__(self, options, model):
         self.workers, self.ways = {}, {}
         fathom = Fathom(options, model)
-        asked = options.contenders or self.NAMES
+        left_out = self.NOT_FURTHER + ["pytorch-compiled"] * (model in shapes.NOT_COMPILED)
+        asked = [name for name in options.contenders or self.NAMES
+                 if model in shapes.MODELS or name not in left_out]
         for name in asked:
             peer = name.split("-")[0]
             if name == "fathom":

@@ -62,13 +62,36 @@ def prepare_sequences(path, lines):
             "keys": targets.astype(np.int64), "history": history, "length": np.array(lengths)}
 
 
+def prepare_tasks(path, lines):
+    """The domain is the last field; of a label that was not observed the weight is 0."""
+    with open(path, encoding="utf-8") as file:
+        next(file)
+        columns = list(zip(*[line.rstrip("\n").split(",") for _, line in zip(range(lines), file)]))
+    numbers = np.array([[cell or "0" for cell in column] for column in columns[3:11]]).astype(np.float32).T
+    draws, start, keys, starts = np.random.default_rng(1), 0, [], []
+    for texts in columns[11:] + [columns[2]]:
+        rows, count = rows_of(np.array(texts), 0, draws)
+        keys.append(rows + start)
+        starts.append(start)
+        start += count
+    bought = np.array(columns[1])
+    labels = np.stack([np.array(columns[0]), np.where(bought == "", "0", bought)], axis=1).astype(np.float32)
+    return {"label": labels[:, 0], "labels": labels, "starts": np.array(starts + [start]),
+            "weights": np.stack([np.ones(len(bought)), bought != ""], axis=1).astype(np.float32),
+            "domain": np.array([int(text[1:]) for text in columns[2]]),
+            "dense": np.copysign(np.log1p(np.abs(numbers)), numbers), "keys": np.stack(keys, axis=1).astype(np.int64)}
+
+
+PREPARE = {"criteo.tsv": prepare_criteo, "sequences.csv": prepare_sequences, "tasks.csv": prepare_tasks}
+
+
 def load(folder, model):
     """All held examples of a model's data, by name; prepared once."""
     text = os.path.join(folder, shapes.data_file(model))
     kept = text + ".npz"
     if not os.path.exists(kept) or os.path.getmtime(kept) < os.path.getmtime(text):
         lines = shapes.HELD * max(shapes.BATCHES)
-        prepared = (prepare_sequences if model == "din" else prepare_criteo)(text, lines)
+        prepared = PREPARE[shapes.data_file(model)](text, lines)
         np.savez(kept + ".new.npz", **prepared)
         os.replace(kept + ".new.npz", kept)
     with np.load(kept) as arrays:

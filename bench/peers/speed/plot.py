@@ -2,6 +2,7 @@
 from html import escape
 
 import report
+import shapes
 
 LABELS = {"fathom": "Fathom", "fathom-plain": "Fathom, not factorised", "pytorch-bags": "PyTorch, a bag a field",
           "pytorch-stacked": "PyTorch, one table", "pytorch-compiled": "PyTorch, torch.compile",
@@ -39,7 +40,7 @@ def bars(case, names, y, scale):
 
 
 def svg(results):
-    cases = report.cases_of(results)
+    cases = [case for case in report.cases_of(results) if case.model in shapes.MODELS]
     names = [name for name in LABELS if any(case.rates[name] for case in cases)]
     longest = max(max(r for r in case.rates.values() if r)
                   / (max((case.rates[n] for n in report.PEERS if case.rates[n]), default=0) or max(

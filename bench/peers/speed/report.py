@@ -30,17 +30,17 @@ def case_of(results, model, batch):
     if fathom and best:
         case.ratio = fathom / best
     if fathom:
-        case.gflops = fathom * shapes.flops(model) / 1e9
+        case.gflops = fathom * shapes.flops(model, batch) / 1e9
         case.share = case.gflops / peak
     if rates["fathom-plain"]:
-        case.share_plain = rates["fathom-plain"] * shapes.flops(model) / 1e9 / peak
+        case.share_plain = rates["fathom-plain"] * shapes.flops(model, batch) / 1e9 / peak
     elif rates["fathom"] and model in ("dlrm", "din"):
         case.share_plain = case.share  # nothing in it is factorised
     return case
 
 
 def cases_of(results):
-    order = list(shapes.MODELS)
+    order = list(shapes.MODELS) + list(shapes.FURTHER)
     return [case_of(results, *case) for case in sorted(results.cases(), key=lambda c: (order.index(c[0]), c[1]))]
 
 
@@ -58,8 +58,8 @@ def row(cells):
     return "| " + " | ".join(cells) + " |"
 
 
-def table(results):
-    cases = cases_of(results)
+def table(results, models):
+    cases = [case for case in cases_of(results) if case.model in models]
     shown = [name for name in HEADS if any(case.rates[name] for case in cases)]
     heads = ["model", "batch"] + [HEADS[name] for name in shown]
     heads += ["against the best peer", "GFLOP/s", "share of peak", "not factorised"]
@@ -86,12 +86,13 @@ def others(results):
     return lines
 
 
-def markdown(results):
-    lines = []
-    if results.cases():
-        repetitions = max(len(results.values(*case, "fathom")) for case in results.cases())
+def markdown(results, models=shapes.MODELS):
+    """The table of these models, and what is beside it if they are those of the table."""
+    lines, cases = [], [case for case in results.cases() if case[0] in models]
+    if cases:
+        repetitions = max(len(results.values(*case, "fathom")) for case in cases)
         lines += [f"{results.machine.get('cpu', '')}, {shapes.THREADS} threads, {results.machine.get('isa', '')}, "
                   f"{results.peak():.0f} GFLOP/s fp32 FMA peak measured; Fathom, {', '.join(results.versions)}. "
                   f"Thousand examples/s, medians of {repetitions}; targets in brackets.", ""]
-        lines += table(results) + [""]
-    return "\n".join(lines + others(results))
+        lines += table(results, models) + [""]
+    return "\n".join(lines + (others(results) if models is shapes.MODELS else []))

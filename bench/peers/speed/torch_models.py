@@ -129,12 +129,7 @@ class DIN(nn.Module):
 MODELS = {"dlrm": DLRM, "wide_deep": WideDeep, "deepfm": DeepFM, "dcnv2": DCNv2, "din": DIN}
 
 
-def make(model):
-    torch.manual_seed(1)
-    return MODELS[model](shapes.MODELS[model])
-
-
 def row_width(model):
-    if model == "din":
+    if model in shapes.SEQUENCES:
         return shapes.DIN_DIM
     return shapes.DIM + (model in shapes.LINEAR)

@@ -9,9 +9,16 @@ import torch.nn.functional as F
 from torch import nn
 
 import shapes
+import torch_further
 import torch_models
 
+MODELS = torch_models.MODELS | torch_further.MODELS
 ADAGRAD = {"lr": shapes.LEARNING_RATE, "eps": shapes.EPSILON, "initial_accumulator_value": shapes.INITIAL}
+
+
+def make(model):
+    torch.manual_seed(1)
+    return MODELS[model](shapes.shape_of(model))
 
 
 class Rows:
@@ -39,16 +46,20 @@ class Rows:
 
 
 def loss_of(model, rows, batch):
+    if hasattr(model, "loss"):
+        return model.loss(rows, batch)
     return F.binary_cross_entropy_with_logits(model(rows, batch).float(), batch["label"])
 
 
 class Stacked:
     def __init__(self, model, rows, autocast=False):
-        self.model, self.rows, self.autocast = torch_models.make(model), rows, autocast
+        self.model, self.rows, self.autocast = make(model), rows, autocast
         self.loss = loss_of
         self.optimizer = torch.optim.Adagrad(self.model.parameters(), fused=True, **ADAGRAD)
 
     def step(self, batch):
+        if hasattr(self.model, "before"):
+            self.model.before(batch)
         rows = F.embedding(batch["lookups"], self.rows.weights).requires_grad_()
         with torch.autocast("cpu", torch.bfloat16, enabled=self.autocast):
             loss = self.loss(self.model, rows, batch)
@@ -70,7 +81,7 @@ class Compiled(Stacked):
 
 class Bags:
     def __init__(self, model, rows):
-        self.model, self.din = torch_models.make(model), model == "din"
+        self.model, self.din = make(model), model == "din"
         self.optimizer = torch.optim.Adagrad(self.model.parameters(), fused=True, **ADAGRAD)
         parts = [(rows.weights[a:b], rows.sums[a:b]) for a, b in zip(rows.starts, rows.starts[1:])]
         if self.din:  # positions are not pooled by their sum
@@ -97,7 +108,23 @@ class Bags:
         return loss
 
 
-def prepare(batch, starts):
+def align_right(history, length):
+    """Padded in front instead of behind."""
+    at = torch.arange(shapes.LONGEST)[None] - (shapes.LONGEST - length)[:, None]
+    return history.gather(1, at.clamp(min=0)[:, :, None].expand(history.shape)), at >= 0
+
+
+def prepare_domains(out, model):
+    """STAR: each domain's examples, and where an example is in their order."""
+    domain = out.pop("domain")
+    if model == "star":
+        out["domains"] = [(domain == d).nonzero()[:, 0] for d in range(3)]
+        out["domain_place"] = torch.argsort(torch.cat(out["domains"]))
+        out["domain"] = F.one_hot(domain, 3).float()
+        out["lookups"] = out["lookups"][:, :shapes.STAR_FIELDS].contiguous()
+
+
+def prepare(batch, starts, model):
     """What the steps read, of tensors cut from the inputs."""
     keys, n = batch["keys"], len(batch["label"])
     out = {"label": batch["label"]}
@@ -105,7 +132,11 @@ def prepare(batch, starts):
         own = keys - starts[:-1]
         history = batch["history"]
         valid = torch.arange(shapes.LONGEST)[None] < batch["length"][:, None]
+        if model == "dsin":
+            history, valid = align_right(history, batch["length"])
         out["mask"] = valid.float()
+        out["mean"] = out["mask"] / batch["length"].clamp(min=1)[:, None]
+        out["n_items"] = int(starts[2] - starts[1])
         out["lookups"] = torch.cat([keys, history.flatten(1)], dim=1)
         kept = torch.cat([torch.ones_like(keys, dtype=torch.bool), valid.repeat_interleave(2, dim=1)], dim=1)
         out["positions"] = kept.view(-1).nonzero()[:, 0]
@@ -117,4 +148,7 @@ def prepare(batch, starts):
         out["dense"], out["lookups"] = batch["dense"], keys
         out["fields"] = [ids.contiguous() for ids in (keys - starts[:-1]).T]
         out["offsets"] = torch.arange(n)
+    if "domain" in batch:
+        out |= {name: batch[name] for name in ("labels", "weights", "domain")}
+        prepare_domains(out, model)
     return out

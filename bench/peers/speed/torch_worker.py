@@ -34,7 +34,7 @@ def main():
         if way not in ways:
             ways[way] = STEPS[way](model, rows)
         if size not in batches:
-            batches[size] = [torch_steps.prepare(batch, starts)
+            batches[size] = [torch_steps.prepare(batch, starts, model)
                              for batch in inputs.batches(held, size, torch.from_numpy)]
         for batch in batches[size][:3]:
             loss = ways[way].step(batch)
