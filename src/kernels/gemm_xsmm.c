@@ -156,6 +156,13 @@ static fth_status create(const struct fth_gemm_shape *s, void **out, fth_error *
     return FTH_OK;
 }
 
+/* C's next columns, where they are added to: a column's rows lie apart, the hardware does not fetch them. */
+static void fetch_columns(const struct fth_gemm_shape *s, uint32_t rows, const float *c, uint32_t columns) {
+    for (uint32_t i = 0; i < rows; i++)
+        for (uint32_t j = 0; j < columns; j += FTH_CACHE_LINE / sizeof(float))
+            __builtin_prefetch(c + (size_t)i * s->ldc + j, 1, 2);
+}
+
 /* finish: or NULL. */
 static void run_nn(const struct fth_gemm_shape *s, const struct state *state, uint32_t rows,
                    const float *a, const float *b, float *c, const struct fth_gemm_finish *finish) {
@@ -164,6 +171,9 @@ static void run_nn(const struct fth_gemm_shape *s, const struct state *state, ui
         int last_tile = t + 1 == state->tile.count;
         size_t ld = row_of_b(s, state, last_tile);
         const float *strip = s->panels ? b + j * s->k : b + j;
+        if (s->accumulate && !last_tile)
+            fetch_columns(s, rows, c + j + state->tile.size,
+                          t + 2 == state->tile.count ? state->tile.last : state->tile.size);
         for (uint32_t d = 0; d < state->depth.count; d++) {
             size_t p = (size_t)d * state->depth.size;
             int last_depth = d + 1 == state->depth.count, add = s->accumulate || d > 0;

@@ -5,6 +5,7 @@
  * memory and may be some of its columns. */
 #include <string.h>
 
+#include "kernels/panels.h"
 #include "ops/factor.h"
 
 struct state {
@@ -130,10 +131,11 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
     out->flops = 2 * fth_ops_rows(&x, examples, positions) * w.rows * w.columns;
 }
 
-/* The factorised sums were written a phase ago, by columns: far away by now. */
+/* The factorised sums were written a phase ago, by columns: far away by now. What the product begins with; it asks
+ * for the others itself. */
 static void fetch(const struct fth_view *y) {
     for (uint32_t i = 0; i < y->rows; i++)
-        for (uint32_t j = 0; j < y->columns; j += FTH_CACHE_LINE / sizeof(float))
+        for (uint32_t j = 0; j < y->columns && j < FTH_PANEL; j += FTH_CACHE_LINE / sizeof(float))
             __builtin_prefetch(y->data + (size_t)i * y->ld + j, 1, 2);
 }
 

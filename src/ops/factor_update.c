@@ -1,7 +1,7 @@
 /* factor_update(W, x', dy) -> row gradients: the weight gradient of a factorised layer, a block at a time, with the
  * optimizer while the block is in cache; factor_weight_grad(W, x', dy) -> row gradients, dW: the same without.
  *
- * Tasks of factorised fields: a part of W's columns for a group of fields
+ * Tasks of factorised fields: a part of W's columns
  *     for block of 32 columns:  dy's block brought together, to stay in the second cache
  *       for field, some unique rows at a time:
  *         S = dy summed over the examples of each        row gradients += S W^T       dW += E_unique^T S
@@ -15,10 +15,7 @@
 #include "ops/weight_blocks.h"
 #include "optim/optim.h"
 
-#define FIELD_GROUPS 2
 #define UNIQUE_ROWS 128 /* summed at a time: 16 kB */
-/* A unique row's products in sums of an example. */
-#define ROW_COST 4
 
 struct state {
     const struct fth_optimizer *optimizer; /* NULL: dW is written */
@@ -140,7 +137,7 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
         return FTH_E_MEMORY;
     state->columns = fth_factor_blocks_make(prepare->in[0].columns);
     state->parts = fth_factor_parts(prepare->in[0].columns);
-    state->field_tasks = state->parts * FIELD_GROUPS;
+    state->field_tasks = state->parts;
     state->no_decay = prepare->graph->values[prepare->node->inputs[0]].no_decay;
     if (prepare->node->n_outputs == 1) {
         if (prepare->optimizer->whole_parameter)
@@ -167,22 +164,6 @@ static void finish(const struct fth_run *run, struct fth_block_range range, cons
 }
 
 /* ---- factorised fields ---- */
-
-/* Fields [first, last) of a group: groups of about equal cost. */
-static void group_fields(const struct fth_factor_layout *layout, uint32_t batch, uint32_t group,
-                         uint32_t *first, uint32_t *last) {
-    uint64_t total = 0, before = 0;
-    for (uint32_t f = 0; f < layout->n_fields; f++)
-        total += batch + (uint64_t)layout->fields[f].unique->n * ROW_COST;
-    *first = *last = 0;
-    for (uint32_t f = 0; f < layout->n_fields; f++) {
-        uint64_t cost = batch + (uint64_t)layout->fields[f].unique->n * ROW_COST;
-        uint64_t of = (before + cost / 2) * FIELD_GROUPS / total;
-        before += cost;
-        *first += of < group;
-        *last += of <= group;
-    }
-}
 
 struct block {
     uint32_t column, columns;
@@ -238,9 +219,8 @@ static void run_fields(const struct fth_run *run, const struct fth_factor_layout
     const struct fth_factor_attributes *a = run->node->attributes;
     const struct state *state = run->prepared;
     const struct fth_view *dy = &run->in[2];
-    uint32_t part = run->task % state->parts, group = run->task / state->parts, first, last;
-    group_fields(layout, run->batch, group, &first, &last);
-    if (first == last)
+    uint32_t part = run->task;
+    if (!layout->n_fields)
         return;
     uint32_t begin = state->columns.count * part / state->parts;
     uint32_t end = state->columns.count * (part + 1) / state->parts;
@@ -250,7 +230,7 @@ static void run_fields(const struct fth_run *run, const struct fth_factor_layout
                               .last = b + 1 == state->columns.count,
                               .add = b > begin};
         bring_together(dy, &block, run->scratch, state->columns.ld);
-        for (uint32_t f = first; f < last; f++) {
+        for (uint32_t f = 0; f < layout->n_fields; f++) {
             const struct fth_factor_field *field = &layout->fields[f];
             size_t row = (size_t)part * layout->unique_rows + field->first;
             run_field(run, field, run->out[0].data + row * a->dim, &block);

@@ -107,21 +107,31 @@ static int gradient_read(const fth_graph *graph, const struct layer *layer, uint
  * Where the layer's gradient meets others of the same columns, factor_data_grad adds to them in place: in
  * factorised columns, where it has nothing, nothing is written, read or added. */
 
-/* The only node that reads what the value's producer wrote, `read` being the value or a plain view of it; NULL when
- * there are several. */
-static struct fth_node *only_reader(const fth_graph *graph, fth_id value, fth_id *read) {
+static int writes(const fth_graph *graph, const struct fth_node *node, fth_id root) {
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (fth_graph_root(graph, node->outputs[i]) == root)
+            return 1;
+    return 0;
+}
+
+/* The only node that reads dx before others write there, `read` being dx or a plain view of it; NULL when there are
+ * several. */
+static struct fth_node *only_reader(const fth_graph *graph, const struct layer *layer, fth_id *read) {
     struct fth_node *reader = NULL;
-    for (uint32_t i = 0; i < graph->n_nodes; i++)
-        for (uint32_t j = 0; j < graph->nodes[i]->n_inputs; j++) {
-            fth_id input = graph->nodes[i]->inputs[j];
-            if (input == FTH_NONE ||
-                (input != value && (graph->values[input].view_of != value || graph->values[input].producer != FTH_NONE)))
+    for (uint32_t i = fth_rewrite_find(graph, layer->data_grad) + 1; i < graph->n_nodes; i++) {
+        struct fth_node *node = graph->nodes[i];
+        for (uint32_t j = 0; j < node->n_inputs; j++) {
+            fth_id input = node->inputs[j];
+            if (input == FTH_NONE || (input != layer->dx && graph->values[input].view_of != layer->dx))
                 continue;
             if (reader)
                 return NULL;
-            reader = graph->nodes[i];
+            reader = node;
             *read = input;
         }
+        if (writes(graph, node, layer->dx))
+            break;
+    }
     return reader;
 }
 
@@ -160,8 +170,8 @@ static void add_in_place(fth_graph *graph, struct layer *layer, struct fth_node 
 
 static void find_sum(fth_graph *graph, struct layer *layer) {
     fth_id dx = layer->dx, read = FTH_NONE;
-    struct fth_node *reader = only_reader(graph, dx, &read);
-    if (!reader || graph->values[dx].view_of != FTH_NONE)
+    struct fth_node *reader = graph->values[dx].view_of == FTH_NONE ? only_reader(graph, layer, &read) : NULL;
+    if (!reader)
         return;
     if (reader->op == &fth_op_mul_add_grad && reader->n_inputs == 5 && reader->inputs[4] == dx) {
         const struct fth_mul_add_grad_attributes *a = reader->attributes;
@@ -341,8 +351,7 @@ static fth_status rewrite_backward(fth_graph *graph, struct layer *layer, fth_er
 static int alone(const fth_graph *graph, fth_id dx) {
     uint32_t writers = 0;
     for (uint32_t i = 0; i < graph->n_nodes; i++)
-        for (uint32_t j = 0; j < graph->nodes[i]->n_outputs; j++)
-            writers += fth_graph_root(graph, graph->nodes[i]->outputs[j]) == fth_graph_root(graph, dx);
+        writers += (uint32_t)writes(graph, graph->nodes[i], fth_graph_root(graph, dx));
     return writers == 1;
 }
 

@@ -17,6 +17,7 @@
 #include "embedding/embedding.h"
 #include "kernels/gemm.h"
 #include "ops/layers.h"
+#include "ops/ops.h"
 #include "passes/passes.h"
 #include "runtime/plan.h"
 #include "small_models.h"
@@ -382,6 +383,8 @@ static void test_same_bits(void **state) {
         {"fuse_updates"},
         {"concat_in_place"},
         {"fuse_activations"},
+        {"fuse_act_grads"},
+        {"fuse_crosses"},
         {"fuse_updates", "concat_in_place", "fuse_activations"}};
     static const uint32_t threads[] = {1, 2, 8};
     for (size_t m = 0; m < sizeof layered / sizeof *layered; m++) {
@@ -404,8 +407,30 @@ static void test_same_bits(void **state) {
     }
 }
 
+/* A gradient that meets others is added to them, and nobody adds zeros. */
+static void test_sums(void **state) {
+    static const char *const models[] = {"dcnv2", "deepfm", "wide_deep"};
+    static const uint32_t sums[] = {2, 1, 0};
+    for (size_t m = 0; m < 3; m++) {
+        struct setup setup = {.model = models[m], .threads = 1, .examples = MOST, .most_keys = 6};
+        struct world world = make(&setup);
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < world.graph->n_nodes; i++) {
+            const struct fth_node *node = world.graph->nodes[i];
+            if (node->op != fth_op_find("factor_data_grad"))
+                continue;
+            const struct fth_factor_attributes *a = node->attributes;
+            n += node->inputs[3] != FTH_NONE;
+            assert_int_equal(a->zeros, 0);
+        }
+        assert_int_equal(n, sums[m]);
+        release(&world);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums),
         cmocka_unit_test(test_equal),
         cmocka_unit_test(test_clipped),
         cmocka_unit_test(test_same_bits),
