@@ -109,22 +109,33 @@ static fth_status take_field(struct fth_embedding_lookup *lookup, const struct f
     return FTH_OK;
 }
 
+static struct fth_pack *pack_of(struct fth_embedding *embedding, uint32_t lookup) {
+    return &embedding->packs[embedding->lookups[lookup].pack];
+}
+
+/* The number of a leading lookup's parts. */
+static uint32_t parts_of(const struct fth_embedding *embedding, uint32_t lookup) {
+    const struct fth_embedding_lookup *from = &embedding->lookups[lookup];
+    return from->member > 0 ? 0 : from->n_parts;
+}
+
 /* part_order and each pack's place in it: a counting sort by pack. */
 static void order_parts(struct fth_embedding *embedding) {
     for (uint32_t p = 0; p < embedding->n_packs; p++)
         embedding->packs[p].n_parts = 0;
-    for (uint32_t i = 0; i < embedding->n_parts; i++)
-        embedding->packs[embedding->lookups[embedding->parts[i].lookup].pack].n_parts++;
+    for (uint32_t i = 0; i < embedding->n_lookups; i++)
+        pack_of(embedding, i)->n_parts += parts_of(embedding, i);
     uint32_t first = 0;
     for (uint32_t p = 0; p < embedding->n_packs; p++) {
         embedding->packs[p].first_part = first;
         first += embedding->packs[p].n_parts;
         embedding->packs[p].n_parts = 0;
     }
-    for (uint32_t i = 0; i < embedding->n_parts; i++) {
-        struct fth_pack *pack =
-            &embedding->packs[embedding->lookups[embedding->parts[i].lookup].pack];
-        embedding->part_order[pack->first_part + pack->n_parts++] = i;
+    for (uint32_t i = 0; i < embedding->n_lookups; i++) {
+        struct fth_pack *pack = pack_of(embedding, i);
+        for (uint32_t j = 0; j < parts_of(embedding, i); j++)
+            embedding->part_order[pack->first_part + pack->n_parts++] =
+                embedding->lookups[i].first_part + j;
     }
 }
 
@@ -157,23 +168,65 @@ static uint32_t part_shift_of(const struct fth_embedding *embedding, uint32_t n)
     return shift;
 }
 
-/* The lookup's place among the numbers, from unit `unit` on, and its parts. */
-static void cut_lookup(struct fth_embedding *embedding, uint32_t number, uint32_t unit,
-                       uint32_t units) {
+/* The lookup's place among the numbers, from unit `unit` on; how many parts it has. */
+static void place_lookup(struct fth_embedding *embedding, uint32_t number, uint32_t unit,
+                         uint32_t units) {
     struct fth_embedding_lookup *lookup = &embedding->lookups[number];
-    uint32_t shift = part_shift_of(embedding, lookup->n), size = (uint32_t)1 << shift;
+    uint32_t shift = part_shift_of(embedding, lookup->n);
     lookup->base = unit << embedding->part_shift;
     lookup->end = lookup->base + (units << embedding->part_shift);
-    lookup->first_part = embedding->n_parts;
+    lookup->n_parts = (uint32_t)(((uint64_t)lookup->n + ((uint64_t)1 << shift) - 1) >> shift);
     for (uint32_t i = 0; i < units; i++)
         embedding->lookup_of[unit + i] = number;
-    for (uint32_t done = 0; done < lookup->n;) {
-        struct fth_part *part = &embedding->parts[embedding->n_parts++];
+}
+
+/* Its parts, from number `first` on. */
+static void cut_lookup(struct fth_embedding *embedding, uint32_t number, uint32_t first) {
+    struct fth_embedding_lookup *lookup = &embedding->lookups[number];
+    uint32_t shift = part_shift_of(embedding, lookup->n), size = (uint32_t)1 << shift;
+    lookup->first_part = first;
+    for (uint32_t i = 0, done = 0; i < lookup->n_parts; i++) {
+        struct fth_part *part = &embedding->parts[first + i];
         part->lookup = number;
         part->shift = shift;
         part->base = lookup->base + done;
         part->n = lookup->n - done < size ? lookup->n - done : size;
         done += part->n;
+    }
+}
+
+/* What an item costs beside an occurrence. */
+#define ITEM_COST 8
+
+/* by_cost after another batch. It changes little from batch to batch. */
+static void sort_by_cost(struct fth_embedding *embedding) {
+    uint32_t *by_cost = embedding->by_cost;
+    for (uint32_t i = 0; i < embedding->n_lookups; i++) {
+        struct fth_embedding_lookup *lookup = &embedding->lookups[by_cost[i]];
+        if (lookup->n_parts == 1 && lookup->member == 0)
+            lookup->cost = lookup->n + ITEM_COST * embedding->parts[lookup->first_part].n_items;
+        uint32_t number = by_cost[i], at = i;
+        for (; at > 0 && embedding->lookups[by_cost[at - 1]].cost < lookup->cost; at--)
+            by_cost[at] = by_cost[at - 1];
+        by_cost[at] = number;
+    }
+}
+
+/* A part a table: worker w's run of the tasks, and of the segments of the updates behind it, are parts [w n /
+ * workers, (w + 1) n / workers). The costliest go round, so that runs cost about the same, begin with their
+ * large parts, and are the same ones' in the next batch. */
+static void deal_parts(struct fth_embedding *embedding, uint32_t workers) {
+    uint32_t next = 0;
+    uint64_t n = embedding->n_parts;
+    for (uint64_t round = 0; round * workers < n + workers; round++) {
+        for (uint64_t w = 0; w < workers; w++) {
+            uint64_t at = w * n / workers + round;
+            if (at >= (w + 1) * n / workers)
+                continue;
+            while (parts_of(embedding, embedding->by_cost[next]) == 0)
+                next++;
+            cut_lookup(embedding, embedding->by_cost[next++], (uint32_t)at);
+        }
     }
 }
 
@@ -193,15 +246,18 @@ static void follow(struct fth_embedding_lookup *lookup, const struct fth_embeddi
     lookup->base = leading->base;
     lookup->end = leading->end;
     lookup->first_part = leading->first_part;
+    lookup->n_parts = leading->n_parts;
     lookup->by_example = leading->by_example;
 }
 
 fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struct fth_batch *batch,
-                                    fth_error *err) {
+                                    uint32_t workers, fth_error *err) {
     if (batch->n > embedding->max_batch)
         return fth_fail(err, FTH_E_ARGUMENT, "a batch of %u examples; embeddings were made for %u",
                         batch->n, embedding->max_batch);
     uint64_t units = 0;
+    if (embedding->by_part)
+        sort_by_cost(embedding);
     FTH_TRY(take_fields(embedding, batch, err));
     for (uint32_t i = 0; i < embedding->n_lookups; i++)
         table_of(embedding, i)->n_parts = 0;
@@ -229,9 +285,14 @@ fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struc
         if (embedding->lookups[i].member > 0)
             continue;
         uint32_t own = (uint32_t)lookup_units(embedding, &embedding->lookups[i], batch->n);
-        cut_lookup(embedding, i, unit, own);
+        place_lookup(embedding, i, unit, own);
         unit += own;
+        if (!by_part)
+            cut_lookup(embedding, i, embedding->n_parts);
+        embedding->n_parts += embedding->lookups[i].n_parts;
     }
+    if (by_part)
+        deal_parts(embedding, workers);
     for (uint32_t i = 0; i < embedding->n_lookups; i++)
         follow(&embedding->lookups[i], &embedding->lookups[embedding->lookups[i].leading]);
     order_parts(embedding);

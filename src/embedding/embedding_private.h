@@ -27,9 +27,10 @@
  *   prepare, phase 1 (a task a part)    item_of, item_count, item_first, part_hash; unique_row where there
  *                                       is a row; sorted: the other items, stably by shard
  *            phase 2 (a task a shard)   unique_row of these, new rows and candidates
- *            phase 3 (a task a part)    row_of, list, unique_end, frequencies and last steps; of rows of
- *                                       one number (pack->single) only frequencies, last steps and
- *                                       item_weight
+ *            phase 3 (a task a part)    row_of, list, unique_end, frequencies and last steps; item_weight
+ *
+ * Of rows of one number (pack->single) phases 1 and 2 bring item_weight, and the update keeps frequencies and
+ * last steps, as it has the rows in hand: there is no phase 3.
  *
  * Parts are those of leading lookups (place.c): following ones have their occurrences, and so their rows, lists
  * and unique keys, and read and train another member of the row. Counts of occurrences and rows that must not
@@ -62,7 +63,8 @@ struct fth_embedding_lookup {
     /* the current batch */
     uint32_t base, n; /* its occurrences */
     uint32_t end;     /* of its numbers: base + 2^part_shift * units */
-    uint32_t first_part;
+    uint32_t first_part, n_parts;
+    uint32_t cost; /* of finding its rows, as of the batch before */
     int by_example;   /* its sources are examples */
     const uint64_t *keys;
     const float *values;     /* NULL: all 1 */
@@ -77,7 +79,7 @@ struct fth_embedding_lookup {
 struct fth_part {
     uint32_t lookup;
     uint32_t base, n, shift;     /* occurrences; at most 2^shift */
-    uint32_t n_items, n_rows;    /* by_part: n_rows of the items have one */
+    uint32_t n_items, n_rows;    /* by_part: n_rows of the items had one already */
     uint32_t at[FTH_SHARDS + 1];      /* among the items (by_part: the sorted ones), where each shard's begin */
     uint32_t occurrences[FTH_SHARDS]; /* of each shard's items */
 };
@@ -120,6 +122,7 @@ struct fth_embedding {
     struct fth_opt_args args;
     struct fth_budget budget;
     uint32_t max_batch, max_dim, part_shift;
+    uint32_t *by_cost;  /* [n_lookups] lookups, those whose rows cost most first */
     uint32_t *identity; /* [max_batch + 1]: 0, 1, 2, ... as offsets of one-key fields */
     struct fth_rows rows;
 
@@ -130,8 +133,8 @@ struct fth_embedding {
     uint64_t step;
     uint32_t n_parts, parts_capacity;
     uint64_t n_runs; /* of 2^part_shift occurrences: each lookup's own, leading or not */
-    struct fth_part *parts;
-    uint32_t *part_order; /* [n_parts] numbers of parts, those of one pack together */
+    struct fth_part *parts; /* by_part: the costly ones first, dealt out to the workers */
+    uint32_t *part_order; /* [n_parts] numbers of parts, those of one pack together, in the batch's order */
     uint32_t *lookup_of;  /* [units] */
     uint64_t n_keys, n_unique;
     uint32_t n_tasks;
@@ -230,13 +233,15 @@ void fth_count_candidate(const struct fth_pack *pack, uint64_t hash, uint32_t co
 void fth_pack_plan_ahead(struct fth_pack *pack);
 void fth_embedding_beside(void *ctx);
 
+/* Frequency and last step of an item's row, or its candidate's count (by_part). */
+void fth_count_item(const struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t item);
 /* cut.c: cuts the unique rows into update tasks. */
 void fth_embedding_cut_updates(struct fth_embedding *embedding);
 
 /* The first half of prepare: points the lookups at the batch's keys, counts them, cuts the parts,
- * makes room. */
+ * makes room. workers: who is going to prepare. */
 fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struct fth_batch *batch,
-                                    fth_error *err);
+                                    uint32_t workers, fth_error *err);
 /* Frees what that has allocated. */
 void fth_embedding_free_batch(struct fth_embedding *embedding);
 

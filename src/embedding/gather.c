@@ -33,6 +33,11 @@ static void gather_positions(const struct fth_embedding *embedding,
                              float *out, uint32_t ld) {
     struct source from = source_of(embedding, lookup);
     const uint32_t *rows = from.row_of + first;
+    if (!lookup->values && from.stride == 1) { /* copies: a kernel's prefetches and masks cost more */
+        for (uint32_t i = 0; i < n; i++)
+            out[(size_t)i * ld] = from.rows[rows[i]];
+        return;
+    }
     if (!lookup->values) {
         embedding->kernels->gather(n, rows, from.rows, from.stride, from.dim, out, ld);
         return;

@@ -91,11 +91,6 @@ static inline uint32_t fth_index_group(const struct fth_index *index, uint64_t h
 }
 
 static inline void fth_index_prefetch(const struct fth_index *index, uint64_t hash) {
-    __builtin_prefetch(&index->groups[fth_index_group(index, hash)]);
-}
-
-/* Into the second cache: for later, without taking the first one's room. */
-static inline void fth_index_prefetch_far(const struct fth_index *index, uint64_t hash) {
     __builtin_prefetch(&index->groups[fth_index_group(index, hash)], 0, 2);
 }
 

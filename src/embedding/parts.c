@@ -10,9 +10,7 @@
 
 #include "embedding/embedding_private.h"
 
-/* How far ahead, in items, groups of the index, what says whose a row is, and rows are fetched. */
-#define GROUPS_AHEAD 48
-#define METAS_AHEAD 24
+/* How far ahead, in items, rows are fetched. */
 #define ROWS_AHEAD 16
 
 /* The example of a position of a ragged field. */
@@ -64,7 +62,7 @@ static uint32_t number_items(const struct fth_embedding *embedding, const struct
             item_key[n] = key;
             if (by_part) { /* looked up next, by this task */
                 uint64_t hash = fth_pack_hash(of, key);
-                fth_index_prefetch_far(&pack->shards[fth_shard_of(hash)].index, hash);
+                fth_index_prefetch(&pack->shards[fth_shard_of(hash)].index, hash);
             }
             item_count[n] = 0;
             item_first[n] = part->base + i;
@@ -129,42 +127,96 @@ static inline const struct fth_shard *shard_of(const struct fth_pack *pack, uint
     return &pack->shards[fth_shard_of(hash)];
 }
 
-static inline void fetch_group(const struct fth_pack *pack, uint64_t hash) {
-    fth_index_prefetch(&shard_of(pack, hash)->index, hash);
+/* Finding rows goes in three steps, each a short loop over a stretch of hashes, one stretch behind the other: the
+ * groups of the index are asked for, then the rows that they name, then whose these are is compared. Most lines
+ * are on pages that no TLB knows, and an instruction that asks for a line is not done before its address is
+ * translated: that takes as long as several lines, and only what is close by in the program overlaps. */
+#define STRETCH 64
+#define SEARCH UINT32_MAX /* a row that only fth_shard_find can tell */
+
+static inline void fetch_groups(const struct fth_pack *pack, const uint64_t *hash, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        fth_index_prefetch(&shard_of(pack, hash[i])->index, hash[i]);
 }
 
-/* The group is in cache by now: every row that may be the key's, and where the search goes on. */
-static inline void fetch_meta(const struct fth_pack *pack, uint64_t hash) {
-    const struct fth_index *index = &shard_of(pack, hash)->index;
-    const struct fth_index_group *group = &index->groups[fth_index_group(index, hash)];
-    uint32_t bits = fth_index_match(group->tags, fth_index_tag(hash));
+/* More than one row may be the key's, or it may be in another group. */
+static void fetch_all(const struct fth_pack *pack, const struct fth_index *index,
+                      const struct fth_index_group *group, uint32_t bits) {
+    if (!fth_index_empty(group))
+        __builtin_prefetch(&index->groups[(group - index->groups + 1) & index->group_mask], 0, 2);
     for (; bits; bits &= bits - 1) {
         uint32_t row = group->rows[__builtin_ctz(bits)];
         if (!(row & FTH_ROW_CANDIDATE))
-            __builtin_prefetch(fth_pack_hash_at(pack, row));
+            __builtin_prefetch(fth_pack_hash_at(pack, row), 0, 2);
     }
-    if (!fth_index_empty(group))
-        __builtin_prefetch(&index->groups[(fth_index_group(index, hash) + 1) & index->group_mask]);
+}
+
+/* The row that is to be the key's, FTH_ROW_NONE where the key is not in the index, or SEARCH. */
+static inline void fetch_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
+                              uint32_t *rows) {
+    for (uint32_t i = 0; i < n; i++) {
+        const struct fth_index *index = &shard_of(pack, hash[i])->index;
+        const struct fth_index_group *group = &index->groups[fth_index_group(index, hash[i])];
+        uint32_t bits = fth_index_match(group->tags, fth_index_tag(hash[i]));
+        uint32_t row = bits ? group->rows[__builtin_ctz(bits)] : FTH_ROW_NONE;
+        if ((bits & (bits - 1)) != 0 || row & FTH_ROW_CANDIDATE || !fth_index_empty(group)) {
+            fetch_all(pack, index, group, bits);
+            row = SEARCH;
+        } else {
+            __builtin_prefetch(fth_pack_hash_at(pack, row), 0, 2);
+        }
+        rows[i] = row;
+    }
+}
+
+static uint32_t search(const struct fth_pack *pack, uint64_t hash) {
+    const uint32_t *entry = fth_shard_find(pack, shard_of(pack, hash), hash);
+    return !entry || *entry & FTH_ROW_CANDIDATE ? FTH_ROW_NONE : *entry;
+}
+
+/* weight: the numbers at the rows' beginning besides, or NULL. */
+static inline uint32_t compare_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
+                                    uint32_t *rows, float *weight) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t row = rows[i];
+        if (row == SEARCH)
+            row = search(pack, hash[i]);
+        else if (*fth_pack_hash_at(pack, row) != hash[i]) /* another key's, with the same tag */
+            row = FTH_ROW_NONE;
+        rows[i] = row;
+        found += row != FTH_ROW_NONE;
+        if (weight)
+            weight[i] = *fth_pack_row(pack, row);
+    }
+    return found;
+}
+
+static inline uint32_t stretch(uint32_t n, uint32_t from) {
+    return n - from < STRETCH ? n - from : STRETCH;
+}
+
+/* As fth_find_rows; weight as above. */
+static inline uint32_t find_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
+                                 uint32_t *rows, float *weight, int fetched) {
+    uint32_t found = 0;
+    if (!fetched)
+        fetch_groups(pack, hash, n < 2 * STRETCH ? n : 2 * STRETCH);
+    fetch_rows(pack, hash, stretch(n, 0), rows);
+    for (uint32_t i = 0; i < n; i += STRETCH) {
+        uint32_t next = i + STRETCH, far = next + STRETCH;
+        if (far < n && !fetched)
+            fetch_groups(pack, hash + far, stretch(n, far));
+        if (next < n)
+            fetch_rows(pack, hash + next, stretch(n, next), rows + next);
+        found += compare_rows(pack, hash + i, stretch(n, i), rows + i, weight ? weight + i : NULL);
+    }
+    return found;
 }
 
 uint32_t fth_find_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
                        uint32_t *rows) {
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < n && i < GROUPS_AHEAD; i++)
-        fetch_group(pack, hash[i]);
-    for (uint32_t i = 0; i < n && i < METAS_AHEAD; i++)
-        fetch_meta(pack, hash[i]);
-    for (uint32_t i = 0; i < n; i++) {
-        if (i + GROUPS_AHEAD < n)
-            fetch_group(pack, hash[i + GROUPS_AHEAD]);
-        if (i + METAS_AHEAD < n)
-            fetch_meta(pack, hash[i + METAS_AHEAD]);
-        const uint32_t *entry = fth_shard_find(pack, shard_of(pack, hash[i]), hash[i]);
-        uint32_t row = entry ? *entry : FTH_ROW_NONE;
-        rows[i] = row & FTH_ROW_CANDIDATE ? FTH_ROW_NONE : row;
-        found += rows[i] != FTH_ROW_NONE;
-    }
-    return found;
+    return find_rows(pack, hash, n, rows, NULL, 0);
 }
 
 /* Phase 1. */
@@ -176,8 +228,11 @@ void fth_part_find(void *arg, uint32_t task, uint32_t worker) {
                                  embedding->item_count + part->base,
                                  embedding->item_first + part->base);
     (void)worker;
-    part->n_rows = fth_find_rows(pack, embedding->part_hash + part->base, n,
-                                 embedding->unique_row + part->base);
+    const uint64_t *hash = embedding->part_hash + part->base;
+    uint32_t *rows = embedding->unique_row + part->base;
+    /* A row of one number is in the line that says whose it is. */
+    part->n_rows = pack->single ? find_rows(pack, hash, n, rows, embedding->item_weight + part->base, 1)
+                                : fth_find_rows(pack, hash, n, rows);
     if (embedding->training && part->n_rows < n)
         sort_missing(embedding, part, n);
     else
@@ -210,8 +265,13 @@ void fth_part_create(void *arg, uint32_t task, uint32_t worker) {
     uint32_t n = shard->n_items;
     for (uint32_t i = 0; i < n; i++)
         fth_index_prefetch(&shard->index, hash[i]);
-    for (uint32_t i = 0; i < n && shard->status == FTH_OK; i++)
+    for (uint32_t i = 0; i < n && shard->status == FTH_OK; i++) {
         shard->status = fth_create_row(embedding, pack, shard, item[i], hash[i]);
+        uint32_t row = embedding->unique_row[item[i]];
+        shard->n_unique_rows += row != FTH_ROW_NONE;
+        if (pack->single)
+            embedding->item_weight[item[i]] = fth_pack_row(pack, row)[0];
+    }
 }
 
 void fth_count_candidate(const struct fth_pack *pack, uint64_t hash, uint32_t count) {
@@ -220,15 +280,22 @@ void fth_count_candidate(const struct fth_pack *pack, uint64_t hash, uint32_t co
     shard->candidates[*entry & ~FTH_ROW_CANDIDATE].count += count;
 }
 
+void fth_count_item(const struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t item) {
+    uint32_t row = embedding->unique_row[item], count = embedding->item_count[item];
+    if (row != FTH_ROW_NONE)
+        fth_pack_count(pack, row, count, embedding->step);
+    else
+        fth_count_candidate(pack, embedding->part_hash[item], count);
+}
+
 /* Frequencies and last steps; the copies of single numbers. */
-static void keep_items(struct fth_embedding *embedding, struct fth_part *part,
+static void keep_items(struct fth_embedding *embedding, const struct fth_part *part,
                        const struct fth_pack *pack) {
     const uint32_t *rows = embedding->unique_row + part->base;
-    const uint32_t *count = embedding->item_count + part->base;
     const struct fth_member *copied =
         pack->one_number < pack->n_members ? &pack->members[pack->one_number] : NULL;
     float *weight = copied ? embedding->item_weight + part->base : NULL;
-    uint32_t n = part->n_items, with_row = 0;
+    uint32_t n = part->n_items;
     int training = embedding->training;
     for (uint32_t u = 0; u < n; u++) {
         if (u + ROWS_AHEAD < n) {
@@ -240,15 +307,9 @@ static void keep_items(struct fth_embedding *embedding, struct fth_part *part,
         }
         if (weight)
             weight[u] = fth_pack_row(pack, rows[u])[copied->at];
-        with_row += rows[u] != FTH_ROW_NONE;
-        if (!training)
-            continue;
-        if (rows[u] != FTH_ROW_NONE)
-            fth_pack_count(pack, rows[u], count[u], embedding->step);
-        else
-            fth_count_candidate(pack, embedding->part_hash[part->base + u], count[u]);
+        if (training)
+            fth_count_item(embedding, pack, part->base + u);
     }
-    part->n_rows = with_row;
 }
 
 void fth_part_list(struct fth_embedding *embedding, const struct fth_part *part,
@@ -287,10 +348,11 @@ static void keep_occurrences(struct fth_embedding *embedding, const struct fth_p
 /* Phase 3. */
 void fth_part_keep(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
-    struct fth_part *part = &embedding->parts[task];
+    const struct fth_part *part = &embedding->parts[task];
     const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
     (void)worker;
+    if (pack->single)
+        return;
     keep_items(embedding, part, pack);
-    if (!pack->single)
-        keep_occurrences(embedding, part);
+    keep_occurrences(embedding, part);
 }

@@ -216,10 +216,18 @@ static fth_status prepare_by_part(struct fth_embedding *embedding, fth_pool *poo
         fth_pool_for(pool, embedding->n_packs * FTH_SHARDS, fth_part_create, embedding);
         FTH_TRY(check_shards(embedding, err));
     }
-    fth_pool_for(pool, embedding->n_parts, fth_part_keep, embedding);
+    int keep = 0;
+    for (uint32_t p = 0; p < embedding->n_packs; p++)
+        keep |= !embedding->packs[p].single;
+    if (keep)
+        fth_pool_for(pool, embedding->n_parts, fth_part_keep, embedding);
     for (uint32_t p = 0; p < embedding->n_parts; p++)
         embedding->n_unique += (uint64_t)embedding->parts[p].n_rows *
                                fth_segment_of(embedding, p).pack->n_members;
+    for (uint32_t s = 0; s < embedding->n_packs * FTH_SHARDS; s++) {
+        const struct fth_pack *pack = &embedding->packs[s / FTH_SHARDS];
+        embedding->n_unique += (uint64_t)pack->shards[s % FTH_SHARDS].n_unique_rows * pack->n_members;
+    }
     return FTH_OK;
 }
 
@@ -259,7 +267,7 @@ fth_status fth_embedding_prepare(fth_embedding *embedding, fth_pool *pool,
     embedding->n_tasks = 0;
     embedding->training = training;
     embedding->step = step;
-    FTH_TRY(fth_embedding_take_batch(embedding, batch, err));
+    FTH_TRY(fth_embedding_take_batch(embedding, batch, fth_pool_size(pool), err));
     embedding->batch = batch;
     fth_status status = prepare(embedding, pool, err);
     if (status != FTH_OK)

@@ -12,6 +12,7 @@
 #include "embedding/update_private.h"
 
 #define ROWS 64
+#define ROWS_AHEAD 20 /* asked for at once: more than about 24 lines are not fetched */
 
 struct block {
     uint32_t n;
@@ -161,13 +162,16 @@ void fth_update_part(const struct fth_update_work *work, const struct fth_part *
     const uint32_t *rows = embedding->unique_row + part->base;
     float sum[1 << FTH_PART_SHIFT_MAX];
     struct block block = {.n = 0};
-    if (!sum_items(work, part, sum))
-        return;
+    for (uint32_t u = 0; u < part->n_items && u < ROWS_AHEAD; u++)
+        __builtin_prefetch(fth_pack_row(pack, rows[u]), 1);
+    int trained = sum_items(work, part, sum);
     for (uint32_t u = 0; u < part->n_items; u++) {
-        if (rows[u] == FTH_ROW_NONE)
+        if (u + ROWS_AHEAD < part->n_items)
+            __builtin_prefetch(fth_pack_row(pack, rows[u + ROWS_AHEAD]), 1);
+        fth_count_item(embedding, pack, part->base + u);
+        if (rows[u] == FTH_ROW_NONE || !trained)
             continue;
         block.row[block.n] = fth_pack_row(pack, rows[u]);
-        __builtin_prefetch(block.row[block.n], 1);
         block.gradient[block.n++] = sum[u];
         if (block.n == ROWS)
             update_block(work, &pack->members[0], &block, args);
