@@ -6,7 +6,7 @@ set(FATHOM_AVX512_FLAGS ${FATHOM_AVX2_FLAGS} -mavx512f -mavx512cd -mavx512bw -ma
 foreach(source ${FATHOM_SOURCES})
   set(how -O3)
   # Fuzzing is for what reads text. clang takes many minutes over sanitized arithmetic kernels.
-  if(FATHOM_SANITIZE STREQUAL "fuzzer" AND NOT source MATCHES "/(scan|decimal)_[a-z0-9]+\\.c$")
+  if(FATHOM_SANITIZE STREQUAL "fuzzer" AND NOT source MATCHES "/(scan|decimal|text_keys)_[a-z0-9]+\\.c$")
     set(how -O1 -fno-sanitize=all)
   endif()
   if(source MATCHES "_avx2\\.c$")
