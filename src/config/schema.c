@@ -344,7 +344,7 @@ static const struct fth_section early_section = {KEYS(early_keys), .selector = -
                                                  .help = "Ends training when it no longer helps."};
 
 static const struct fth_key train_keys[] = {
-    {INT("batch_size", fth_train_config, batch_size, "4096", 1, 1 << 24),
+    {INT("batch_size", fth_train_config, batch_size, "4096", 1, 1 << 20),
      .help = "examples a step"},
     {INT("epochs", fth_train_config, epochs, "1", 1, 1e6),
      .help = "times the training data is read"},
