@@ -90,7 +90,7 @@ static struct run run_of(const struct fth_embedding *embedding, const struct fth
 }
 
 /* Numbers the shard's unique keys in the order of their first occurrence; a key has an item in every
- * part where it is met. item_row is the items' unique keys for now, within the shard. */
+ * part where it is met. item_row: the items' unique keys within the shard, until their rows are known. */
 static void number_unique(struct fth_embedding *embedding, const struct fth_pack *pack,
                           struct fth_shard *shard, uint32_t s) {
     uint32_t start = shard->start, size = 2 * shard->n_items, n = 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ops/ops.h"
+#include "passes/factorise_sum.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -102,88 +103,6 @@ static int gradient_read(const fth_graph *graph, const struct layer *layer, uint
     return 0;
 }
 
-/* ---- what dx is added to ----
- *
- * Where the layer's gradient meets others of the same columns, factor_data_grad adds to them in place: in
- * factorised columns, where it has nothing, nothing is written, read or added. */
-
-static int writes(const fth_graph *graph, const struct fth_node *node, fth_id root) {
-    for (uint32_t i = 0; i < node->n_outputs; i++)
-        if (fth_graph_root(graph, node->outputs[i]) == root)
-            return 1;
-    return 0;
-}
-
-/* The only node that reads dx before others write there, `read` being dx or a plain view of it; NULL when there are
- * several. */
-static struct fth_node *only_reader(const fth_graph *graph, const struct layer *layer, fth_id *read) {
-    struct fth_node *reader = NULL;
-    for (uint32_t i = fth_rewrite_find(graph, layer->data_grad) + 1; i < graph->n_nodes; i++) {
-        struct fth_node *node = graph->nodes[i];
-        for (uint32_t j = 0; j < node->n_inputs; j++) {
-            fth_id input = node->inputs[j];
-            if (input == FTH_NONE || (input != layer->dx && graph->values[input].view_of != layer->dx))
-                continue;
-            if (reader)
-                return NULL;
-            reader = node;
-            *read = input;
-        }
-        if (writes(graph, node, layer->dx))
-            break;
-    }
-    return reader;
-}
-
-/* s, db = mul_add_grad(.., dx) in dx' place: the node writes there what it has, and dx is added to that. */
-static void add_behind_cross(fth_graph *graph, struct layer *layer, struct fth_node *cross) {
-    fth_id sum = cross->outputs[0];
-    fth_rewrite_move(graph, fth_rewrite_find(graph, layer->data_grad), fth_rewrite_find(graph, cross));
-    cross->n_inputs = 4;
-    cross->outputs[0] = layer->sum = layer->dx;
-    graph->values[layer->sum].producer = cross->id;
-    layer->data_grad->outputs[0] = layer->dx = sum;
-    graph->values[sum].producer = layer->data_grad->id;
-}
-
-/* s = add(other, dx or columns of it): `other` and s lie where dx does, or all of them where `other` lay. */
-static void add_in_place(fth_graph *graph, struct layer *layer, struct fth_node *add, fth_id read, fth_id other) {
-    fth_id s = add->outputs[0];
-    uint32_t at = fth_rewrite_find(graph, add), column = graph->values[read].view_column;
-    if (graph->values[other].view_of != FTH_NONE && read != layer->dx)
-        return;
-    if (!fth_rewrite_may_overwrite(graph, other, at) || graph->values[s].view_of != FTH_NONE)
-        return;
-    if (read == layer->dx) {
-        fth_id root = fth_graph_root(graph, other);
-        column = fth_graph_column(graph, other);
-        fth_rewrite_home(graph, layer->dx, root, column);
-        fth_rewrite_home(graph, s, root, column);
-    } else {
-        fth_rewrite_home(graph, other, layer->dx, column);
-        fth_rewrite_home(graph, s, layer->dx, column);
-    }
-    fth_rewrite_move(graph, fth_rewrite_find(graph, layer->data_grad), at);
-    fth_rewrite_remove(graph, fth_rewrite_find(graph, add));
-    layer->sum = other;
-}
-
-static void find_sum(fth_graph *graph, struct layer *layer) {
-    fth_id dx = layer->dx, read = FTH_NONE;
-    struct fth_node *reader = graph->values[dx].view_of == FTH_NONE ? only_reader(graph, layer, &read) : NULL;
-    if (!reader)
-        return;
-    if (reader->op == &fth_op_mul_add_grad && reader->n_inputs == 5 && reader->inputs[4] == dx) {
-        const struct fth_mul_add_grad_attributes *a = reader->attributes;
-        if (!a->with_dy && graph->values[reader->outputs[0]].view_of == dx)
-            add_behind_cross(graph, layer, reader);
-    } else if (reader->op == &fth_op_add && reader->stage == FTH_BACKWARD) {
-        fth_id other = reader->inputs[reader->inputs[0] == read];
-        if (other != read)
-            add_in_place(graph, layer, reader, read, other);
-    }
-}
-
 /* The layer's pieces; none of them a lookup when there is nothing to do. */
 static fth_status find_pieces(fth_graph *graph, struct layer *layer, fth_error *err) {
     const struct fth_value *x = &graph->values[layer->linear->inputs[0]];
@@ -199,7 +118,7 @@ static fth_status find_pieces(fth_graph *graph, struct layer *layer, fth_error *
     for (uint32_t c = 0; c < columns; c++)
         n_lookups += lookups[c] >= 0 && may_be(graph, (uint32_t)lookups[c]);
     if (n_lookups)
-        find_sum(graph, layer);
+        layer->sum = fth_factorise_sum(graph, layer->data_grad, &layer->dx);
     for (uint32_t c = 0; c < columns;) {
         int32_t lookup = lookups[c];
         int take = lookup >= 0 && may_be(graph, (uint32_t)lookup) && a->n_lookups < FTH_FACTOR_LOOKUPS;
@@ -351,7 +270,7 @@ static fth_status rewrite_backward(fth_graph *graph, struct layer *layer, fth_er
 static int alone(const fth_graph *graph, fth_id dx) {
     uint32_t writers = 0;
     for (uint32_t i = 0; i < graph->n_nodes; i++)
-        writers += (uint32_t)writes(graph, graph->nodes[i], fth_graph_root(graph, dx));
+        writers += (uint32_t)fth_rewrite_writes(graph, graph->nodes[i], fth_graph_root(graph, dx));
     return writers == 1;
 }
 

@@ -104,3 +104,10 @@ int fth_rewrite_may_overwrite(const fth_graph *graph, fth_id value, uint32_t at)
         }
     return 1;
 }
+
+int fth_rewrite_writes(const fth_graph *graph, const struct fth_node *node, fth_id root) {
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (fth_graph_root(graph, node->outputs[i]) == root)
+            return 1;
+    return 0;
+}

@@ -168,6 +168,14 @@ static int overlap(size_t a, size_t a_end, size_t b, size_t b_end) {
     return a < b_end && b < a_end;
 }
 
+/* Softmax over a batch cuts the graph behind both towers: nearly all values go from phase to phase there. */
+static int has_node(const fth_graph *graph, const char *op) {
+    for (uint32_t n = 0; n < graph->n_nodes; n++)
+        if (strcmp(graph->nodes[n]->op->name, op) == 0)
+            return 1;
+    return 0;
+}
+
 static void check_places(const struct planned *p, uint32_t tile) {
     const fth_plan *plan = p->plan;
     const fth_graph *graph = p->graph;
@@ -214,7 +222,7 @@ static void check_places(const struct planned *p, uint32_t tile) {
         }
     }
     if (plan->n_phases > 1)
-        assert_true(scratch > 0);
+        assert_true(scratch > (has_node(graph, "batch_softmax") ? 1 : 3));
     if (strstr(graph->nodes[0]->name, "deep"))
         assert_true(shared > 0); /* else there was nothing to check */
     test_free(lives);
