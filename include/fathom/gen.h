@@ -155,14 +155,15 @@ FTH_API int fth_gen_preset(const char *name, fth_gen_options *out);
 /* Name and one-line description of preset `index`, NULL past the last. */
 FTH_API const char *fth_gen_preset_name(size_t index, const char **description);
 
-/* result may be NULL; so may truth, else it gets one line per example, the true probability of label 1
+/* Any thread; several at once. result may be NULL; so may truth, else it gets one line per example, the true probability of label 1
  * ("%.9g"). Options out of range are FTH_E_ARGUMENT and named; a sink's failure stops everything and is
  * handed on. */
 FTH_API fth_status fth_gen_run(const fth_gen_options *options, const fth_gen_sink *data,
                                const fth_gen_sink *truth, fth_gen_result *result, fth_error *err);
 
-/* The same into files ("-": standard output; truth_path NULL or "": none). A file that could not be
- * written whole is removed. */
+/* The same into files ("-": standard output; truth_path NULL or "": none). They are written beside, as PATH.part,
+ * and get their names when they are whole: a failure leaves what was there. Links, pipes and devices are written
+ * into. */
 FTH_API fth_status fth_gen_file(const fth_gen_options *options, const char *path,
                                 const char *truth_path, fth_gen_result *result, fth_error *err);
 

@@ -176,7 +176,8 @@ static int train(struct arguments *a, fth_session *session) {
     if (display.terminal && !display.quiet)
         fprintf(stderr, "\r\033[K");
     int code = status == FTH_OK ? CLI_OK : cli_fail(&err);
-    if (display.losses && fclose(display.losses) != 0) {
+    int lost = display.losses && ferror(display.losses);
+    if (display.losses && (fclose(display.losses) != 0 || lost)) {
         fprintf(stderr, "fathom train: cannot write %s: %m\n", a->losses);
         code = code ? code : CLI_FAILURE;
     }

@@ -165,9 +165,11 @@ int cli_output_open(struct cli_output *out, const char *command, const char *pat
     *out = (struct cli_output){.command = command, .file = stdout};
     if (!path || strcmp(path, "-") == 0)
         return 1;
-    struct stat there;
+    struct stat there, link;
     out->path = path;
-    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)) {
+    /* What is not a file of its own is written into, not replaced: devices, pipes, links (/dev/stdout is one). */
+    int is_link = lstat(path, &link) == 0 && S_ISLNK(link.st_mode);
+    if (is_link || (stat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))) {
         out->file = fopen(path, "w");
         return out->file ? 1 : output_failed(out);
     }

@@ -11,7 +11,6 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "data/gen_private.h"
-#include "io/io.h"
 
 #define CHUNK_BYTES ((size_t)1 << 20)
 #define CHUNK_EXAMPLES 1024
@@ -156,7 +155,7 @@ static fth_status check_sequence(const fth_gen_options *o, fth_error *err) {
     return FTH_OK;
 }
 
-static fth_status check_options(const fth_gen_options *o, fth_error *err) {
+fth_status fth_gen_check_options(const fth_gen_options *o, fth_error *err) {
     if (o->format < FTH_GEN_CRITEO || o->format > FTH_GEN_LIBFFM)
         return wrong(err, "format", "criteo, csv, libsvm or libffm");
     if (o->examples > UINT64_MAX / 2 || o->first > UINT64_MAX / 2)
@@ -294,7 +293,7 @@ fth_status fth_gen_run(const fth_gen_options *options, const fth_gen_sink *data,
     fth_status status;
     char *header = NULL;
     uint64_t bytes = 0;
-    FTH_TRY(check_options(options, err));
+    FTH_TRY(fth_gen_check_options(options, err));
     FTH_TRY(fth_gen_model_create(options, &model, err));
     FTH_TRY_GOTO(status, create_run(model, truth != NULL, &run, err), done);
     FTH_TRY_GOTO(status, fth_pool_create(options->threads, &pool, err), done);
@@ -325,74 +324,4 @@ done:
     destroy_run(&run);
     fth_gen_model_destroy(model);
     return status;
-}
-
-/* ---- files ---- */
-
-struct file_sink {
-    const struct fth_io *io;
-    const char *path;
-    int file;
-    int regular; /* removed when the run fails */
-};
-
-static fth_status write_file(void *ctx, const void *bytes, size_t n, fth_error *err) {
-    const struct file_sink *sink = ctx;
-    return fth_io_write(sink->io, sink->file, sink->path, bytes, n, err);
-}
-
-static fth_status open_sink(const struct fth_io *io, const char *path, struct file_sink *sink,
-                            fth_error *err) {
-    *sink = (struct file_sink){.io = io, .path = path, .file = 1};
-    if (strcmp(path, "-") == 0) {
-        sink->path = "standard output";
-        return FTH_OK;
-    }
-    int file = io->open(io->ctx, path, FTH_IO_WRITE);
-    struct fth_io_stat stat;
-    if (file < 0)
-        return fth_io_error(err, "write", path, file);
-    sink->file = file;
-    sink->regular = io->stat(io->ctx, path, &stat) == 0 && stat.kind == FTH_IO_FILE;
-    return FTH_OK;
-}
-
-static fth_status close_sink(struct file_sink *sink, fth_status status, fth_error *err) {
-    if (sink->file == 1)
-        return FTH_OK;
-    int result = sink->io->close(sink->io->ctx, sink->file);
-    fth_status closed = result < 0 ? fth_io_error(status == FTH_OK ? err : NULL, "write", sink->path,
-                                                  result)
-                                   : FTH_OK;
-    if ((status != FTH_OK || closed != FTH_OK) && sink->regular)
-        sink->io->unlink(sink->io->ctx, sink->path);
-    return closed;
-}
-
-fth_status fth_gen_file_io(const struct fth_io *io, const fth_gen_options *options, const char *path,
-                           const char *truth_path, fth_gen_result *result, fth_error *err) {
-    struct file_sink data, truth;
-    int with_truth = truth_path != NULL && *truth_path != 0;
-    FTH_TRY(check_options(options, err)); /* before a file that is there is emptied */
-    if (with_truth && strcmp(path, truth_path) == 0)
-        return fth_fail(err, FTH_E_ARGUMENT, "generator: data and truth cannot both go to '%s'", path);
-    FTH_TRY(open_sink(io, path, &data, err));
-    fth_status status = with_truth ? open_sink(io, truth_path, &truth, err) : FTH_OK;
-    if (status != FTH_OK) {
-        close_sink(&data, status, err);
-        return status;
-    }
-    const fth_gen_sink data_sink = {write_file, &data}, truth_sink = {write_file, &truth};
-    status = fth_gen_run(options, &data_sink, with_truth ? &truth_sink : NULL, result, err);
-    FTH_KEEP_FIRST(status, close_sink(&data, status, err));
-    if (with_truth)
-        FTH_KEEP_FIRST(status, close_sink(&truth, status, err));
-    return status;
-}
-
-fth_status fth_gen_file(const fth_gen_options *options, const char *path, const char *truth_path,
-                        fth_gen_result *result, fth_error *err) {
-    if (!options || !path)
-        return fth_fail_null(err, "fth_gen_file", "options, path");
-    return fth_gen_file_io(fth_io_posix(), options, path, truth_path, result, err);
 }

@@ -131,6 +131,9 @@ void fth_gen_metric_destroy(struct fth_gen_metric *metric);
 void fth_gen_metric_add(struct fth_gen_metric *metric, double logit, int label);
 void fth_gen_metric_result(const struct fth_gen_metric *metric, fth_gen_result *result);
 
+/* FTH_E_ARGUMENT for what is out of range, by name. */
+fth_status fth_gen_check_options(const fth_gen_options *options, fth_error *err);
+
 /* fth_gen_file on another table of file functions (tests put failures there). */
 struct fth_io;
 fth_status fth_gen_file_io(const struct fth_io *io, const fth_gen_options *options, const char *path,

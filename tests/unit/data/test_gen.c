@@ -281,10 +281,12 @@ static void failing_sinks_stop_the_run(void **state) {
     assert_string_equal(err.message, "full");
     free(data.data);
 
-    char path[] = "/tmp/fathom-gen-XXXXXX";
+    char path[] = "/tmp/fathom-gen-XXXXXX", beside[64];
     int fd = mkstemp(path);
     assert_true(fd >= 0);
+    assert_int_equal(write(fd, "old", 3), 3);
     close(fd);
+    snprintf(beside, sizeof beside, "%s.part", path);
     struct fault_io *fault = fault_io_create(fth_io_posix());
     fault->write_at = 2;
     fault->write_error = ENOSPC;
@@ -292,12 +294,21 @@ static void failing_sinks_stop_the_run(void **state) {
     assert_int_equal(fth_gen_file_io(&fault->io, &o, path, "", &result, &err), FTH_E_IO);
     assert_non_null(strstr(err.message, path));
     assert_non_null(strstr(err.message, strerror(ENOSPC)));
-    assert_int_equal(access(path, F_OK), -1); /* half a file is removed */
+    assert_int_equal(access(beside, F_OK), -1); /* half a file is removed */
+    assert_int_equal(fault_io_open_files(fault), 0);
     fault_io_destroy(fault);
+    assert_int_equal(fth_gen_file(&o, path, "/no/such/dir/x", &result, &err), FTH_E_IO);
+    assert_non_null(strstr(err.message, "/no/such/dir/x"));
+    assert_int_equal(access(beside, F_OK), -1);
     assert_int_equal(fth_gen_file(&o, "/no/such/dir/x", NULL, &result, &err), FTH_E_IO);
     o.threads = 0;
     assert_int_equal(fth_gen_file(&o, path, NULL, &result, &err), FTH_E_ARGUMENT);
-    assert_int_equal(access(path, F_OK), -1);
+    char kept[8] = ""; /* nothing of all that touched what was there */
+    FILE *file = fopen(path, "r");
+    assert_int_equal(fread(kept, 1, sizeof kept, file), 3);
+    assert_string_equal(kept, "old");
+    fclose(file);
+    unlink(path);
 }
 
 static void files_hold_the_same_bytes(void **state) {
@@ -319,6 +330,17 @@ static void files_hold_the_same_bytes(void **state) {
         free(read);
     }
     assert_int_equal(fth_gen_file(&o, path, path, &result, &err), FTH_E_ARGUMENT);
+    char other[64], link[] = "/tmp/fathom-gen-XXXXXX"; /* the same file, said otherwise */
+    snprintf(other, sizeof other, "/tmp/.%s", path + 4);
+    assert_int_equal(fth_gen_file(&o, path, other, &result, &err), FTH_E_ARGUMENT);
+    assert_non_null(strstr(err.message, "cannot both go to"));
+    close(mkstemp(link)); /* a link is written into */
+    unlink(link);
+    assert_int_equal(symlink(path, link), 0);
+    assert_int_equal(fth_gen_file(&o, link, NULL, &result, &err), FTH_OK);
+    char target[64];
+    assert_int_equal(readlink(link, target, sizeof target), (int)strlen(path));
+    unlink(link);
     unlink(path);
     unlink(truth_path);
     free(data.data);
