@@ -23,7 +23,8 @@ typedef struct fth_session fth_session;
 FTH_API fth_status fth_session_create(const fth_config *config, int for_shape_only, fth_session **out,
                                       fth_error *err);
 /* From a checkpoint (one step-* folder or a checkpoint.dir, whose newest is taken). The configuration is the
- * checkpoint's own with `overrides` applied; overrides that change shapes are refused by name. */
+ * checkpoint's own with `overrides` applied; overrides that change shapes are refused by name, those by which
+ * examples that were trained on are held out are warned of. Owned: fth_session_destroy. */
 FTH_API fth_status fth_session_open(const char *checkpoint, const char *const *overrides,
                                     size_t n_overrides, fth_session **out, fth_error *err);
 FTH_API void fth_session_destroy(fth_session *session); /* NULL-safe */
@@ -69,22 +70,28 @@ typedef struct fth_training {
 
 /* Trains to the end of the configured epochs or steps (from where the checkpoint stands), saving as
  * configured. FTH_E_INTERRUPTED does not come from here: an interrupted run saves (if checkpoint.dir is set),
- * sets result->interrupted and returns FTH_OK. */
+ * sets result->interrupted and returns FTH_OK. Data that cannot be read (FTH_E_DATA, FTH_E_IO) ends it, too, and
+ * what was trained until then is saved; FTH_E_NUMERIC does not save. `callbacks` and `result` may be NULL; result
+ * is filled as far as training came whatever is returned, its evaluations borrow from the session. */
 FTH_API fth_status fth_session_train(fth_session *session, const fth_callbacks *callbacks,
                                      fth_training *result, fth_error *err);
-/* Asks a running fth_session_train to stop after the step in progress. Async-signal-safe. */
+/* Asks a running fth_session_train to stop after the step in progress (or evaluation: it is not cut short), or in its
+ * wait for a pipe's next bytes. Async-signal-safe. */
 FTH_API void fth_session_interrupt(fth_session *session);
 
-/* Evaluates on files (globs as in data.train); n == 0: data.test, else data.valid or the held-out part. */
+/* Evaluates on files (globs as in data.train); n == 0: data.test, else data.valid or the held-out part. What `out`
+ * points to is the session's until it evaluates again. */
 FTH_API fth_status fth_session_evaluate(fth_session *session, const char *const *files, size_t n,
                                         fth_evaluation *out, fth_error *err);
 
 /* One probability a data line, in order, "%.9g\n" each, to `out` (of several tasks one each with commas between,
- * in the configuration's order); a malformed line (on_bad_line: skip) gives "nan". Labels are not needed. path "-" is standard input. Returns the number written in *lines. */
+ * in the configuration's order); a malformed line (on_bad_line: skip) gives "nan". Labels are not needed. path "-" is standard input.
+ * *lines: how many were written, also when it fails; what had not been flushed is left to `out`. */
 FTH_API fth_status fth_session_predict(fth_session *session, const char *path, FILE *out,
                                        uint64_t *lines, fth_error *err);
 
-/* Writes a checkpoint into `dir` (as DIR/step-N, keeping `keep`, 0 all). */
+/* Writes a checkpoint into `dir` (as DIR/step-N, keeping `keep`, 0 all). FTH_E_CHECKPOINT: another state of this
+ * step is there; any failure leaves what was there. */
 FTH_API fth_status fth_session_save(fth_session *session, const char *dir, int64_t keep,
                                     fth_error *err);
 

@@ -249,10 +249,11 @@ static fth_status start_threads(struct fth_reader *reader, fth_error *err) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = 0;
+    /* The assembler comes last: without parsers, should they not start, it would wait for ever. */
     while (reader->n_started < n && !failed) {
-        void *(*entry)(void *) = reader->n_started == 0   ? reading_main
-                                 : reader->n_started == 1 ? assembling_main
-                                                          : parsing_main;
+        void *(*entry)(void *) = reader->n_started == 0                    ? reading_main
+                                 : reader->n_started <= reader->n_threads ? parsing_main
+                                                                           : assembling_main;
         failed = pthread_create(&reader->threads[reader->n_started], NULL, entry, reader);
         reader->n_started += !failed;
     }
@@ -268,7 +269,7 @@ static fth_status reader_init(struct fth_reader *reader, fth_error *err) {
         return fth_fail(err, FTH_E_CONFIG, "data.parse_threads: %lld; 0 to 1024",
                         (long long)config->parse_threads);
     reader->n_threads = (uint32_t)config->parse_threads;
-    reader->wake = eventfd(0, EFD_CLOEXEC);
+    reader->wake = reader->options.wake ? reader->options.wake : eventfd(0, EFD_CLOEXEC);
     if (reader->wake < 0)
         return fth_fail(err, FTH_E_IO, "cannot create an event: %s", strerror(errno));
     reader->start = (struct fth_position){.line = 1};
@@ -351,7 +352,7 @@ void fth_reader_destroy(fth_reader *reader) {
     fth_queue_destroy(reader->free_items);
     fth_queue_destroy(reader->ready);
     fth_lines_destroy(reader->lines);
-    if (reader->wake >= 0)
+    if (reader->wake >= 0 && !reader->options.wake)
         close(reader->wake);
     fth_free(reader->made);
     fth_free(reader->memory);

@@ -1,8 +1,12 @@
 /* A session's life: made from a configuration or a checkpoint, ended. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include "base/log.h"
 #include "train/session_private.h"
 
 /* Everything up to, but not including, what is learned from data or restored. */
@@ -14,7 +18,12 @@ static fth_status begin(fth_config *config, int from_data, fth_session **out, ft
     }
     session->config = config;
     session->best_metric = NAN;
-    fth_status status = fth_session_columns(session, from_data, err);
+    session->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    fth_status status = FTH_OK;
+    if (session->wake < 0)
+        status = fth_fail(err, FTH_E_IO, "cannot create an event: %s", strerror(errno));
+    if (status == FTH_OK)
+        status = fth_session_columns(session, from_data, err);
     if (status == FTH_OK)
         status = fth_feature_create(config, session->columns, session->n_columns, &session->program,
                                     err);
@@ -55,6 +64,22 @@ fth_status fth_session_create(const fth_config *config, int for_shape_only, fth_
     return FTH_OK;
 }
 
+static int same_strings(const struct fth_strings *a, const struct fth_strings *b) {
+    int same = a->n == b->n;
+    for (uint32_t i = 0; same && i < a->n; i++)
+        same = strcmp(a->items[i], b->items[i]) == 0;
+    return same;
+}
+
+/* Whether what is held out of the same files now has examples that were trained on before. */
+static int holds_out_trained(const struct fth_config *before, const struct fth_config *now) {
+    const struct fth_data_config *was = &before->data, *is = &now->data;
+    if (is->valid.n || is->holdout == FTH_HOLDOUT_NONE || !same_strings(&was->train, &is->train))
+        return 0;
+    return was->valid.n || was->holdout != is->holdout || is->holdout_fraction > was->holdout_fraction ||
+           (is->holdout == FTH_HOLDOUT_HASH && before->seed != now->seed);
+}
+
 fth_status fth_session_open(const char *path, const char *const *overrides, size_t n_overrides,
                             fth_session **out, fth_error *err) {
     if (!path || !out || !fth_all_there(overrides, n_overrides))
@@ -77,6 +102,11 @@ fth_status fth_session_open(const char *path, const char *const *overrides, size
     session->begun_seed = own->seed;
     session->begun_shuffle = own->data.shuffle;
     FTH_TRY_GOTO(status, fth_session_restore(session, checkpoint, err), done);
+    if (session->step && holds_out_trained(own, config))
+        fth_log(FTH_LOG_WARN,
+                "data.holdout, seed: other examples are held out than when %s was trained (data.holdout, seed %llu): it "
+                "has learned from some of them, and evaluations of them look better than they are",
+                fth_checkpoint_path(checkpoint), (unsigned long long)own->seed);
     *out = session;
     session = NULL;
 done:
@@ -108,6 +138,8 @@ void fth_session_destroy(fth_session *session) {
     fth_free(session->file_starts);
     fth_free(session->evaluations);
     fth_config_free(session->config);
+    if (session->wake >= 0)
+        close(session->wake);
     free(session->position.feature_state);
     free(session->checkpoint_path);
     fth_free(session);

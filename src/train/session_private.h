@@ -63,6 +63,7 @@ struct fth_session {
     int64_t begun_shuffle;
     char *checkpoint_path;
     atomic_int interrupted;
+    int wake; /* eventfd that ends a wait for a pipe's next bytes; -1 none */
     /* reports */
     struct fth_session_times times;
     uint64_t examples, keys, unique_rows;

@@ -219,9 +219,14 @@ static fth_status run_steps(struct loop *loop, fth_error *err) {
     while (!fth_session_is_finished(session)) {
         struct fth_batch *batch = NULL;
         uint64_t start = fth_now_ns();
-        FTH_TRY(fth_reader_next(loop->reader, &batch, err));
+        fth_status status = fth_reader_next(loop->reader, &batch, err);
         session->times.wait += fth_now_ns() - start;
-        fth_status status = between_steps(loop, batch, err);
+        if (status == FTH_E_INTERRUPTED && atomic_load(&session->interrupted))
+            return FTH_OK; /* while it waited for a pipe */
+        if (status != FTH_OK && loop->steps_here)
+            save(loop, NULL); /* what was trained is not lost to a line that cannot be read */
+        FTH_TRY(status);
+        status = between_steps(loop, batch, err);
         int stop = atomic_load(&session->interrupted);
         if (status == FTH_OK && batch && !stop)
             status = train_on(loop, batch, err);
@@ -290,6 +295,7 @@ static fth_status open_reader(struct loop *loop, fth_error *err) {
                                          .epochs = (uint64_t)session->config->train.epochs,
                                          .train = 1,
                                          .pool = session->pool,
+                                         .wake = session->wake,
                                          .start = session->step ? &session->position : NULL};
     FTH_TRY(fth_session_train_set(session, err));
     FTH_TRY(fth_session_program_for(session, session->train_set, 1, &loop->program, err));
@@ -361,10 +367,19 @@ done:
     result->stopped_early = session->stopped_early;
     result->lines_bad = session->position.lines_bad;
     atomic_store(&session->interrupted, 0); /* not at the beginning: one that came early is heard */
+    uint64_t woken;
+    ssize_t unused_count = read(session->wake, &woken, sizeof woken); /* the next training's waits are its own */
+    (void)unused_count;
     return status;
 }
 
 void fth_session_interrupt(fth_session *session) {
-    if (session)
-        atomic_store(&session->interrupted, 1);
+    if (!session)
+        return;
+    int error = errno; /* a signal handler's caller has one of its own */
+    uint64_t one = 1;
+    atomic_store(&session->interrupted, 1);
+    ssize_t written = write(session->wake, &one, sizeof one);
+    (void)written;
+    errno = error;
 }

@@ -44,13 +44,15 @@ done:
 
 /* Lines without their ends, LF or CRLF, behind a byte order mark. An empty one is no text. */
 static fth_status cut_lines(const char *path, struct words *out, fth_error *err) {
-    uint32_t lines = 1;
+    size_t lines = 1;
     for (size_t i = 0; i < out->length; i++)
         lines += out->text[i] == '\n';
+    if (lines > UINT32_MAX)
+        return fth_fail(err, FTH_E_LIMIT, "%s: %zu lines are more than a vocabulary can hold", path, lines);
     out->items = fth_alloc(lines, sizeof *out->items);
     out->lengths = fth_alloc(lines, sizeof *out->lengths);
     if (!out->items || !out->lengths)
-        return fth_fail(err, FTH_E_MEMORY, "%s: no memory for %u texts", path, lines);
+        return fth_fail(err, FTH_E_MEMORY, "%s: no memory for %zu texts", path, lines);
     const char *p = out->text, *end = out->text + out->length;
     if (out->length >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0)
         p += 3;

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "data_support.h"
-#include "fathom/tools.h"
+#include "fathom/fathom.h"
 #include "runs.h"
 
 static struct run stopped(const char *dir, uint64_t after) {
@@ -152,11 +152,78 @@ static void test_other_data(void **state) {
     free(text);
 }
 
+/* A line that cannot be read, far into the data: what was trained before it is saved, and once the line is mended
+ * training ends in the bits of one that never met it. */
+static void test_line_that_stops(void **state) {
+    size_t n = 0;
+    char *text = read_whole(run_data(0), &n), expected[17];
+    char copy[300];
+    snprintf(copy, sizeof copy, "%s", temp_path("stops.csv"));
+    write_file(copy, text, n);
+    struct run run = {.config = run_config("wide_deep", copy)};
+    run_train_ok(&run);
+    memcpy(expected, run.digest, sizeof expected);
+    char *line = text; /* the label's text, in the last third: learning does not come so far */
+    for (int i = 0; i < 1200; i++)
+        line = strchr(line, '\n') + 1;
+    char label = *line;
+    *line = 'x';
+    write_file(copy, text, n);
+    run.dir = run_new_dir();
+    run_train(&run);
+    assert_int_equal(run.status, FTH_E_DATA);
+    assert_non_null(strstr(run.error.message, "stops.csv:1201:1: "));
+    assert_true(run.training.steps > 0);
+    *line = label;
+    write_file(copy, text, n);
+    uint64_t before = run.training.steps, all;
+    run_resume_ok(&run);
+    all = before + run.training.steps;
+    assert_true(all > 3 * before); /* it went on from there: the line is in the first of three epochs */
+    assert_string_equal(run.digest, expected);
+    free(text);
+}
+
+static int warnings;
+
+static void count_warnings(void *ctx, int level, const char *line) {
+    (void)ctx;
+    warnings += level == 0 && strstr(line, "data.holdout") != NULL;
+}
+
+/* Examples that were trained on are held out: that is said. */
+static void test_other_held_out(void **state) {
+    static const struct {
+        const char *change;
+        int warnings;
+    } cases[] = {
+        {"train.epochs=4", 0},
+        {"seed=8", 1},
+        {"data.holdout.fraction=0.2", 1},
+        {"data.holdout.fraction=0.05", 0}, /* some of those that were held out before */
+        {"data.holdout.by=tail", 1},
+        {"data.holdout.by=none", 0},
+        {"data.train=[other.csv]", 0},
+    };
+    struct run run = stopped(run_new_dir(), 5);
+    fth_log_to(count_warnings, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fth_session *session = NULL;
+        warnings = 0;
+        assert_int_equal(fth_session_open(run.dir, &cases[i].change, 1, &session, &run.error), FTH_OK);
+        if (warnings != cases[i].warnings)
+            fail_msg("%s: %d warnings", cases[i].change, warnings);
+        fth_session_destroy(session);
+    }
+    fth_log_to(NULL, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_shapes),      cmocka_unit_test(test_other_order),
         cmocka_unit_test(test_other_directories), cmocka_unit_test(test_newest_is_damaged),
-        cmocka_unit_test(test_other_data),
+        cmocka_unit_test(test_other_data),        cmocka_unit_test(test_line_that_stops),
+        cmocka_unit_test(test_other_held_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

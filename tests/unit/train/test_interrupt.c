@@ -1,0 +1,105 @@
+/* Training on a pipe that says nothing any more: an interruption is heard all the same, and what was trained is saved. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "data_support.h"
+#include "fathom/session.h"
+#include "runs.h"
+
+static char pipe_path[300];
+static int pipe_end = -1;
+
+#define TIMES 4 /* the header is looked for in the first 64 KB */
+
+/* All lines, again and again, and then nothing: the pipe stays open. */
+static void *write_lines(void *arg) {
+    size_t n = 0, header;
+    char *text = read_whole(run_data(0), &n);
+    (void)arg;
+    header = (size_t)(strchr(text, '\n') + 1 - text);
+    pipe_end = open(pipe_path, O_WRONLY);
+    for (int i = 0; i < TIMES; i++)
+        for (size_t wrote = 0, done = i ? header : 0; done < n; done += wrote)
+            wrote = (size_t)write(pipe_end, text + done, n - done);
+    free(text);
+    return NULL;
+}
+
+static fth_session *training;
+static atomic_uint_fast64_t steps;
+
+static void on_loss(void *ctx, uint64_t step, double loss) {
+    (void)ctx;
+    (void)loss;
+    atomic_store(&steps, step);
+}
+
+/* Once training has all there is. */
+static void *interrupt(void *arg) {
+    uint64_t seen = 0;
+    (void)arg;
+    do {
+        seen = atomic_load(&steps);
+        usleep(50000);
+    } while (seen == 0 || seen != atomic_load(&steps));
+    fth_session_interrupt(training);
+    return NULL;
+}
+
+static void interrupted_while_waiting(const char *threads) {
+    char train[400], dir[300];
+    snprintf(train, sizeof train, "data.train=[%s]", pipe_path);
+    snprintf(dir, sizeof dir, "checkpoint.dir=%s", run_new_dir());
+    const char *overrides[] = {train, dir, threads, "data.holdout.by=none", "train.epochs=1", "data.shuffle=0",
+                               "data.block_bytes=1024", "features.numeric=[{columns: [hours]}]"};
+    fth_config *config = NULL;
+    fth_session *session = NULL;
+    fth_training result;
+    fth_error err = {0};
+    pthread_t writer, interrupter;
+    const char *text = run_config("fm", run_data(0));
+    if (fth_config_parse("test", text, strlen(text), overrides, 8, &config, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    pthread_create(&writer, NULL, write_lines, NULL);
+    if (fth_session_create(config, 0, &session, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    training = session;
+    atomic_store(&steps, 0);
+    pthread_create(&interrupter, NULL, interrupt, NULL);
+    fth_callbacks callbacks = {.loss = on_loss};
+    if (fth_session_train(session, &callbacks, &result, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    pthread_join(interrupter, NULL);
+    pthread_join(writer, NULL);
+    close(pipe_end);
+    assert_true(result.interrupted);
+    assert_int_equal(result.steps, TIMES * RUN_LINES / 100 - 1); /* the last block may go on */
+    assert_non_null(fth_session_checkpoint(session));
+    fth_session_destroy(session);
+    fth_config_free(config);
+}
+
+static void test_pipe_that_says_nothing(void **state) {
+    run_data(0);
+    snprintf(pipe_path, sizeof pipe_path, "%s", temp_path("pipe"));
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    alarm(60); /* else a failure would be a test that never ends */
+    interrupted_while_waiting("data.parse_threads=0");
+    interrupted_while_waiting("data.parse_threads=2");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipe_that_says_nothing)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
