@@ -5,9 +5,6 @@
  * which of them a cell is cannot be predicted: those three go through without branches, eight bytes of
  * text in a register (behind a block's text FTH_TEXT_PADDING bytes may be read). Everything else takes
  * the general functions, whose results are the same. */
-#define XXH_INLINE_ALL /* a hash of a constant length is a few multiplications */
-#include <xxhash.h>
-
 #include "feature/plain.h"
 #include "feature/program_private.h"
 
@@ -30,25 +27,21 @@ static uint32_t bucket_of(const struct fth_feature_boundaries *boundaries, float
 }
 
 /* sign(x) log(1 + |x|); whole numbers from a table, then those that are not in it. */
-_Static_assert(FTH_FEATURE_CHUNK <= 64, "a bit a number");
 static void log1p_all(const float *table, float *x, uint32_t n) {
-    const float last = FTH_FEATURE_LOG1P_TABLE - 1;
-    uint64_t rest = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        float magnitude = fabsf(x[i]);
-        int32_t whole = (int32_t)(magnitude < last ? magnitude : last); /* fminf would be a call */
-        int other = (float)whole != magnitude;
-        rest |= (uint64_t)other << i;
-        x[i] = other ? x[i] : copysignf(table[whole], x[i]);
-    }
-    for (; rest; rest &= rest - 1) {
-        float *at = &x[__builtin_ctzll(rest)];
-        *at = copysignf(log1pf(fabsf(*at)), *at);
+    uint8_t other[FTH_FEATURE_NUMBERS + sizeof(uint64_t)];
+    fth_kernels_get()->look_up_whole(n, table, FTH_FEATURE_LOG1P_TABLE, x, other);
+    memset(other + n, 0, sizeof(uint64_t));
+    for (uint32_t i = 0; i < n; i += 8) {
+        uint64_t any;
+        memcpy(&any, other + i, sizeof any);
+        for (uint32_t k = i; any && k < i + 8 && k < n; k++)
+            if (other[k])
+                x[k] = copysignf(log1pf(fabsf(x[k])), x[k]);
     }
 }
 
-static void transform(const fth_feature_program *program, const struct fth_feature_numeric *numeric,
-                      float *x, uint32_t n) {
+void fth_feature_transform(const fth_feature_program *program,
+                           const struct fth_feature_numeric *numeric, float *x, uint32_t n) {
     const struct fth_numeric_config *config = numeric->config;
     float low = numeric->clip_low, high = numeric->clip_high;
     if (config->clip)
@@ -154,7 +147,7 @@ fth_status fth_feature_run_numeric(struct fth_feature_chunk *chunk,
     }
     if (numeric->dense < 0)
         return FTH_OK;
-    transform(program, numeric, x, chunk->n);
+    fth_feature_transform(program, numeric, x, chunk->n);
     float absent = numeric->running >= 0 ? NAN : numeric->missing_value;
     float *dense = out->dense + (size_t)chunk->base * out->dense_ld;
     write_column(x, present, absent, chunk->n, dense + numeric->dense, out->dense_ld);
@@ -177,26 +170,37 @@ uint64_t fth_feature_text_key(const fth_feature_program *program,
     return field->buckets ? fth_feature_number_key(field->salt, key % field->buckets) : key;
 }
 
+/* The keys of a column's cells that are empty or have eight bytes, straight from where they lie; whether the field's
+ * are made so. Not where a line that was refused lies between. others: not 0 where other cells are left. */
+static int hash_eights(struct fth_feature_chunk *chunk, const struct fth_feature_field *field,
+                       uint64_t *keys, uint32_t *others) {
+    const struct fth_block *block = chunk->block;
+    uint32_t first = chunk->lines[0];
+    if (chunk->lines[chunk->n - 1] - first != chunk->n - 1 || field->column >= block->n_columns ||
+        field->joined || !fth_feature_only_hashed(chunk->program, field))
+        return 0;
+    struct fth_text_hash hash = fth_feature_hash(field);
+    _Static_assert(sizeof(struct fth_cell) == 2 * sizeof(uint32_t), "as the kernel takes cells");
+    const struct fth_cell *cells = block->cells + (size_t)first * block->n_columns + field->column;
+    *others = fth_kernels_get()->cell_keys(chunk->n, block->text, &cells->offset, block->n_columns, &hash, keys);
+    return 1;
+}
+
 void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t index) {
     const fth_feature_program *program = chunk->program;
     const struct fth_feature_field *field = &program->fields[index];
     struct fth_feature_text cells[FTH_FEATURE_CHUNK];
-    uint64_t *restrict keys = chunk->out->fields[index].keys + chunk->base;
-    uint64_t salt = field->salt, missing = field->missing;
-    uint32_t n = chunk->n, rest = 0;
+    uint64_t *keys = chunk->out->fields[index].keys + chunk->base;
+    uint32_t n = chunk->n, others = 1;
+    int hashed = n > 0 && hash_eights(chunk, field, keys, &others);
+    if (!others)
+        return;
     take_column(chunk, field->column, cells);
     if (field->joined) {
         fth_feature_join_cells(program, field, cells, n, keys);
         return;
     }
-    int plain = field->buckets == 0 && !field->vocabulary && program->config->features.missing.n == 0;
-    for (uint32_t i = 0; plain && i < n; i++) {
-        uint64_t key = XXH3_64bits_withSeed(cells[i].bytes, 8, salt);
-        uint64_t present = 0 - (uint64_t)(cells[i].length != 0);
-        keys[i] = (key & present) | (missing & ~present);
-        rest |= cells[i].length & ~8u;
-    }
-    for (uint32_t i = 0; (!plain || rest) && i < n; i++)
-        if (!plain || (cells[i].length & ~8u))
+    for (uint32_t i = 0; i < n; i++)
+        if (!hashed || (cells[i].length & ~8u))
             keys[i] = fth_feature_text_key(program, field, cells[i].bytes, cells[i].length);
 }

@@ -280,6 +280,7 @@ static fth_status compile(fth_feature_program *p, const char *const *columns, ft
     if (!p->unlabelled)
         FTH_TRY(compile_label(p, err));
     fth_compile_joins(p);
+    fth_feature_join_numeric(p);
     return fill_schema(p, dense_names, err);
 }
 

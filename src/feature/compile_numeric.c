@@ -72,6 +72,6 @@ fth_status fth_compile_numeric(fth_feature_program *p, const char *key,
         p->n_learned += numeric->learned;
         FTH_TRY(set_boundaries(p, numeric, key, err));
     }
-    fth_compile_emit(p, FTH_FEATURE_NUMERIC, p->n_numeric - 1, 0);
+    fth_compile_emit(p, FTH_FEATURE_NUMERIC, p->n_numeric - 1, 1);
     return FTH_OK;
 }

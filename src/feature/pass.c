@@ -197,7 +197,10 @@ static fth_status run_chunk(struct fth_feature_chunk *chunk, struct fth_feature_
         const struct fth_feature_instruction *instruction = &program->instructions[k];
         switch (instruction->op) {
         case FTH_FEATURE_NUMERIC:
-            FTH_TRY(fth_feature_run_numeric(chunk, &program->numeric[instruction->index]));
+            if (instruction->column > 1)
+                fth_feature_run_number_rows(chunk, &program->numeric[instruction->index], instruction->column);
+            else
+                FTH_TRY(fth_feature_run_numeric(chunk, &program->numeric[instruction->index]));
             break;
         case FTH_FEATURE_INDICATOR:
             FTH_TRY(fth_feature_run_indicator(chunk, &program->indicators[instruction->index]));

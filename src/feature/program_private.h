@@ -16,6 +16,7 @@
 
 /* Lines that instructions work on together: their cells and outputs stay in the first cache. */
 #define FTH_FEATURE_CHUNK 64
+#define FTH_FEATURE_NUMBERS 512 /* that are transformed at a time, at most; kernels go on to a multiple of eight */
 #define FTH_FEATURE_LOG1P_TABLE 4096
 #define FTH_FEATURE_SAMPLE (1u << 20) /* numbers kept of a column that is learned from all lines */
 #define FTH_FEATURE_TEXTS (1u << 22)  /* texts of a table that are counted at a time, at least */
@@ -133,7 +134,7 @@ enum fth_feature_op {
 };
 
 /* index: of numeric[], indicators[], fields[], groups[] or the task (FTH_ALL_TASKS: all); column: label,
- * weight, query. */
+ * weight, query; of numeric[] how many of them, from index on, are made together (number_rows.c). */
 #define FTH_ALL_TASKS UINT32_MAX
 struct fth_feature_instruction {
     enum fth_feature_op op;
@@ -279,6 +280,15 @@ static inline int fth_feature_only_hashed(const fth_feature_program *program,
 static inline struct fth_text_hash fth_feature_hash(const struct fth_feature_field *field) {
     return (struct fth_text_hash){field->salt, field->missing, field->buckets, field->reciprocal};
 }
+
+/* cells.c: clips, takes logarithms, standardises n numbers, at most FTH_FEATURE_NUMBERS. */
+void fth_feature_transform(const fth_feature_program *program,
+                           const struct fth_feature_numeric *numeric, float *x, uint32_t n);
+
+/* number_rows.c: makes neighbouring columns of plain numbers one instruction; such a one's floats. */
+void fth_feature_join_numeric(fth_feature_program *program);
+void fth_feature_run_number_rows(struct fth_feature_chunk *chunk,
+                                 const struct fth_feature_numeric *numeric, uint32_t columns);
 
 /* indicator.c; fails for want of memory only, in plain form */
 fth_status fth_feature_run_indicator(struct fth_feature_chunk *chunk,

@@ -1,4 +1,5 @@
 /* Short decimal texts to floats, plain: the reference of decimal_avx2.c and decimal_avx512.c. */
+#include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu_kernels.h"
@@ -29,5 +30,26 @@ void fth_k_decimal_list_scalar(size_t n, const char *text, uint32_t start, uint3
         memcpy(&word, text + start, sizeof word);
         other[i] = decimal(word, ends[i] - start, &out[i]);
         start = ends[i] + gap;
+    }
+}
+
+void fth_k_or_absent_scalar(size_t n, const uint32_t *lengths, float absent, float *x) {
+    uint32_t bits, instead;
+    memcpy(&instead, &absent, sizeof instead);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t present = 0 - (uint32_t)(lengths[i] != 0);
+        memcpy(&bits, &x[i], sizeof bits);
+        bits = (bits & present) | (instead & ~present);
+        memcpy(&x[i], &bits, sizeof bits);
+    }
+}
+
+void fth_k_look_up_whole_scalar(size_t n, const float *table, uint32_t size, float *x, uint8_t *other) {
+    const float last = (float)(size - 1);
+    for (size_t i = 0; i < n; i++) {
+        float magnitude = fabsf(x[i]);
+        int32_t whole = (int32_t)(magnitude < last ? magnitude : last); /* fminf would be a call */
+        other[i] = (float)whole != magnitude;
+        x[i] = other[i] ? x[i] : copysignf(table[whole], x[i]);
     }
 }

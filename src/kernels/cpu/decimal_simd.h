@@ -115,4 +115,27 @@ void FTH_K(decimal_list)(size_t n, const char *text, uint32_t start, uint32_t ga
     }
 }
 
+void FTH_K(or_absent)(size_t n, const uint32_t *lengths, float absent, float *x) {
+    for (size_t i = 0; i < n; i += 8) {
+        __m256i missing = _mm256_cmpeq_epi32(_mm256_loadu_si256((const __m256i *)(lengths + i)),
+                                             _mm256_setzero_si256());
+        _mm256_storeu_ps(x + i, _mm256_blendv_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(absent),
+                                                 _mm256_castsi256_ps(missing)));
+    }
+}
+
+void FTH_K(look_up_whole)(size_t n, const float *table, uint32_t size, float *x, uint8_t *other) {
+    const __m256 sign = _mm256_set1_ps(-0.0f), last = _mm256_set1_ps((float)(size - 1));
+    for (size_t i = 0; i < n; i += 8) {
+        __m256 value = _mm256_loadu_ps(x + i), magnitude = _mm256_andnot_ps(sign, value);
+        __m256i whole = _mm256_cvttps_epi32(_mm256_min_ps(magnitude, last)); /* last where it is NaN */
+        __m256 wrong = _mm256_cmp_ps(_mm256_cvtepi32_ps(whole), magnitude, _CMP_NEQ_UQ);
+        __m256 found = _mm256_or_ps(_mm256_i32gather_ps(table, whole, 4), _mm256_and_ps(sign, value));
+        _mm256_storeu_ps(x + i, _mm256_blendv_ps(found, value, wrong));
+        __m256i lanes = _mm256_castps_si256(wrong);
+        __m128i packed = _mm_packs_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+        _mm_storel_epi64((__m128i *)(other + i), _mm_packs_epi16(packed, packed));
+    }
+}
+
 #endif

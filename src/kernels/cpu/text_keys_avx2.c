@@ -50,3 +50,26 @@ void FTH_K(text_keys)(size_t n, const char *text, const uint32_t *begins,
     else
         keys_of(n, text, begins, ends, hash, 0, keys);
 }
+
+static FTH_INLINE uint32_t cell_keys(size_t n, const char *text, const uint32_t *cells, size_t stride,
+                                     const struct fth_text_hash *hash, int buckets, uint64_t *keys) {
+    uint64_t flip = fth_text_flip_4to8(hash->salt), missing = hash->missing, word;
+    uint32_t others = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t *cell = cells + 2 * i * stride;
+        memcpy(&word, text + cell[0], sizeof word);
+        uint64_t key = hash_4to8(word, 8, flip);
+        if (buckets)
+            key = fth_bucket_key(hash->salt, bucket_of(key, hash));
+        uint64_t present = 0 - (uint64_t)(cell[1] != 0); /* no branch: nothing foretells it */
+        keys[i] = (key & present) | (missing & ~present);
+        others |= cell[1] & ~8u;
+    }
+    return others;
+}
+
+uint32_t FTH_K(cell_keys)(size_t n, const char *text, const uint32_t *cells, size_t stride,
+                          const struct fth_text_hash *hash, uint64_t *keys) {
+    return hash->buckets ? cell_keys(n, text, cells, stride, hash, 1, keys)
+                         : cell_keys(n, text, cells, stride, hash, 0, keys);
+}

@@ -138,3 +138,54 @@ void FTH_K(text_keys)(size_t n, const char *text, const uint32_t *begins, const 
     if (longer)
         long_keys(n, text, begins, ends, hash, keys);
 }
+
+/* Eight cells `step` numbers apart, offset and length side by side, and their texts' first eight bytes. */
+static FTH_INLINE vw cells_8(const uint32_t *cells, size_t step) {
+    long long pairs[8];
+    for (int k = 0; k < 8; k++)
+        memcpy(&pairs[k], cells + k * step, sizeof *pairs);
+    return _mm512_set_epi64(pairs[7], pairs[6], pairs[5], pairs[4], pairs[3], pairs[2], pairs[1], pairs[0]);
+}
+static FTH_INLINE vw texts_8(const char *text, const uint32_t *cells, size_t step) {
+    uint32_t begins[8];
+    for (int k = 0; k < 8; k++)
+        begins[k] = cells[k * step];
+    return words_8(text, begins);
+}
+
+static FTH_INLINE vw hash_8(vw words, vw flip) { /* of eight bytes: what is left of start_4to8 and the rest */
+    const vw c = vw_set(FTH_TEXT_PRIME_C);
+    vw x = _mm512_xor_si512(_mm512_rol_epi64(words, 32), flip);
+    x = vw_mul(_mm512_xor_si512(x, _mm512_xor_si512(_mm512_rol_epi64(x, 49), _mm512_rol_epi64(x, 24))), c);
+    x = vw_mul(_mm512_xor_si512(x, _mm512_add_epi64(_mm512_srli_epi64(x, 35), vw_set(8))), c);
+    return vw_xor_right(x, 28);
+}
+
+static FTH_INLINE uint32_t cell_keys(size_t n, const char *text, const uint32_t *cells, size_t stride,
+                                     const struct fth_text_hash *hash, int buckets, uint64_t *keys) {
+    vw flip = vw_set(fth_text_flip_4to8(hash->salt)), others = _mm512_setzero_si512();
+    for (size_t i = 0; i < n; i += 8) {
+        size_t step = n - i < 8 ? 0 : 2 * stride; /* the last ones, fewer than eight, one by one */
+        vw lengths = _mm512_srli_epi64(cells_8(cells, step), 32);
+        vw x = hash_8(texts_8(text, cells, step), flip);
+        if (buckets)
+            x = bucket_key(x, hash);
+        x = _mm512_mask_mov_epi64(x, _mm512_testn_epi64_mask(lengths, lengths), vw_set(hash->missing));
+        others = _mm512_or_si512(others, _mm512_andnot_si512(vw_set(8), lengths));
+        if (step == 0) {
+            _mm_storel_epi64((__m128i *)(keys + i), _mm512_castsi512_si128(x));
+            i -= 7;
+            cells += 2 * stride;
+        } else {
+            _mm512_storeu_si512(keys + i, x);
+            cells += 8 * step;
+        }
+    }
+    return _mm512_test_epi64_mask(others, others);
+}
+
+uint32_t FTH_K(cell_keys)(size_t n, const char *text, const uint32_t *cells, size_t stride,
+                          const struct fth_text_hash *hash, uint64_t *keys) {
+    return hash->buckets ? cell_keys(n, text, cells, stride, hash, 1, keys)
+                         : cell_keys(n, text, cells, stride, hash, 0, keys);
+}

@@ -86,7 +86,54 @@ static void lists_agree(void **state) {
     assert_true(good > 100000);
 }
 
+/* Missing cells' numbers, and numbers looked up: whole ones of both signs at a table's end, fractions, NaN. */
+static void look_ups_agree(void **state) {
+    const struct fth_kernels *tables[2], *scalar = fth_kernels_for(FTH_ISA_SCALAR);
+    const char *names[2];
+    size_t count = tables_under_test(tables, names);
+    static const float odd[] = {0.0f, -0.0f, 9, -9, 10, -10, 0.5f, -8.5f, 3e9f, -1e30f, INFINITY, NAN, 9.000001f};
+    struct call c = {.state = 3};
+    float table[10], x[32], want[32], got[32];
+    uint8_t want_other[32], got_other[32];
+    uint32_t lengths[32];
+    for (uint32_t i = 0; i < 10; i++)
+        table[i] = call_number(&c, 0, 5);
+    for (int round = 0; round < 2000; round++) {
+        size_t n = call_bits(&c) % 25, all = (n + 7) / 8 * 8;
+        for (size_t i = 0; i < all; i++) {
+            uint32_t k = (call_bits(&c) >> 8) % 30;
+            x[i] = k < sizeof odd / sizeof *odd ? odd[k] : (float)k - 20;
+            lengths[i] = call_bits(&c) >> 8 & 1 ? call_bits(&c) : 0;
+        }
+        memcpy(want, x, sizeof x);
+        scalar->look_up_whole(n, table, 10, want, want_other);
+        for (size_t i = 0; i < n; i++) {
+            int known = fabsf(x[i]) < 10 && fabsf(x[i]) == floorf(fabsf(x[i]));
+            float is = known ? copysignf(table[(int)fabsf(x[i])], x[i]) : x[i];
+            assert_memory_equal(&is, &want[i], sizeof is);
+            assert_int_equal(want_other[i] == 0, known);
+        }
+        for (size_t k = 0; k < count; k++) {
+            memcpy(got, x, sizeof x);
+            tables[k]->look_up_whole(n, table, 10, got, got_other);
+            for (size_t i = 0; i < n; i++)
+                assert_int_equal(want_other[i] != 0, got_other[i] != 0);
+            assert_memory_equal(want, got, n * sizeof *got);
+        }
+        memcpy(want, x, sizeof x);
+        scalar->or_absent(n, lengths, -3.5f, want);
+        for (size_t i = 0; i < n; i++)
+            assert_memory_equal(&want[i], lengths[i] ? &x[i] : (float[]){-3.5f}, sizeof *x);
+        for (size_t k = 0; k < count; k++) {
+            memcpy(got, x, sizeof x);
+            tables[k]->or_absent(n, lengths, -3.5f, got);
+            assert_memory_equal(want, got, n * sizeof *got);
+        }
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(decimals_agree), cmocka_unit_test(lists_agree)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(decimals_agree), cmocka_unit_test(lists_agree),
+                                       cmocka_unit_test(look_ups_agree)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,8 +96,50 @@ static void scalar_is_the_library(void **state) {
     }
 }
 
+/* A column of cells of which most are empty or of eight bytes; the text of an empty one may lie anywhere. */
+static void cells_agree(void **state) {
+    const struct fth_kernels *tables[FTH_ISA_COUNT];
+    const char *names[FTH_ISA_COUNT];
+    size_t count = tables_under_test(tables, names), plain = 0;
+    tables[count++] = fth_kernels_for(FTH_ISA_SCALAR);
+    struct call c = {.state = 13};
+    char text[256 + 64];
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)(call_bits(&c) >> 8);
+    for (int round = 0; round < 20000; round++) {
+        struct fth_text_hash hash = draw_hash(&c);
+        size_t n = (call_bits(&c) >> 8) % (TEXTS + 1), stride = 1 + (call_bits(&c) >> 8) % 3;
+        uint32_t *cells = malloc((n ? (n - 1) * stride + 1 : 0) * 2 * sizeof *cells + 1), others = 0;
+        assert_non_null(cells);
+        uint64_t got[TEXTS], want[TEXTS];
+        for (size_t i = 0; i < n; i++) {
+            uint32_t begin = (call_bits(&c) >> 8) % 248, length = 8 * (call_bits(&c) >> 8 & 1);
+            if (round % 2 && (call_bits(&c) >> 8) % 16 == 0)
+                length = round % 4 == 1 ? call_bits(&c) >> 1 : (call_bits(&c) >> 8) % 10;
+            cells[2 * i * stride] = begin;
+            cells[2 * i * stride + 1] = length;
+            others |= length & ~8u;
+            want[i] = fth_hash_bytes(text + begin, 8, hash.salt);
+            if (hash.buckets)
+                want[i] = fth_bucket_key(hash.salt, want[i] % hash.buckets);
+            want[i] = length ? want[i] : hash.missing;
+        }
+        for (size_t k = 0; k < count; k++) {
+            memset(got, 0x5a, sizeof got);
+            assert_int_equal(tables[k]->cell_keys(n, text, cells, stride, &hash, got) != 0, others != 0);
+            for (size_t i = 0; i < n; i++)
+                assert_true(got[i] == want[i] || (cells[2 * i * stride + 1] & ~8u));
+            for (size_t i = n; i < TEXTS; i++)
+                assert_true(got[i] == 0x5a5a5a5a5a5a5a5a);
+        }
+        plain += others == 0 && n > 8;
+        free(cells);
+    }
+    assert_true(plain > 1000);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(tables_agree),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tables_agree), cmocka_unit_test(cells_agree),
                                        cmocka_unit_test(scalar_is_the_library)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
