@@ -182,6 +182,10 @@ void fth_gemm_thread_init(void) {
     omp_set_num_threads(1);
 }
 
+fth_status fth_gemm_reserve(uint32_t threads, fth_error *err) {
+    return fth_openblas_reserve(threads, err);
+}
+
 void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                   void *scratch) {
     const struct fth_gemm_shape *s = &gemm->shape;

@@ -88,6 +88,11 @@ size_t fth_gemm_scratch(const fth_gemm *gemm, uint32_t rows);
 
 void fth_gemm_thread_init(void);
 
+/* Has the providers map, where a product of theirs was created, what so many threads at once need of them, so that
+ * none is mapped in a run: OpenBLAS's buffers, 128 MB of address space a thread (backed where touched), once for the
+ * process. FTH_E_MEMORY, with the amount, where the system does not give it. Any thread. */
+fth_status fth_gemm_reserve(uint32_t threads, fth_error *err);
+
 /* Runs the product; rows = number of examples (0 is allowed: TN without accumulate then writes
  * zeros). Columns n .. ldc of C are never written. Any alignment works; for pointers at multiples
  * of 64 bytes the result is a function of the operands, the shape and rows alone: not of the
@@ -96,8 +101,8 @@ void fth_gemm_thread_init(void);
  * Allocation and system calls: none with the providers that the built-in table chooses, and none
  * that fth_tuning_measure chooses. Where fth_gemm_allocates says so (oneDNN nearly everywhere,
  * OpenBLAS in its AVX-512 small NN kernels; seen by counting malloc) the provider takes one block
- * from malloc a call. OpenBLAS maps one working buffer per thread that is inside it at the same
- * time, on first need. */
+ * from malloc a call. OpenBLAS has one working buffer per thread that is inside it at the same
+ * time, and maps them when they are first needed: in a run, unless fth_gemm_reserve came before. */
 void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                   void *scratch);
 

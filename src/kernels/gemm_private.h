@@ -39,6 +39,9 @@ extern const struct fth_gemm_backend fth_gemm_backend_openblas;
 extern const struct fth_gemm_backend fth_gemm_backend_xsmm;
 extern const struct fth_gemm_backend fth_gemm_backend_fathom;
 
+/* gemm_openblas.c: fth_gemm_reserve. */
+fth_status fth_openblas_reserve(uint32_t threads, fth_error *err);
+
 const struct fth_gemm_backend *fth_gemm_backend_get(fth_gemm_provider provider);
 
 /* The built-in table's choice for this CPU's instruction set. */

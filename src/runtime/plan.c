@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/gemm.h"
 #include "runtime/plan_private.h"
 
 static const struct fth_node *producer_of(const fth_graph *graph, fth_id value) {
@@ -272,6 +273,7 @@ fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
     FTH_TRY_GOTO(status, make_phases(plan, err), fail);
     FTH_TRY_GOTO(status, fth_plan_place(plan, err), fail);
     FTH_TRY_GOTO(status, prepare_nodes(plan, err), fail);
+    FTH_TRY_GOTO(status, fth_gemm_reserve(options->workers, err), fail);
     FTH_TRY_GOTO(status, make_workers(plan, err), fail);
     *out = plan;
     return FTH_OK;

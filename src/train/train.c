@@ -210,7 +210,7 @@ static fth_status train_on(struct loop *loop, const struct fth_batch *batch, fth
     loop->steps_here++;
     note_loss(loop, loss);
     if (config->eval_every && session->step % (uint64_t)config->eval_every == 0)
-        FTH_TRY(evaluate(loop, 1, err));
+        FTH_TRY(evaluate_or_save(loop, 1, err));
     return FTH_OK;
 }
 

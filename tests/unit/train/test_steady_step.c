@@ -23,9 +23,7 @@
 #include "runs.h"
 #include "train/session_private.h"
 
-/* OpenBLAS maps a buffer for each thread that is inside at once, and how many are is chance: three steps were too few
- * to have met it, where other programs ran. */
-enum { WARM = 30, STEPS = 10 };
+enum { WARM = 3, STEPS = 10 };
 
 struct stepper {
     fth_session *session;
