@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -62,8 +63,21 @@ static void fill_standard_streams(void) {
             _exit(CLI_FAILURE);
 }
 
+/* While it is loaded OpenBLAS starts a thread for every core, which are of no use to us, and each maps a buffer of
+ * 128 MB. Where address space is limited, one that gets none tries again for ever, and the program's end waits for it:
+ * then the program begins anew without those threads. */
+static void restart_where_space_is_limited(char **argv) {
+    struct rlimit limit;
+    const char *threads = getenv("OPENBLAS_NUM_THREADS");
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        (threads && strcmp(threads, "1") == 0) || setenv("OPENBLAS_NUM_THREADS", "1", 1) != 0)
+        return;
+    execv("/proc/self/exe", argv); /* where that fails, all is as before */
+}
+
 int main(int argc, char **argv) {
     fill_standard_streams();
+    restart_where_space_is_limited(argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, which is told, not an end */
     atexit(close_output);
     argp_err_exit_status = CLI_USAGE;

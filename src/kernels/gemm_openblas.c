@@ -60,9 +60,10 @@ static fth_status try_mapping(uint32_t n, void **buffers, fth_error *err) {
     fth_status status = FTH_OK;
     if (got < n)
         status = fth_fail(err, FTH_E_MEMORY,
-                          "OpenBLAS needs %zu MB of address space for %u threads, of which the system gives %zu (%s): "
+                          "OpenBLAS needs %zu MB of address space, %zu a thread, of which the system gives %zu (%s): "
                           "raise the limit (ulimit -v) or lower threads",
-                          n * (BUFFER_BYTES >> 20), n, got * (BUFFER_BYTES >> 20), strerror(errno));
+                          n * (BUFFER_BYTES >> 20), BUFFER_BYTES >> 20, got * (BUFFER_BYTES >> 20),
+                          strerror(errno));
     for (uint32_t i = 0; i < got; i++)
         munmap(buffers[i], BUFFER_BYTES);
     return status;
