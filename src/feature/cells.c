@@ -161,11 +161,8 @@ uint64_t fth_feature_text_key(const fth_feature_program *program,
                               size_t length) {
     if (fth_feature_is_missing(program, bytes, length))
         return field->missing;
-    if (field->vocabulary) {
-        uint64_t number = fth_feature_vocabulary_number(field->vocabulary, bytes, length);
-        uint64_t all = (uint64_t)field->vocabulary->codes.n + field->vocabulary->oov;
-        return number < all ? fth_feature_number_key(field->salt, number) : field->missing;
-    }
+    if (field->vocabulary)
+        return fth_feature_vocabulary_key(field, bytes, length);
     uint64_t key = fth_hash_bytes(bytes, length, field->salt);
     return field->buckets ? fth_feature_number_key(field->salt, key % field->buckets) : key;
 }

@@ -13,6 +13,9 @@ static fth_status find_vocabulary(fth_feature_program *p, const struct fth_categ
     while (v < p->n_vocabularies && strcmp(p->vocabularies[v].table, field->info.table) != 0)
         v++;
     field->vocabulary = &p->vocabularies[v];
+    field->lookups = fth_arena_alloc(p->arena, 1, sizeof *field->lookups);
+    if (!field->lookups)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a vocabulary");
     if (v < p->n_vocabularies)
         return FTH_OK;
     if (config->oov_buckets > UINT32_MAX || config->vocabulary_size > 1 << 30)

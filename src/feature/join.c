@@ -59,6 +59,10 @@ static fth_status fill_field(const fth_feature_program *program, struct fth_feat
     field->joined_keys = fth_alloc((size_t)fth_side_table_size(table) + 1, sizeof *field->joined_keys);
     if (!field->joined_keys)
         return no_memory(field->joined, err);
+    if (field->lookups) { /* what was counted before the vocabulary came anew */
+        atomic_store(&field->lookups->values, 0);
+        atomic_store(&field->lookups->found, 0);
+    }
     fth_side_table_each(table, fill_key,
                         &(struct filling){.program = program, .field = field, .keys = field->joined_keys});
     return FTH_OK;

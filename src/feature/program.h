@@ -75,6 +75,10 @@ const char *fth_feature_vocabulary_file(const fth_feature_program *program, uint
 fth_status fth_feature_set_vocabulary(fth_feature_program *program, uint32_t v, const char *const *texts,
                                       const size_t *lengths, uint32_t n, uint32_t *twice, fth_error *err);
 
+/* Warns of every field of which hardly a text (below one in a thousand, or none) of the first hundred thousand was in
+ * its vocabulary: a file of another coding is easily overlooked. 1: it did. Beside running passes: as far as they are. */
+int fth_feature_warn_vocabularies(const fth_feature_program *program);
+
 /* The program for people: each feature's steps, which of them are one pass, and why others are not. Owned: free(). */
 fth_status fth_feature_describe(const fth_feature_program *program, char **out, fth_error *err);
 

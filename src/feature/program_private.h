@@ -62,6 +62,7 @@ struct fth_feature_field {
     uint64_t buckets; /* 0 none */
     uint64_t reciprocal; /* of buckets, for the kernel */
     const struct fth_feature_vocabulary *vocabulary; /* NULL none */
+    struct fth_feature_lookups *lookups; /* of texts that are not missing in the vocabulary; of a join's: its file's */
     const struct fth_feature_osrp *osrp; /* NULL: made of its one column */
     struct fth_separator separator; /* length 0: one value */
     /* A join that is made here, value by value, instead of before (join.c): `column` is then the join's source. */
@@ -95,7 +96,7 @@ struct fth_feature_vocabulary {
     struct fth_feature_counts *counts; /* while learning */
 };
 
-/* How many of a join's first values were keys of its side table. */
+/* How many of a join's first values were keys of its side table, of a field's first texts were in its vocabulary. */
 struct fth_feature_lookups {
     _Atomic uint64_t values, found;
 };
@@ -343,6 +344,8 @@ fth_status fth_feature_check_side_tables(const fth_feature_program *program, fth
 /* vocabulary.c. The number in [0, size + oov) of a text that is not missing; size + oov: it counts as missing. */
 uint64_t fth_feature_vocabulary_number(const struct fth_feature_vocabulary *vocabulary,
                                        const char *bytes, size_t length);
+/* The key of a text that is not missing, of a field with a vocabulary; counts it. */
+uint64_t fth_feature_vocabulary_key(const struct fth_feature_field *field, const char *bytes, size_t length);
 fth_status fth_feature_vocabulary_set(struct fth_feature_vocabulary *vocabulary, const uint64_t *hashes,
                                       uint32_t n, uint32_t *twice, fth_error *err);
 /* Counts the chunk's texts of every field whose table learns a vocabulary. */

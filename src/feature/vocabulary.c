@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "feature/program_private.h"
 
 /* Texts met so far, by hash. Where a table has more of them than `most`, those that were rarest so far are forgotten
@@ -22,6 +23,46 @@ uint64_t fth_feature_vocabulary_number(const struct fth_feature_vocabulary *voca
     uint64_t hash = fth_hash_bytes(bytes, length, 0);
     uint32_t n = vocabulary->codes.n, place = fth_codes_find(&vocabulary->codes, hash);
     return place == n && vocabulary->oov ? n + hash % vocabulary->oov : place;
+}
+
+#define FIRST_TEXTS 100000u /* that are counted of a field */
+
+uint64_t fth_feature_vocabulary_key(const struct fth_feature_field *field, const char *bytes, size_t length) {
+    const struct fth_feature_vocabulary *vocabulary = field->vocabulary;
+    struct fth_feature_lookups *lookups = field->lookups;
+    uint64_t number = fth_feature_vocabulary_number(vocabulary, bytes, length);
+    if (field->joined || atomic_load_explicit(&lookups->values, memory_order_relaxed) < FIRST_TEXTS) {
+        atomic_fetch_add_explicit(&lookups->values, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&lookups->found, number < vocabulary->codes.n, memory_order_relaxed);
+    }
+    return number < (uint64_t)vocabulary->codes.n + vocabulary->oov ? fth_feature_number_key(field->salt, number)
+                                                                    : field->missing;
+}
+
+/* What a join's file has is as a rule looked up more or less often: there only nothing at all is a sign. */
+static int hardly_found(const struct fth_feature_field *field, uint64_t texts, uint64_t found) {
+    return texts >= 20 && (found == 0 || (!field->joined && found < texts / 1000));
+}
+
+int fth_feature_warn_vocabularies(const fth_feature_program *program) {
+    int warned = 0;
+    for (uint32_t f = 0; f < program->n_fields; f++) {
+        const struct fth_feature_field *field = &program->fields[f];
+        if (!field->vocabulary)
+            continue;
+        uint64_t texts = atomic_load(&field->lookups->values), found = atomic_load(&field->lookups->found);
+        if (!hardly_found(field, texts, found))
+            continue;
+        int file = *field->vocabulary->file != 0;
+        fth_log(FTH_LOG_WARN, "feature '%s': %llu of %llu texts%s%s are in its vocabulary%s%s (%u texts)%s",
+                field->info.name, (unsigned long long)found, (unsigned long long)texts, field->joined ? " of " : "",
+                field->joined ? field->joined->config->file : "", file ? " " : ", which was learned",
+                field->vocabulary->file, field->vocabulary->codes.n,
+                file ? ": is it the right file, and written as the data are?"
+                     : ": see its vocabulary_min_count and features.learn_lines");
+        warned = 1;
+    }
+    return warned;
 }
 
 static void drop_counts(struct fth_feature_vocabulary *vocabulary) {

@@ -44,8 +44,10 @@ fth_status fth_forward_batches(struct fth_forward *forward, fth_forward_use *use
     for (;;) {
         struct fth_batch *batch = NULL;
         FTH_TRY(fth_reader_next(forward->reader, &batch, err));
-        if (!batch)
+        if (!batch) {
+            fth_session_warn(forward->session, forward->program);
             return FTH_OK;
+        }
         fth_status status = run_batch(forward->session, batch, use, ctx, err);
         fth_reader_release(forward->reader, batch);
         FTH_TRY(status);

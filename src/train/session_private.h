@@ -65,6 +65,7 @@ struct fth_session {
     atomic_int interrupted;
     int wake; /* eventfd that ends a wait for a pipe's next bytes; -1 none */
     /* reports */
+    int warned; /* of vocabularies in which hardly a text is found */
     struct fth_session_times times;
     uint64_t examples, keys, unique_rows;
     uint64_t parse_ns, read_ns, bytes_read;
@@ -76,6 +77,8 @@ void fth_session_drop_joins(struct fth_session *session);
 
 /* vocabulary.c: reads the vocabulary files of the session's program. */
 fth_status fth_session_vocabularies(struct fth_session *session, fth_error *err);
+/* After lines have run through the program: warns, once a session, of vocabularies in which hardly a text was found. */
+void fth_session_warn(struct fth_session *session, const fth_feature_program *program);
 
 /* build.c: program -> graph -> parameters, embedding, pool. */
 fth_status fth_session_build(struct fth_session *session, fth_error *err);

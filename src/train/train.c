@@ -196,6 +196,7 @@ static fth_status between_steps(struct loop *loop, const struct fth_batch *batch
         FTH_TRY(fth_session_set_position(session, &next, err));
         loop->result->epochs++;
         report(loop);
+        fth_session_warn(session, loop->program);
         if (!session->config->train.eval_every)
             FTH_TRY(evaluate_or_save(loop, 1, err));
     }
@@ -359,6 +360,8 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
 done:
     count_reader(&loop);
     fth_reader_destroy(loop.reader);
+    if (status == FTH_OK)
+        fth_session_warn(session, loop.program);
     fth_feature_pass_destroy(loop.pass);
     fth_feature_destroy(loop.program);
     count_time(&loop);

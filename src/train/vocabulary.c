@@ -1,4 +1,4 @@
-/* Vocabulary files: a text a line, read whole before training begins. */
+/* Vocabulary files: a text a line, read whole before training begins; a warning afterwards where they do not fit. */
 #include <string.h>
 
 #include "data/source.h"
@@ -99,4 +99,9 @@ fth_status fth_session_vocabularies(struct fth_session *session, fth_error *err)
     if (status != FTH_OK)
         fth_error_frame(err, "vocabulary_file");
     return status;
+}
+
+void fth_session_warn(struct fth_session *session, const fth_feature_program *program) {
+    if (!session->warned)
+        session->warned = fth_feature_warn_vocabularies(program);
 }
