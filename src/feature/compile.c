@@ -35,10 +35,13 @@ fth_status fth_compile_find_column(const fth_feature_program *p, const char *key
         return fth_fail(err, FTH_E_CONFIG, "%s: the data has no column '%s'; did you mean '%s'?", key,
                         name, nearest);
     struct fth_text list = {0};
-    for (uint32_t i = 0; i < n && list.length < 400; i++)
-        fth_text_printf(&list, "%s%s", i ? ", " : "", p->columns[i]);
-    fth_status status = fth_fail(err, FTH_E_CONFIG, "%s: the data has no column '%s'; it has: %s%s",
-                                 key, name, fth_text_get(&list), list.length < 400 ? "" : ", ...");
+    uint32_t told = 0;
+    for (; told < n && list.length < 400; told++)
+        fth_text_printf(&list, "%s%s", told ? ", " : "", p->columns[told]);
+    int one_cell = p->n_columns == 1 && strpbrk(p->columns[0], ",;\t|");
+    fth_status status = fth_fail(err, FTH_E_CONFIG, "%s: the data has no column '%s'; it has: %s%s%s", key, name,
+                                 fth_text_get(&list), told < n ? ", ..." : "",
+                                 one_cell ? " (all in one: is data.csv.delimiter another?)" : "");
     fth_text_free(&list);
     return status;
 }

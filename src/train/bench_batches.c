@@ -50,6 +50,9 @@ static fth_status draw_lengths(struct draws *draws, struct fth_batch *batch, uin
                                fth_error *err) {
     struct fth_ragged *ragged = &batch->groups[group];
     uint32_t most = (batch->schema->group_max[group] + 1) / 2;
+    if ((uint64_t)batch->n * ((uint64_t)most + 1) > UINT32_MAX)
+        return fth_fail(err, FTH_E_LIMIT, "generated batches of %u examples with lists of up to %u values: lower "
+                                          "train.batch_size or max_length", batch->n, most);
     ragged->offsets[0] = 0;
     for (uint32_t i = 0; i < batch->n; i++)
         ragged->offsets[i + 1] = ragged->offsets[i] + 1 + (uint32_t)(unit(draws) * (most ? most : 1));

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "metric/metric.h"
 #include "train/session_private.h"
 
@@ -105,13 +106,17 @@ static fth_status evaluate(struct loop *loop, int due, fth_error *err) {
     const struct fth_metric *metric =
         fth_metric_find(*config->early_stop_metric ? config->early_stop_metric : "auc");
     double value = fth_metric_value(metric, watched(&session->config->train, &result->last));
-    int better = isnan(session->best_metric) ||
-                 fth_metric_gain(metric, value, session->best_metric) > config->early_stop_min_delta;
+    int defined = !isnan(value);
+    int better = defined && (isnan(session->best_metric) ||
+                             fth_metric_gain(metric, value, session->best_metric) > config->early_stop_min_delta);
+    if (due && !defined && *config->early_stop_metric)
+        fth_log(FTH_LOG_WARN, "train.early_stopping: %s is not defined on the held-out data at step %llu: it decides nothing",
+                config->early_stop_metric, (unsigned long long)session->step);
     if (due && better) {
         session->best_metric = value;
         session->best_step = session->step;
         session->evaluations_without_better = 0;
-    } else if (due) {
+    } else if (due && defined) {
         session->evaluations_without_better++;
     }
     if (better || !result->evaluated)
@@ -207,7 +212,11 @@ static fth_status train_on(struct loop *loop, const struct fth_batch *batch, fth
     struct fth_session *session = loop->session;
     const struct fth_train_config *config = &session->config->train;
     double loss = 0;
-    FTH_TRY(step(loop, batch, &loss, err));
+    fth_status status = step(loop, batch, &loss, err);
+    /* Rows that found no room: nothing was trained on, and with more room training can go on. */
+    if ((status == FTH_E_LIMIT || status == FTH_E_MEMORY) && loop->steps_here)
+        save(loop, NULL);
+    FTH_TRY(status);
     loop->steps_here++;
     note_loss(loop, loss);
     if (config->eval_every && session->step % (uint64_t)config->eval_every == 0)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/text.h"
 #include "data_support.h"
 #include "fathom/fathom.h"
 #include "runs.h"
@@ -184,6 +185,34 @@ static void test_line_that_stops(void **state) {
     free(text);
 }
 
+/* Rows without room: what was trained before is saved, and with more room training ends in the bits of one that had it
+ * from the beginning. */
+static void test_rows_without_room(void **state) {
+    struct fth_text text = {0};
+    char data[300], expected[17];
+    snprintf(data, sizeof data, "%s", temp_path("many.csv"));
+    fth_text_printf(&text, "label,age,hours,user,item,category,hist_item,hist_category,query\n");
+    for (int i = 0; i < 9000; i++)
+        fth_text_printf(&text, "%d,%d,%d,u%d,i%d,c%d,i%d,c%d,q%d\n", i % 3 == 0, i % 50, i % 80, i % 4000, i, i % 7, i / 2,
+                        i % 5, i % 30);
+    write_file(data, text.data, text.length);
+    fth_text_free(&text);
+    struct run run = {.config = run_config("wide_deep", data), .overrides = {"embedding.dim=32", "train.epochs=1"}};
+    run_train_ok(&run);
+    memcpy(expected, run.digest, sizeof expected);
+    run.dir = run_new_dir();
+    run.overrides[2] = "embedding.memory_limit=1MiB";
+    run_train(&run);
+    assert_int_equal(run.status, FTH_E_LIMIT);
+    assert_non_null(strstr(run.error.message, "embedding.memory_limit"));
+    uint64_t before = run.training.steps;
+    assert_true(before > 3);
+    run.overrides[2] = "embedding.memory_limit=1GiB";
+    run_resume_ok(&run);
+    assert_int_equal(run.training.steps, (9000 - 9000 / 10) / 100 - before + 1);
+    assert_string_equal(run.digest, expected);
+}
+
 static int warnings;
 
 static void count_warnings(void *ctx, int level, const char *line) {
@@ -223,7 +252,7 @@ int main(void) {
         cmocka_unit_test(test_other_shapes),      cmocka_unit_test(test_other_order),
         cmocka_unit_test(test_other_directories), cmocka_unit_test(test_newest_is_damaged),
         cmocka_unit_test(test_other_data),        cmocka_unit_test(test_line_that_stops),
-        cmocka_unit_test(test_other_held_out),
+        cmocka_unit_test(test_other_held_out),    cmocka_unit_test(test_rows_without_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
