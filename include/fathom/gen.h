@@ -103,6 +103,7 @@ typedef struct fth_gen_sequence {
     uint32_t max_length;
     uint32_t interests; /* that move through the categories, 1..8; 0: favoured categories that stand */
     char names[4][32];  /* of the item, its category, and the histories of both */
+    char times[32];     /* of a list of the entries' times, which come in sessions; "": none */
     fth_gen_attribute attributes[FTH_GEN_MAX_ATTRIBUTES];
     uint32_t n_attributes;
 } fth_gen_sequence;

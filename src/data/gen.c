@@ -82,7 +82,7 @@ static fth_status check_column(const fth_gen_column *column, uint32_t f, fth_err
 }
 
 static fth_status check_names(const fth_gen_options *o, fth_error *err) {
-    const char *names[2 * FTH_GEN_MAX_COLUMNS + 2 * FTH_GEN_MAX_ATTRIBUTES + 7] = {"label"};
+    const char *names[2 * FTH_GEN_MAX_COLUMNS + 2 * FTH_GEN_MAX_ATTRIBUTES + 8] = {"label"};
     const fth_gen_sequence *s = &o->sequence;
     uint32_t n = 1;
     if (o->conversions)
@@ -95,6 +95,8 @@ static fth_status check_names(const fth_gen_options *o, fth_error *err) {
         names[n++] = o->columns[f].name;
     for (int i = 0; s->items > 0 && i < 4; i++)
         names[n++] = s->names[i];
+    if (s->items > 0 && s->times[0] != 0)
+        names[n++] = s->times;
     for (uint32_t a = 0; s->items > 0 && a < s->n_attributes; a++) {
         if (s->attributes[a].name[0] != 0)
             names[n++] = s->attributes[a].name;

@@ -5,6 +5,13 @@
 #include "data/gen_private.h"
 
 #define ATTRIBUTE_BYTES 16 /* at most, with a separator */
+#define TIME_BYTES 12      /* likewise: the longest list ends before second 10^11 */
+
+/* Times of entries, in seconds: within a session 20 s to 10 minutes lie between two, an hour to two days before the
+ * next session, which begins at each fifth entry or so. */
+#define TIMES_BEGIN 1400000000u
+#define TIMES_SPAN (90u * 86400)
+#define SESSION_SHARE 0.2
 
 static char *put_u64(char *p, uint64_t value) {
     char digits[20];
@@ -90,7 +97,22 @@ static char *put_task_cells(const struct fth_gen_model *model, const struct fth_
     return p;
 }
 
-/* The target's further columns; then the lists, with ';': items, categories, further ones. */
+static char *put_times(const struct fth_gen_example *e, char *p) {
+    struct fth_gen_draws draws = {e->context};
+    uint64_t time = TIMES_BEGIN + fth_gen_draw(&draws) % TIMES_SPAN;
+    for (uint32_t t = 0; t < e->length; t++) {
+        if (t > 0) {
+            uint64_t draw = fth_gen_draw(&draws);
+            int session = (uint32_t)draw < fth_gen_threshold(SESSION_SHARE);
+            time += session ? 3600 + (draw >> 32) % 172800 : 20 + (draw >> 32) % 580;
+            *p++ = ';';
+        }
+        p = put_u64(p, time);
+    }
+    return p;
+}
+
+/* The target's further columns; then the lists, with ';': items, categories, further ones, times. */
 static char *put_history(const struct fth_gen_model *model, const struct fth_gen_example *e, char *p) {
     const struct fth_gen_field *item = &model->fields[model->options.n_columns];
     const fth_gen_sequence *sequence = &model->options.sequence;
@@ -118,6 +140,10 @@ static char *put_history(const struct fth_gen_model *model, const struct fth_gen
                 *p++ = ';';
             p = put_attribute(model, a, fth_gen_attribute_value(model, e, a, t + 1), p);
         }
+    }
+    if (sequence->times[0] != 0) {
+        *p++ = ',';
+        p = put_times(e, p);
     }
     return p;
 }
@@ -157,7 +183,7 @@ static char *put_entries(const struct fth_gen_model *model, const struct fth_gen
 size_t fth_gen_line_bound(const struct fth_gen_model *model) {
     const fth_gen_sequence *sequence = &model->options.sequence;
     return 16 + 48 * ((size_t)model->options.n_numbers + model->n_fields) +
-           (18 + ATTRIBUTE_BYTES * (size_t)sequence->n_attributes) * ((size_t)sequence->max_length + 2);
+           (18 + TIME_BYTES + ATTRIBUTE_BYTES * (size_t)sequence->n_attributes) * ((size_t)sequence->max_length + 2);
 }
 
 /* Of the target's columns, or of the lists. */
@@ -168,6 +194,8 @@ static size_t put_names(const fth_gen_sequence *s, int lists, char *out, size_t 
         if (*name)
             n += (size_t)snprintf(out + n, size - n, ",%s", name);
     }
+    if (lists && s->times[0] != 0)
+        n += (size_t)snprintf(out + n, size - n, ",%s", s->times);
     return n;
 }
 

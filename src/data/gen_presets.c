@@ -104,6 +104,11 @@ static void set_sequence(fth_gen_options *o) {
     o->shares = (fth_gen_shares){.linear = 0.3, .sequence = 0.7};
 }
 
+static void set_sessions(fth_gen_options *o) {
+    set_sequence(o);
+    strcpy(o->sequence.times, "hist_time");
+}
+
 /* Histories that move: what counts is what came last, and whether it goes towards the target. */
 static void set_interest(fth_gen_options *o) {
     set_sequence(o);

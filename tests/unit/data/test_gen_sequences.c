@@ -113,6 +113,41 @@ static void lists_belong_together(void **state) {
     assert_true(means[0] > 24 && means[0] < 26 && means[1] > 180 && means[1] < 220);
 }
 
+/* A time an entry, ascending, and a pause that ends a session every fifth entry or so; the rest is as without. */
+static void times_come_in_sessions(void **state) {
+    (void)state;
+    struct bytes data, truth, plain, plain_truth;
+    size_t entries = 0, sessions = 0;
+    generate("sequence", 2000, &plain, &plain_truth);
+    generate("sessions", 2000, &data, &truth);
+    char *end = strchr(data.data, '\n'), *other = plain.data;
+    assert_int_equal(strncmp(data.data, "label,user,item,category,hist_item,hist_category,hist_time\n", 59), 0);
+    for (char *line = end + 1; *line; line = end + 1) {
+        char *cells[7], *items[128], *times[128];
+        other = strchr(other, '\n') + 1;
+        end = strchr(line, '\n');
+        *end = 0;
+        char *last = strrchr(line, ',');
+        assert_int_equal(strncmp(line, other, (size_t)(last - line)), 0);
+        assert_int_equal(other[last - line], '\n');
+        assert_int_equal(split(line, ',', cells, 7), 7);
+        size_t n = split(cells[4], ';', items, 128);
+        assert_int_equal(split(cells[6], ';', times, 128), n);
+        for (size_t t = 1; t < n; t++) {
+            long apart = strtol(times[t], NULL, 10) - strtol(times[t - 1], NULL, 10);
+            assert_true((apart >= 20 && apart < 600) || (apart >= 3600 && apart < 3600 + 172800));
+            sessions += apart >= 1800;
+            entries++;
+        }
+    }
+    assert_true(entries > 20000);
+    assert_true((double)sessions > 0.18 * (double)entries && (double)sessions < 0.22 * (double)entries);
+    free(plain.data);
+    free(plain_truth.data);
+    free(data.data);
+    free(truth.data);
+}
+
 /* The truth prefers targets of what came last to those of what came first, and these to those of neither. */
 static void order_decides(void **state) {
     (void)state;
@@ -187,6 +222,7 @@ static void wrong_sequences_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_belong_together),
+        cmocka_unit_test(times_come_in_sessions),
         cmocka_unit_test(order_decides),
         cmocka_unit_test(wrong_sequences_are_refused),
     };
