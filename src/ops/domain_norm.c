@@ -3,7 +3,7 @@
  *   whole batch: domain_moments | tiles: domain_standardise, domain_affine
  *   backwards, whole batch: domain_sum (of dy, of dy y) | tiles: domain_standardise_grad
  *
- * Sums over the batch's rows run in their order, in double; a task has TASK_COLUMNS columns of all domains.
+ * Sums over the batch's rows run in their order, in double; a task has some columns of all domains.
  * Training uses the batch's moments and keeps running ones, as batch_norm.c does; a domain that is not in the
  * batch keeps its own, and evaluation uses them. */
 #include <math.h>
@@ -14,6 +14,7 @@
 #define EPS 1e-5
 #define MOMENTUM 0.1
 #define TASK_COLUMNS 32
+#define SUM_COLUMNS 256 /* a sum's task: rows far apart are fetched ahead where much of each is read */
 
 static uint32_t tasks_for(uint32_t columns) {
     return (columns + TASK_COLUMNS - 1) / TASK_COLUMNS;
@@ -37,28 +38,39 @@ static fth_status sum_shape(fth_graph *graph, struct fth_node *node, fth_error *
 }
 
 static fth_status sum_prepare(struct fth_prepare *prepare, fth_error *err) {
-    prepare->tasks = tasks_for(prepare->out[0].columns);
-    prepare->scratch_bytes = fth_ops_align(sizeof(double) * TASK_COLUMNS * prepare->in[1].columns);
+    prepare->tasks = (prepare->out[0].columns + SUM_COLUMNS - 1) / SUM_COLUMNS;
+    prepare->scratch_bytes = fth_ops_align(sizeof(double) * SUM_COLUMNS * prepare->in[1].columns);
     return FTH_OK;
+}
+
+static void add_row(uint32_t n, const float *restrict x, double *restrict to) {
+    for (uint32_t j = 0; j < n; j++)
+        to[j] += (double)x[j];
+}
+
+static void add_products(uint32_t n, const float *restrict x, const float *restrict y, double *restrict to) {
+    for (uint32_t j = 0; j < n; j++)
+        to[j] += (double)x[j] * (double)y[j];
 }
 
 static void sum_run(const struct fth_run *run) {
     const struct fth_view *a = &run->in[0], *domain = &run->in[1], *out = &run->out[0];
     const struct fth_view *b = run->node->n_inputs > 2 && run->in[2].data ? &run->in[2] : NULL;
-    uint32_t column = run->task * TASK_COLUMNS, n = out->columns - column;
+    uint32_t column = run->task * SUM_COLUMNS, n = out->columns - column;
     double *sums = run->scratch;
-    n = n < TASK_COLUMNS ? n : TASK_COLUMNS;
-    memset(sums, 0, sizeof *sums * TASK_COLUMNS * domain->columns);
+    n = n < SUM_COLUMNS ? n : SUM_COLUMNS;
+    memset(sums, 0, sizeof *sums * SUM_COLUMNS * domain->columns);
     for (uint32_t i = 0; i < a->rows; i++) {
-        double *to = sums + (size_t)fth_domain_of(domain, i) * TASK_COLUMNS;
+        double *to = sums + (size_t)fth_domain_of(domain, i) * SUM_COLUMNS;
         const float *x = a->data + (size_t)i * a->ld + column;
-        const float *y = b ? b->data + (size_t)i * b->ld + column : NULL;
-        for (uint32_t j = 0; j < n; j++)
-            to[j] += y ? (double)x[j] * (double)y[j] : (double)x[j];
+        if (b)
+            add_products(n, x, b->data + (size_t)i * b->ld + column, to);
+        else
+            add_row(n, x, to);
     }
     for (uint32_t d = 0; d < domain->columns; d++)
         for (uint32_t j = 0; j < n; j++)
-            out->data[(size_t)d * out->ld + column + j] = (float)sums[(size_t)d * TASK_COLUMNS + j];
+            out->data[(size_t)d * out->ld + column + j] = (float)sums[(size_t)d * SUM_COLUMNS + j];
 }
 
 const struct fth_op fth_op_domain_sum = {.name = "domain_sum",

@@ -1,6 +1,7 @@
 /* Layers with a part a domain (layers.h). While the graph is built, one thread. */
 #include <math.h>
 
+#include "ops/domain.h"
 #include "ops/layers_private.h"
 
 /* Shared "<name>.<part>" [rows, columns] and, a domain each, "<name>.domain_<part>", combined. */
@@ -20,6 +21,12 @@ static fth_status combined(fth_graph *graph, const char *name, const char *part,
     FTH_TRY(fth_layers_parameter(graph, name, own, FTH_ROLE_PARAMETER, domains * rows, columns,
                                  product ? FTH_PARAM_CONSTANT : FTH_PARAM_ZERO, product ? 1 : 0, no_decay,
                                  &inputs[1], err));
+    if (product && rows > 1 && columns > 1) {
+        fth_id outputs[3];
+        FTH_TRY(fth_graph_node(graph, &fth_op_domain_weights, name, inputs, 2, NULL, 0, outputs, err));
+        *out = outputs[0];
+        return FTH_OK;
+    }
     return fth_graph_node(graph, &fth_op_domain_combine, name, inputs, 2, &attributes, sizeof attributes, out,
                           err);
 }
@@ -27,7 +34,7 @@ static fth_status combined(fth_graph *graph, const char *name, const char *part,
 fth_status fth_layer_domain_linear(fth_graph *graph, const char *name, fth_id x, fth_id domain, uint32_t columns,
                                    fth_id *out, fth_error *err) {
     struct fth_value value = {0}, domains = {0};
-    fth_id inputs[4] = {x, domain, FTH_NONE, FTH_NONE};
+    fth_id inputs[5] = {x, domain, FTH_NONE, FTH_NONE, FTH_NONE};
     FTH_TRY(fth_layers_value(graph, name, x, &value, err));
     FTH_TRY(fth_layers_value(graph, name, domain, &domains, err));
     if (!columns)
@@ -37,7 +44,8 @@ fth_status fth_layer_domain_linear(fth_graph *graph, const char *name, fth_id x,
                      &inputs[2], err));
     FTH_TRY(combined(graph, name, "bias", domains.columns, 1, columns, FTH_PARAM_UNIFORM, scale, 0, &inputs[3],
                      err));
-    return fth_graph_node(graph, &fth_op_domain_linear, name, inputs, 4, NULL, 0, out, err);
+    inputs[4] = fth_domain_panels(graph, inputs[2], 0);
+    return fth_graph_node(graph, &fth_op_domain_linear, name, inputs, 5, NULL, 0, out, err);
 }
 
 fth_status fth_layer_partitioned_norm(fth_graph *graph, const char *name, fth_id x, fth_id domain, fth_id *out,

@@ -19,8 +19,8 @@ const struct fth_op *const *fth_ops(void);
 void fth_ops_store_copies(const struct fth_view *parameter, uint32_t row, uint32_t column, uint32_t rows,
                           uint32_t columns);
 
-/* linear(x, W, bias or none): act(x W + bias). GELU is refused: its gradient needs what stands
- * before it. */
+/* linear(x, W, bias or none), domain_linear(x, domain, W, bias, panels or none): act(x W + bias). GELU is
+ * refused: its gradient needs what stands before it. */
 struct fth_linear_attributes {
     fth_act act;
 };

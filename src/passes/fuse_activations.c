@@ -1,5 +1,6 @@
-/* linear (or attention_layer) then ReLU, sigmoid or tanh becomes one node: the activation is applied while the product's tile is in
- * the first cache, and one value less is written. GELU stays apart: its gradient needs its input. */
+/* linear (or attention_layer, domain_linear) then ReLU, sigmoid or tanh becomes one node: the activation is
+ * applied while the product's tile is in the first cache, and one value less is written. GELU stays apart:
+ * its gradient needs its input. */
 #include "ops/ops.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -7,7 +8,8 @@
 static int fusable(const fth_graph *graph, const struct fth_node *linear, struct fth_node **next) {
     const struct fth_linear_attributes *a = linear->attributes;
     fth_id y = linear->outputs[0];
-    if ((linear->op != &fth_op_linear && linear->op != &fth_op_attention_layer) ||
+    if ((linear->op != &fth_op_linear && linear->op != &fth_op_attention_layer &&
+         linear->op != &fth_op_domain_linear) ||
         (a && a->act != FTH_ACT_NONE) || y == graph->logit || fth_rewrite_has_views(graph, y) ||
         fth_rewrite_readers(graph, y, next) != 1 || (*next)->op != &fth_op_bias_act)
         return 0;

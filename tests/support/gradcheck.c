@@ -331,6 +331,7 @@ static const struct {
     {"prune_graph", "test_prune_graph"}, /* has none */
     {"row_softmax", "test_gradients_tasks"},
     {"mix_experts", "test_gradients_tasks"},
+    {"domain_update", "test_updates"},
     {"domain_", "test_gradients_tasks"},
     {"gru", "test_gradients_recurrent"},
     {"lstm", "test_gradients_recurrent"},

@@ -58,6 +58,66 @@ static void test_linear_update(void **state) {
     fth_graph_destroy(c->graph);
 }
 
+/* domain_update gives the bits of domain_linear_weight_grad, domain_combine_grad and two updates in turn: of several
+ * blocks, of one column; a domain without rows moves by what decays it alone. */
+static void check_domain_update(uint32_t in, uint32_t out) {
+    enum { N = 300, DOMAINS = 3 };
+    struct gradcheck check = {.group = -1, .dense = DOMAINS};
+    struct gradcheck *c = &check;
+    CHECK_OK(c, fth_graph_create(DOMAINS, &c->graph, &c->err));
+    fth_id x = gradcheck_input(c, -1, in), dy = gradcheck_input(c, -1, out), domain, weights[4], gradients[2], dw;
+    static const char *const names[] = {"fused", "fused.own", "plain", "plain.own"};
+    CHECK_OK(c, fth_graph_input(c->graph, FTH_ROLE_DENSE, &domain, &c->err));
+    for (uint32_t i = 0; i < 4; i++)
+        CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, names[i], i % 2 ? DOMAINS * in : in, out,
+                                        FTH_PARAM_ZERO, 0, &weights[i], &c->err));
+    fth_id fused[5] = {weights[0], weights[1], x, domain, dy}, grad[3] = {x, domain, dy};
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_domain_update, "f", fused, 5, NULL, 0, NULL, &c->err));
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_domain_linear_weight_grad, "g", grad, 3, NULL, 0, &dw, &c->err));
+    struct fth_domain_combine_attributes times = {1};
+    fth_id combine[3] = {weights[2], weights[3], dw};
+    CHECK_OK(c, fth_graph_node(c->graph, &fth_op_domain_combine_grad, "c", combine, 3, &times, sizeof times, gradients,
+                               &c->err));
+    for (uint32_t i = 0; i < 2; i++) {
+        fth_id update[3] = {weights[2 + i], gradients[i], FTH_NONE};
+        CHECK_OK(c, fth_graph_node(c->graph, &fth_op_update, "u", update, 3, NULL, 0, NULL, &c->err));
+    }
+    CHECK_OK(c, fth_graph_verify(c->graph, &c->err));
+    struct interpret_options options = {.examples = N,
+                                        .tile = 64,
+                                        .optimizer = fth_optimizer_find("adagrad"),
+                                        .opt = {.lr = 0.1f, .grad_scale = 1, .eps = 1e-8f, .l2 = 0.01f}};
+    struct interpret *it = interpret_create(c->graph, &options);
+    for (uint32_t i = 0; i < N; i++) {
+        for (uint32_t d = 0; d < DOMAINS; d++) /* most are of the first, none of the second */
+            *interpret_at(it, c->graph->dense, i, d) = i % 7 == 0 ? d == 2 : d == 0;
+        for (uint32_t l = 0; l < 2; l++)
+            for (uint32_t j = 0; j < (l ? out : in); j++)
+                *interpret_row_at(it, l, i, j) = (float)((i * 31 + j * 7919 + l) % 1000) / 500 - 1;
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t r = 0; r < c->graph->values[weights[i]].rows; r++)
+            for (uint32_t j = 0; j < out; j++)
+                *interpret_at(it, weights[i], r, j) = (float)((r * 104729 + j * 13 + i % 2) % 1000) / 500 - 1;
+    interpret_refresh(it);
+    interpret_run(it, FTH_UPDATE);
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t r = 0; r < c->graph->values[weights[i]].rows; r++) {
+            assert_memory_equal(interpret_at(it, weights[i], r, 0), interpret_at(it, weights[2 + i], r, 0),
+                                out * sizeof(float));
+            assert_memory_equal(interpret_slot_at(it, weights[i], 0, r, 0),
+                                interpret_slot_at(it, weights[2 + i], 0, r, 0), out * sizeof(float));
+            assert_true(*interpret_at(it, weights[i], r, 0) != (float)((r * 104729 + i % 2) % 1000) / 500 - 1);
+        }
+    interpret_destroy(it);
+    fth_graph_destroy(c->graph);
+}
+
+static void test_domain_update(void **state) {
+    check_domain_update(140, 270);
+    check_domain_update(33, 1);
+}
+
 static fth_id named(const fth_graph *graph, const char *name) {
     for (uint32_t i = 0; i < graph->n_values; i++)
         if (graph->values[i].name && !strcmp(graph->values[i].name, name))
@@ -234,6 +294,7 @@ static void test_every_op_was_checked(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linear_update),
+        cmocka_unit_test(test_domain_update),
         cmocka_unit_test(test_norms),
         cmocka_unit_test(test_clip),
         cmocka_unit_test(test_every_op_was_checked),

@@ -109,6 +109,9 @@ static void test_each_does_something(void **state) {
                 uint32_t shared = count_ops(full, "linear_weight_grad"); /* weights of several layers */
                 assert_int_equal(count_ops(full, "linear_update") + shared, count_ops(graph, "linear_weight_grad"));
                 assert_int_equal(shared > 0, !strcmp(name, "atbrg"));
+                assert_int_equal(count_ops(graph, "domain_update"), 0);
+                assert_int_equal(count_ops(full, "domain_update"), count_ops(graph, "domain_linear_weight_grad"));
+                assert_int_equal(count_ops(full, "domain_update") > 0, !strcmp(name, "star"));
             } else if (!strcmp((*pass)->name, "train_sums")) {
                 int linear = strstr("lr fm deepfm xdeepfm wide_deep", name) != NULL;
                 assert_int_equal(count_ops(full, "row_sum_grad"), 0);
@@ -140,6 +143,8 @@ static void test_each_does_something(void **state) {
                     fused += full->nodes[i]->op == &fth_op_linear_data_grad && full->nodes[i]->n_inputs == 4;
                 assert_true(fused > 0);
                 assert_int_equal(count_ops(full, "act_grad") + fused, count_ops(graph, "act_grad"));
+            } else if (!strcmp((*pass)->name, "fuse_act_grads") && !strcmp(name, "star")) {
+                assert_true(count_ops(full, "act_grad") < count_ops(graph, "act_grad"));
             } else if (!strcmp((*pass)->name, "fuse_attention") && !strcmp(name, "din")) {
                 struct zoo_options sigmoid = {
                     .model = name, .plain = 1, .attention_activation = "sigmoid"};
@@ -170,7 +175,7 @@ static void test_each_does_something(void **state) {
         }
         with.clip_norm = 1;
         fth_graph *clipped = zoo_graph(&with);
-        assert_int_equal(count_ops(clipped, "linear_update"), 0);
+        assert_int_equal(count_ops(clipped, "linear_update") + count_ops(clipped, "domain_update"), 0);
         fth_graph_destroy(clipped);
         fth_graph_destroy(full);
     }
