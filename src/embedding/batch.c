@@ -51,7 +51,8 @@ static fth_status make_room(struct fth_embedding *embedding, uint64_t occurrence
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         *arrays[i] = carve(&block, capacity, sizeof(uint32_t));
     embedding->list = embedding->sorted;
-    embedding->item_weight = (float *)(void *)embedding->item_row;
+    embedding->weight_of = (float *)(void *)embedding->seen;
+    embedding->unique_weight = (float *)(void *)embedding->item;
     return FTH_OK;
 }
 
@@ -158,21 +159,23 @@ static uint64_t lookup_units(const struct fth_embedding *embedding,
     return units_of(embedding, n);
 }
 
-/* Parts of a lookup are larger than a unit where there are this many of them even so. */
-#define LONG_PARTS 16
+#define SHARES 2 /* parts are at most this share of what a worker has to do */
 
-static uint32_t part_shift_of(const struct fth_embedding *embedding, uint32_t n) {
+/* A lookup is one part where that leaves each of the workers several of about its size. */
+static uint32_t part_shift_of(const struct fth_embedding *embedding, uint32_t n, uint64_t most) {
     uint32_t shift = embedding->part_shift;
-    while (shift < FTH_LONG_PART_SHIFT_MAX && n >> shift >= 2 * LONG_PARTS)
+    while (shift < FTH_LONG_PART_SHIFT_MAX && n >> shift > 0 && (uint64_t)2 << shift <= most)
         shift++;
     return shift;
 }
 
-/* The lookup's place among the numbers, from unit `unit` on; how many parts it has. */
+/* The lookup's place among the numbers, from unit `unit` on; how many parts it has, of at most `most`
+ * occurrences if they are larger than a unit. */
 static void place_lookup(struct fth_embedding *embedding, uint32_t number, uint32_t unit,
-                         uint32_t units) {
+                         uint32_t units, uint64_t most) {
     struct fth_embedding_lookup *lookup = &embedding->lookups[number];
-    uint32_t shift = part_shift_of(embedding, lookup->n);
+    uint32_t shift = part_shift_of(embedding, lookup->n, most);
+    lookup->shift = shift;
     lookup->base = unit << embedding->part_shift;
     lookup->end = lookup->base + (units << embedding->part_shift);
     lookup->n_parts = (uint32_t)(((uint64_t)lookup->n + ((uint64_t)1 << shift) - 1) >> shift);
@@ -183,7 +186,7 @@ static void place_lookup(struct fth_embedding *embedding, uint32_t number, uint3
 /* Its parts, from number `first` on. */
 static void cut_lookup(struct fth_embedding *embedding, uint32_t number, uint32_t first) {
     struct fth_embedding_lookup *lookup = &embedding->lookups[number];
-    uint32_t shift = part_shift_of(embedding, lookup->n), size = (uint32_t)1 << shift;
+    uint32_t shift = lookup->shift, size = (uint32_t)1 << shift;
     lookup->first_part = first;
     for (uint32_t i = 0, done = 0; i < lookup->n_parts; i++) {
         struct fth_part *part = &embedding->parts[first + i];
@@ -278,14 +281,16 @@ fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struc
     FTH_TRY(make_parts(embedding, units, err));
     int by_part = embedding->by_part;
     embedding->unique_count = by_part ? embedding->item_count : embedding->shard_count;
+    embedding->item_weight = (float *)(void *)(by_part ? embedding->item_row : embedding->item_first);
     embedding->unique_first = by_part ? embedding->item_first : embedding->shard_first;
+    uint64_t most = (units << embedding->part_shift) / (SHARES * workers);
     uint32_t unit = 0;
     embedding->n_parts = 0;
     for (uint32_t i = 0; i < embedding->n_lookups; i++) {
         if (embedding->lookups[i].member > 0)
             continue;
         uint32_t own = (uint32_t)lookup_units(embedding, &embedding->lookups[i], batch->n);
-        place_lookup(embedding, i, unit, own);
+        place_lookup(embedding, i, unit, own, most);
         unit += own;
         if (!by_part)
             cut_lookup(embedding, i, embedding->n_parts);

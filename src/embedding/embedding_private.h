@@ -3,8 +3,8 @@
  * Occurrences of keys are numbered over all lookups, in their order: lookup by lookup, in each by
  * position in the batch. A lookup has a whole number of units of 2^part_shift numbers, so that
  * occurrence >> part_shift finds it (lookup_of). A part is a unit with keys, or some (a lookup's last part
- * may be short, its numbers are still taken): the more keys, the more of them repeat, but the numbering of
- * unique keys wants to stay in the first cache, so only lists of many units have parts of some.
+ * may be short, its numbers are still taken): the more keys, the more of them repeat, so a list of many units has
+ * as few parts as the workers allow. How it is cut changes nothing but the time.
  *
  * A source is where an occurrence's gradient comes from: the occurrence itself; or, where nothing of the
  * gradient depends on the position (pooled lists without values and maxima: by_example), the lookup's base
@@ -19,6 +19,9 @@
  *                                       unique_end, first_of; item_row, item_at
  *            phase 3 (a task a part)    row_of; list: each unique key's sources
  *                    (a task a shard)   frequencies and last steps
+ *
+ * Where rows have a member of one number, phase 2 brings a copy of it as well, which gathering reads in the order of
+ * occurrences: unique_weight, item_weight, in phase 3 weight_of.
  *
  * Where every table's keys are one part (fields of one key, batches of up to 4096), the parts' items are
  * the unique keys, and nothing has to be brought together by shard: `by_part`. There items are in the order in
@@ -39,8 +42,8 @@
  * There unique key u of a part is entry base + u, item u. Unique keys come in segments, the parts or the
  * shards. Arrays "by shard" are cut at the shards' `start`: unique key u of a shard is entry start + u, and its
  * sources, one an occurrence and in their order, end in the list at unique_end.
- * Nothing here depends on threads: the parts, the shards and the update tasks follow from the
- * batch. */
+ * Nothing that is written here but the cut into parts depends on threads: the order of shards, unique keys and
+ * sources and the update tasks follow from the batch. */
 #ifndef FTH_EMBEDDING_PRIVATE_H
 #define FTH_EMBEDDING_PRIVATE_H
 
@@ -50,7 +53,7 @@
 #define FTH_UPDATE_TASKS 64 /* the plan's number; a small batch fills fewer, the rest do nothing */
 #define FTH_NO_UNIQUE UINT32_MAX
 #define FTH_PART_SHIFT_MAX 12      /* of a unit */
-#define FTH_LONG_PART_SHIFT_MAX 14 /* of a long list's part */
+#define FTH_LONG_PART_SHIFT_MAX 20 /* of a long list's part */
 
 struct fth_embedding_lookup {
     struct fth_lookup is; /* table: borrowed from the pack's table */
@@ -63,7 +66,7 @@ struct fth_embedding_lookup {
     /* the current batch */
     uint32_t base, n; /* its occurrences */
     uint32_t end;     /* of its numbers: base + 2^part_shift * units */
-    uint32_t first_part, n_parts;
+    uint32_t first_part, n_parts, shift; /* parts of 2^shift occurrences */
     uint32_t cost; /* of finding its rows, as of the batch before */
     int by_example;   /* its sources are examples */
     const uint64_t *keys;
@@ -147,13 +150,15 @@ struct fth_embedding {
     uint32_t *seen;      /* [2 capacity] by shard, from 2 start on: a table of its unique keys */
     uint32_t *item_of;   /* by occurrence: its item, within the part */
     uint32_t *item_count, *item_first, *item_row; /* by item */
-    float *item_weight;  /* by item: item_row's memory, by_part */
+    float *item_weight;  /* by item: weights of the member of one number */
     uint32_t *item_at; /* by item: where its next occurrence goes in the list */
     uint32_t *sorted;  /* by_part: items without a row, by part */
     uint32_t *item;    /* the same by shard */
     uint32_t *unique_row, *unique_end; /* by shard; by_part: by item */
     uint32_t *shard_count, *shard_first;             /* by shard */
     uint32_t *unique_count, *unique_first;           /* these two, by_part the items' */
+    float *unique_weight; /* by shard: as item_weight; item's memory, where nothing is by_part */
+    float *weight_of;     /* by occurrence: the same, from phase 3 on; seen's memory */
     uint32_t *list;       /* by shard; sorted's memory, from phase 3 on */
     uint32_t *row_of;     /* by occurrence: its row */
     uint32_t *first_of;   /* by occurrence: the unique entry it is first in, or FTH_NO_UNIQUE */
@@ -213,6 +218,10 @@ static inline int fth_pack_by_weight(const struct fth_embedding *embedding,
 /* parts.c: puts each of the part's sources where its item's next one goes in the list (item_at: by the
  * part's items), and moves that on. */
 void fth_part_list(struct fth_embedding *embedding, const struct fth_part *part, uint32_t *item_at);
+/* long_part.c: as fth_part_number, but keys in place of hashes, of parts larger than a unit. */
+uint32_t fth_long_part_number(const struct fth_embedding *embedding, const struct fth_part *part,
+                              const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
+                              uint32_t *item_first);
 /* A part's items in the order in which they are met: hashes, counts, first occurrences; how many
  * (phase 1, both ways). */
 uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part, uint64_t *hashes,
@@ -221,9 +230,10 @@ uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part,
 void fth_part_find(void *arg, uint32_t task, uint32_t worker);
 void fth_part_create(void *arg, uint32_t task, uint32_t worker);
 void fth_part_keep(void *arg, uint32_t task, uint32_t worker);
-/* Rows of hashes: those that have one; how many have. Only reads. */
+/* Rows of hashes, those that have one, and unless weight is NULL their member's of one number; how many have
+ * one. Only reads. */
 uint32_t fth_find_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
-                       uint32_t *rows);
+                       uint32_t *rows, float *weight);
 /* For a unique key without a row: makes it, where its count with this batch's occurrences allows it. */
 fth_status fth_create_row(struct fth_embedding *embedding, struct fth_pack *pack,
                           struct fth_shard *shard, uint32_t unique, uint64_t hash);

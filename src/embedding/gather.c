@@ -16,6 +16,15 @@ struct source {
     uint32_t stride, dim;
 };
 
+/* The occurrences' own copies of the lookup's single numbers, one after the other; NULL if there are none. */
+static const float *weights_of(const struct fth_embedding *embedding,
+                               const struct fth_embedding_lookup *lookup) {
+    const struct fth_pack *pack = &embedding->packs[lookup->pack];
+    if (embedding->by_part || pack->one_number != lookup->member)
+        return NULL;
+    return embedding->weight_of + lookup->base;
+}
+
 static struct source source_of(const struct fth_embedding *embedding,
                                const struct fth_embedding_lookup *lookup) {
     const struct fth_pack *pack = &embedding->packs[lookup->pack];
@@ -33,6 +42,12 @@ static void gather_positions(const struct fth_embedding *embedding,
                              float *out, uint32_t ld) {
     struct source from = source_of(embedding, lookup);
     const uint32_t *rows = from.row_of + first;
+    const float *weights = weights_of(embedding, lookup);
+    if (weights) {
+        for (uint32_t i = 0; i < n; i++)
+            out[(size_t)i * ld] = weights[first + i] * (lookup->values ? lookup->values[first + i] : 1);
+        return;
+    }
     if (!lookup->values && from.stride == 1) { /* copies: a kernel's prefetches and masks cost more */
         for (uint32_t i = 0; i < n; i++)
             out[(size_t)i * ld] = from.rows[rows[i]];
@@ -48,6 +63,18 @@ static void gather_positions(const struct fth_embedding *embedding,
                                         lookup->values + first + done, from.rows, from.stride,
                                         from.dim, FTH_POOL_SUM, out + (size_t)done * ld, ld);
         done += m;
+    }
+}
+
+/* As the kernel's sums of rows of one number, from copies that lie in the order of positions. */
+static void pool_weights(const struct fth_embedding_lookup *lookup, const float *weights,
+                         const uint32_t *offsets, uint32_t n, float *out, uint32_t ld) {
+    for (uint32_t i = 0; i < n; i++) {
+        float sum = 0;
+        for (uint32_t p = offsets[i]; p < offsets[i + 1]; p++)
+            sum += lookup->values ? weights[p] * lookup->values[p] : weights[p];
+        uint32_t length = offsets[i + 1] - offsets[i];
+        out[(size_t)i * ld] = lookup->is.pooling == FTH_POOL_MEAN && length ? sum / (float)length : sum;
     }
 }
 
@@ -93,6 +120,11 @@ void fth_embedding_gather(void *ctx, uint32_t number, uint32_t example0, uint32_
     if (lookup->is.pooling == FTH_POOL_MAX) {
         for (uint32_t i = 0; i < n; i++)
             gather_max(embedding, lookup, example0 + i, out + (size_t)i * ld);
+        return;
+    }
+    const float *weights = weights_of(embedding, lookup);
+    if (weights) {
+        pool_weights(lookup, weights, offsets, n, out, ld);
         return;
     }
     struct source from = source_of(embedding, lookup);

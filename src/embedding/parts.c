@@ -49,7 +49,7 @@ static uint32_t number_items(const struct fth_embedding *embedding, const struct
     const struct fth_pack *pack = &embedding->packs[lookup->pack];
     const struct fth_table *of = &pack->tables[lookup->table];
     int by_part = embedding->by_part;
-    uint16_t table[2 << FTH_LONG_PART_SHIFT_MAX];
+    uint16_t table[2 << FTH_PART_SHIFT_MAX];
     uint32_t *item_of = embedding->item_of + part->base;
     uint32_t bits = part->shift + 1, mask = ((uint32_t)1 << bits) - 1, n = 0;
     memset(table, 0, (size_t)2 << bits);
@@ -80,7 +80,9 @@ uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part,
     const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
     const struct fth_table *table = &embedding->packs[lookup->pack].tables[lookup->table];
     const uint64_t *keys = lookup->keys + (part->base - lookup->base);
-    uint32_t n = number_items(embedding, part, keys, hashes, count, first);
+    uint32_t n = part->shift > embedding->part_shift
+                     ? fth_long_part_number(embedding, part, keys, hashes, count, first)
+                     : number_items(embedding, part, keys, hashes, count, first);
     for (uint32_t u = 0; u < n; u++)
         hashes[u] = fth_pack_hash(table, hashes[u]);
     part->n_items = n;
@@ -174,10 +176,10 @@ static uint32_t search(const struct fth_pack *pack, uint64_t hash) {
     return !entry || *entry & FTH_ROW_CANDIDATE ? FTH_ROW_NONE : *entry;
 }
 
-/* weight: the numbers at the rows' beginning besides, or NULL. */
+/* weight: those of the rows' member of one number besides, or NULL. */
 static inline uint32_t compare_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
                                     uint32_t *rows, float *weight) {
-    uint32_t found = 0;
+    uint32_t found = 0, at = weight ? pack->members[pack->one_number].at : 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t row = rows[i];
         if (row == SEARCH)
@@ -187,7 +189,7 @@ static inline uint32_t compare_rows(const struct fth_pack *pack, const uint64_t 
         rows[i] = row;
         found += row != FTH_ROW_NONE;
         if (weight)
-            weight[i] = *fth_pack_row(pack, row);
+            weight[i] = fth_pack_row(pack, row)[at];
     }
     return found;
 }
@@ -215,8 +217,8 @@ static inline uint32_t find_rows(const struct fth_pack *pack, const uint64_t *ha
 }
 
 uint32_t fth_find_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
-                       uint32_t *rows) {
-    return find_rows(pack, hash, n, rows, NULL, 0);
+                       uint32_t *rows, float *weight) {
+    return find_rows(pack, hash, n, rows, weight, 0);
 }
 
 /* Phase 1. */
@@ -232,7 +234,7 @@ void fth_part_find(void *arg, uint32_t task, uint32_t worker) {
     uint32_t *rows = embedding->unique_row + part->base;
     /* A row of one number is in the line that says whose it is. */
     part->n_rows = pack->single ? find_rows(pack, hash, n, rows, embedding->item_weight + part->base, 1)
-                                : fth_find_rows(pack, hash, n, rows);
+                                : fth_find_rows(pack, hash, n, rows, NULL);
     if (embedding->training && part->n_rows < n)
         sort_missing(embedding, part, n);
     else

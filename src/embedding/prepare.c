@@ -19,9 +19,11 @@
 static void split_part(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     struct fth_part *part = &embedding->parts[task];
-    uint64_t met_hash[1 << FTH_LONG_PART_SHIFT_MAX];
-    uint32_t met_count[1 << FTH_LONG_PART_SHIFT_MAX], met_first[1 << FTH_LONG_PART_SHIFT_MAX];
-    uint32_t place[1 << FTH_LONG_PART_SHIFT_MAX], next[FTH_SHARDS] = {0}, at = 0;
+    /* As they are met: in arrays that nobody uses yet. */
+    uint64_t *met_hash = embedding->hash + part->base;
+    uint32_t *met_count = embedding->shard_count + part->base;
+    uint32_t *met_first = embedding->shard_first + part->base;
+    uint32_t *place = embedding->item_at + part->base, next[FTH_SHARDS] = {0}, at = 0;
     uint32_t n = fth_part_number(embedding, part, met_hash, met_count, met_first);
     (void)worker;
     memset(part->occurrences, 0, sizeof part->occurrences);
@@ -123,6 +125,7 @@ static void number_unique(struct fth_embedding *embedding, const struct fth_pack
 static void place_items(struct fth_embedding *embedding, const struct fth_pack *pack,
                         struct fth_shard *shard, uint32_t s) {
     uint32_t start = shard->start, at = start;
+    int copied = pack->one_number < pack->n_members;
     for (uint32_t u = start; u < start + shard->n_unique; u++) {
         embedding->unique_end[u] = at;
         at += embedding->unique_count[u];
@@ -134,6 +137,8 @@ static void place_items(struct fth_embedding *embedding, const struct fth_pack *
         struct run run = run_of(embedding, pack, p, s);
         for (uint32_t item = run.first; item < run.last; item++) {
             uint32_t unique = start + embedding->item_row[item];
+            if (copied)
+                embedding->item_weight[item] = embedding->unique_weight[unique];
             embedding->item_row[item] = embedding->unique_row[unique];
             embedding->item_at[item] = embedding->unique_end[unique];
             embedding->unique_end[unique] += embedding->item_count[item];
@@ -149,11 +154,16 @@ static void find_rows(void *arg, uint32_t task, uint32_t worker) {
     number_unique(embedding, pack, shard, task % FTH_SHARDS);
     const uint64_t *hash = embedding->hash + shard->start;
     const uint32_t *rows = embedding->unique_row + shard->start;
-    uint32_t n = shard->n_unique;
-    int all = fth_find_rows(pack, hash, n, embedding->unique_row + shard->start) == n;
-    for (uint32_t u = 0; u < n && !all && embedding->training && shard->status == FTH_OK; u++)
-        if (rows[u] == FTH_ROW_NONE)
-            shard->status = fth_create_row(embedding, pack, shard, shard->start + u, hash[u]);
+    uint32_t n = shard->n_unique, one = pack->one_number;
+    float *weight = one < pack->n_members ? embedding->unique_weight + shard->start : NULL;
+    int all = fth_find_rows(pack, hash, n, embedding->unique_row + shard->start, weight) == n;
+    for (uint32_t u = 0; u < n && !all && embedding->training && shard->status == FTH_OK; u++) {
+        if (rows[u] != FTH_ROW_NONE)
+            continue;
+        shard->status = fth_create_row(embedding, pack, shard, shard->start + u, hash[u]);
+        if (weight)
+            weight[u] = fth_pack_row(pack, rows[u])[pack->members[one].at];
+    }
     if (shard->status == FTH_OK)
         place_items(embedding, pack, shard, task % FTH_SHARDS);
 }
@@ -174,13 +184,18 @@ static void count_unique(const struct fth_embedding *embedding, const struct fth
     }
 }
 
-/* Every occurrence's row, and its source's place in its unique key's list. */
+/* Every occurrence's row and single number, and its source's place in its unique key's list. */
 static void spread_part(struct fth_embedding *embedding, const struct fth_part *part) {
+    const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
     const uint32_t *item_of = embedding->item_of + part->base;
     const uint32_t *item_row = embedding->item_row + part->base;
+    const float *item_weight = embedding->item_weight + part->base;
     uint32_t *row_of = embedding->row_of + part->base;
+    float *weight_of = embedding->weight_of + part->base;
     for (uint32_t i = 0; i < part->n; i++)
         row_of[i] = item_row[item_of[i]];
+    for (uint32_t i = 0; pack->one_number < pack->n_members && i < part->n; i++)
+        weight_of[i] = item_weight[item_of[i]];
     if (embedding->training)
         fth_part_list(embedding, part, embedding->item_at + part->base);
 }

@@ -1,0 +1,164 @@
+/* Lists of thousands of keys, cut into parts by the number of workers: against plain counts, the linear term's
+ * sums against its rows, and at several thread counts bit for bit. */
+#include "world.h"
+
+#define BATCH 96
+#define LONGEST 200
+#define STEPS 5
+#define DIFFERENT 9000
+#define DIM 4
+
+static const char *const names[] = {"list", "one"};
+static const int32_t groups[] = {0, FTH_NO_GROUP};
+static const uint8_t weighted[] = {0, 0};
+static const uint32_t longest[] = {LONGEST};
+static const struct fth_schema schema = {.n_fields = 2,
+                                         .field_names = names,
+                                         .field_group = groups,
+                                         .field_weighted = weighted,
+                                         .n_groups = 1,
+                                         .group_max = longest};
+static const struct fth_lookup lookups[] = {
+    {.field = 0, .table = "t", .dim = DIM, .group = 0, .pooling = FTH_POOL_MEAN},
+    {.field = 1, .table = "t", .dim = DIM, .group = FTH_NO_GROUP},
+    {.field = 0, .table = "t.linear", .dim = 1, .group = 0, .pooling = FTH_POOL_SUM},
+    {.field = 1, .table = "t.linear", .dim = 1, .group = FTH_NO_GROUP},
+};
+#define N_LOOKUPS (sizeof lookups / sizeof lookups[0])
+
+static fth_embedding *create(void) {
+    struct fth_embedding_config config = {.init_scale = 0.25, .memory_limit = 64 << 20};
+    struct fth_optimizer_config optimizer = world_optimizer("adagrad");
+    struct fth_embedding_options options = {.lookups = lookups,
+                                            .n_lookups = N_LOOKUPS,
+                                            .config = &config,
+                                            .optimizer = &optimizer,
+                                            .seed = 5,
+                                            .max_batch = BATCH,
+                                            .packing = 1};
+    fth_embedding *embedding;
+    OK(fth_embedding_create(&options, &embedding, err));
+    return embedding;
+}
+
+/* In even steps a list's keys are nearly all different, in odd ones few; 0 is among them. */
+static void fill(struct fth_batch *batch, uint64_t step) {
+    uint64_t random = step;
+    uint32_t *offsets = batch->groups[0].offsets;
+    batch->n = BATCH;
+    for (uint32_t i = 0; i < BATCH; i++) {
+        offsets[i + 1] = offsets[i] + LONGEST - (uint32_t)(world_random(&random) % 9) * (i % 3);
+        batch->fields[1].keys[i] = world_random(&random) % DIFFERENT;
+    }
+    batch->groups[0].total = offsets[BATCH];
+    for (uint32_t i = 0; i < offsets[BATCH]; i++)
+        batch->fields[0].keys[i] = step % 2 ? world_random(&random) % 600 : (i * step) % DIFFERENT;
+}
+
+static void update(fth_embedding *embedding, fth_pool *pool, uint64_t step) {
+    float gradient[BATCH * DIM];
+    struct fth_row_gradient list[N_LOOKUPS];
+    struct fth_opt_args args = world_args("adagrad", step);
+    for (uint32_t i = 0; i < BATCH * DIM; i++)
+        gradient[i] = (float)(i * step % 91) * 0.01f - 0.4f;
+    for (uint32_t l = 0; l < N_LOOKUPS; l++)
+        list[l] = (struct fth_row_gradient){.lookup = l, .gradient = gradient, .ld = DIM};
+    fth_embedding_set_args(embedding, &args);
+    run_update(embedding, pool, list, N_LOOKUPS, 1);
+}
+
+static fth_embedding *trained(uint32_t threads, struct fth_batch *batch) {
+    fth_embedding *embedding = create();
+    fth_pool *pool = world_pool(threads);
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        fill(batch, step);
+        OK(fth_embedding_prepare(embedding, pool, batch, 1, step, err));
+        update(embedding, pool, step);
+    }
+    fth_pool_destroy(pool);
+    return embedding;
+}
+
+static struct fth_batch *new_batch(void) {
+    struct fth_batch *batch;
+    OK(fth_batch_create(&schema, BATCH, &batch, err));
+    OK(fth_batch_reserve_positions(batch, 0, BATCH * LONGEST, err));
+    return batch;
+}
+
+static void counted_once(void **state) {
+    static uint64_t times[DIFFERENT];
+    struct fth_batch *batch = new_batch();
+    fth_embedding *embedding = trained(2, batch);
+    struct snapshot all;
+    uint64_t rows = 0;
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        fill(batch, step);
+        for (uint32_t i = 0; i < batch->groups[0].total; i++)
+            times[batch->fields[0].keys[i]]++;
+        for (uint32_t i = 0; i < BATCH; i++)
+            times[batch->fields[1].keys[i]]++;
+    }
+    for (uint32_t k = 0; k < DIFFERENT; k++)
+        rows += times[k] > 0;
+    assert_true(rows > 4000);
+    snapshot_take(embedding, 0, &all);
+    assert_int_equal(all.n, rows);
+    for (uint64_t i = 0; i < all.n; i++)
+        assert_int_equal(all.rows.frequency[i], times[all.rows.keys[i]]);
+    snapshot_free(&all);
+    fth_batch_destroy(batch);
+    fth_embedding_destroy(embedding);
+}
+
+/* What is read of the list's linear term is the sum of what single keys read. */
+static void sums_of_single_numbers(void **state) {
+    static float weights[DIFFERENT];
+    struct fth_batch *batch = new_batch();
+    fth_embedding *embedding = trained(3, batch);
+    fth_pool *pool = world_pool(2);
+    const struct fth_rows *rows = fth_embedding_rows(embedding);
+    float out[BATCH];
+    for (uint32_t k = 0; k < DIFFERENT; k += BATCH) {
+        for (uint32_t i = 0; i < BATCH; i++)
+            batch->fields[1].keys[i] = k + i;
+        OK(fth_embedding_prepare(embedding, pool, batch, 0, STEPS, err));
+        rows->gather(rows->ctx, 3, 0, BATCH, out, 1);
+        for (uint32_t i = 0; i < BATCH && k + i < DIFFERENT; i++)
+            weights[k + i] = out[i];
+    }
+    rows->gather(rows->ctx, 2, 0, BATCH, out, 1);
+    int different = 0;
+    for (uint32_t i = 0; i < BATCH; i++) {
+        float sum = 0;
+        for (uint32_t p = batch->groups[0].offsets[i]; p < batch->groups[0].offsets[i + 1]; p++)
+            sum += weights[batch->fields[0].keys[p]];
+        assert_memory_equal(&sum, &out[i], sizeof sum);
+        different += sum != out[0];
+    }
+    assert_true(different > BATCH / 2);
+    fth_pool_destroy(pool);
+    fth_batch_destroy(batch);
+    fth_embedding_destroy(embedding);
+}
+
+static void cut_for_any_number(void **state) {
+    struct fth_batch *batch = new_batch();
+    fth_embedding *one = trained(1, batch);
+    for (uint32_t threads = 2; threads <= 9; threads++) {
+        fth_embedding *many = trained(threads, batch);
+        assert_same_embeddings(one, many);
+        fth_embedding_destroy(many);
+    }
+    fth_batch_destroy(batch);
+    fth_embedding_destroy(one);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counted_once),
+        cmocka_unit_test(sums_of_single_numbers),
+        cmocka_unit_test(cut_for_any_number),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
