@@ -164,7 +164,7 @@ static uint64_t lookup_units(const struct fth_embedding *embedding,
 /* A lookup is one part where that leaves each of the workers several of about its size. */
 static uint32_t part_shift_of(const struct fth_embedding *embedding, uint32_t n, uint64_t most) {
     uint32_t shift = embedding->part_shift;
-    while (shift < FTH_LONG_PART_SHIFT_MAX && n >> shift > 0 && (uint64_t)2 << shift <= most)
+    while (shift < FTH_LONG_PART_SHIFT_MAX && n > (uint32_t)1 << shift && (uint64_t)2 << shift <= most)
         shift++;
     return shift;
 }
