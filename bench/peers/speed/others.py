@@ -37,7 +37,9 @@ def rate_of_training(fathom, *arguments):
 
 
 def needs(options, peer):
-    """Whether a peer is there; if not, that is said."""
+    """Whether a peer is asked for and there; if it is not there, that is said."""
+    if options.contenders and not any(name.startswith(peer) for name in options.contenders):
+        return None
     if not python_of(peer):
         options.progress(f"{peer} is left out: bench/peers/setup {peer} installs it")
     return python_of(peer)
