@@ -2,9 +2,9 @@
  *
  * Threads: one number for the process, set to 1 by fth_gemm_thread_init. Instruction set: chosen
  * while the library is loaded, limited by the environment variable OPENBLAS_CORETYPE only.
- * Allocation: a call takes a working buffer from a table, the first one that no other thread has, and maps it
- * where nobody had it before; fth_openblas_reserve has all of them mapped beforehand. Its kernels for small NN products on AVX-512 cores take a block from malloc for some n (177 of
- * 1000 random shapes). */
+ * Allocation: a call takes a working buffer from a table, the first one that no other thread has, and
+ * maps it where nobody had it before; fth_openblas_reserve has all of them mapped beforehand. Its kernels
+ * for small NN products on AVX-512 cores take a block from malloc for some n (177 of 1000 random shapes). */
 #include <cblas.h>
 #include <errno.h>
 #include <pthread.h>

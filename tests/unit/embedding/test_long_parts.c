@@ -27,18 +27,7 @@ static const struct fth_lookup lookups[] = {
 #define N_LOOKUPS (sizeof lookups / sizeof lookups[0])
 
 static fth_embedding *create(void) {
-    struct fth_embedding_config config = {.init_scale = 0.25, .memory_limit = 64 << 20};
-    struct fth_optimizer_config optimizer = world_optimizer("adagrad");
-    struct fth_embedding_options options = {.lookups = lookups,
-                                            .n_lookups = N_LOOKUPS,
-                                            .config = &config,
-                                            .optimizer = &optimizer,
-                                            .seed = 5,
-                                            .max_batch = BATCH,
-                                            .packing = 1};
-    fth_embedding *embedding;
-    OK(fth_embedding_create(&options, &embedding, err));
-    return embedding;
+    return world_packed(lookups, N_LOOKUPS, "adagrad", 64 << 20, BATCH);
 }
 
 /* In even steps a list's keys are nearly all different, in odd ones few; 0 is among them. */

@@ -25,18 +25,7 @@ static fth_embedding *create(int64_t limit, uint64_t min_count) {
                                          .dim = 1,
                                          .group = FTH_NO_GROUP,
                                          .min_count = min_count};
-    struct fth_embedding_config config = {.init_scale = 0.25, .memory_limit = limit};
-    struct fth_optimizer_config optimizer = world_optimizer("ftrl");
-    struct fth_embedding_options options = {.lookups = lookups,
-                                            .n_lookups = FIELDS,
-                                            .config = &config,
-                                            .optimizer = &optimizer,
-                                            .seed = 5,
-                                            .max_batch = BATCH,
-                                            .packing = 1};
-    fth_embedding *embedding;
-    OK(fth_embedding_create(&options, &embedding, err));
-    return embedding;
+    return world_packed(lookups, FIELDS, "ftrl", limit, BATCH);
 }
 
 static void fill(struct fth_batch *batch, uint64_t step) {

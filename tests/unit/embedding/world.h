@@ -326,4 +326,21 @@ static inline void assert_same_embeddings(const fth_embedding *a, const fth_embe
     }
 }
 
+/* An embedding of lookups of one's own, in packs, for batches of up to max_batch. */
+static inline fth_embedding *world_packed(const struct fth_lookup *lookups, uint32_t n, const char *optimizer_name,
+                                          int64_t limit, uint32_t max_batch) {
+    struct fth_embedding_config config = {.init_scale = 0.25, .memory_limit = limit};
+    struct fth_optimizer_config optimizer = world_optimizer(optimizer_name);
+    struct fth_embedding_options options = {.lookups = lookups,
+                                            .n_lookups = n,
+                                            .config = &config,
+                                            .optimizer = &optimizer,
+                                            .seed = 5,
+                                            .max_batch = max_batch,
+                                            .packing = 1};
+    fth_embedding *embedding;
+    OK(fth_embedding_create(&options, &embedding, err));
+    return embedding;
+}
+
 #endif
