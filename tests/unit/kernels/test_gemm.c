@@ -9,13 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/memory.h"
 #include "count_alloc.h"
 #include "kernels/gemm.h"
+#include "lower_isas.h"
 
 #define SENTINEL -77.25f
 #if defined(__SANITIZE_THREAD__)
@@ -365,89 +364,8 @@ static void what_is_said_to_allocate_nothing_does_not(void **state) {
     assert_true(onednn > 0);
 }
 
-static void the_table_knows_every_shape(void **state) {
-    for (int i = 0; i < 300; i++) {
-        uint32_t n = 2 + draw(1500), fixed = 1 + draw(1500), usual = 1 + draw(5000);
-        fth_gemm_form form = draw(FTH_GEMM_FORMS);
-        struct fth_gemm_shape s = {.form = form, .n = n, .lda = fixed, .ldb = n + fixed, .ldc = n};
-        s.m = form == FTH_GEMM_TN ? fixed : usual;
-        s.k = form == FTH_GEMM_TN ? usual : fixed;
-        fth_gemm *gemm = NULL;
-        fth_error err = {0};
-        if (fth_gemm_create(&s, FTH_GEMM_AUTO, NULL, &gemm, &err) != FTH_OK)
-            fail_msg("%s", err.message);
-        fth_gemm_provider chosen = fth_gemm_chosen(gemm);
-        assert_true(chosen > FTH_GEMM_REFERENCE && chosen < FTH_GEMM_PROVIDERS);
-        assert_false(fth_gemm_allocates(chosen, &s));
-        fth_gemm_destroy(gemm);
-    }
-}
-
-static void expect_refusal(struct fth_gemm_shape s, fth_gemm_provider provider, fth_status status,
-                           const char *part) {
-    fth_gemm *gemm = (fth_gemm *)&s;
-    fth_error err = {0};
-    assert_int_equal(fth_gemm_create(&s, provider, NULL, &gemm, &err), status);
-    assert_ptr_equal(gemm, &s);
-    if (!strstr(err.message, part))
-        fail_msg("\"%s\" does not say \"%s\"", err.message, part);
-}
-
-static void refuses_what_it_cannot_do(void **state) {
-    struct fth_gemm_shape good = {FTH_GEMM_NN, 8, 8, 8, 8, 8, 8, 0, FTH_FP32, 0}, s = good;
-    s.n = 1;
-    expect_refusal(s, FTH_GEMM_AUTO, FTH_E_ARGUMENT, "width n = 1");
-    s = good, s.k = 0;
-    expect_refusal(s, FTH_GEMM_AUTO, FTH_E_ARGUMENT, "at least 1");
-    s = good, s.lda = 7;
-    expect_refusal(s, FTH_GEMM_AUTO, FTH_E_ARGUMENT, "leading dimensions 7, 8, 8");
-    s = good, s.form = FTH_GEMM_NT, s.ldb = 7;
-    expect_refusal(s, FTH_GEMM_AUTO, FTH_E_ARGUMENT, "leading dimensions 8, 7, 8");
-    s = good, s.lda = 3000000000u;
-    expect_refusal(s, FTH_GEMM_AUTO, FTH_E_ARGUMENT, "2^31");
-    s = good, s.form = 9;
-    expect_refusal(s, FTH_GEMM_AUTO, FTH_E_ARGUMENT, "form 9");
-    s = good, s.form = FTH_GEMM_NT;
-    expect_refusal(s, FTH_GEMM_XSMM, FTH_E_UNSUPPORTED, "transposed");
-    expect_refusal(good, 17, FTH_E_ARGUMENT, "provider 17");
-    s = good, s.precision = FTH_BF16;
-    if (!fth_cpu_get()->avx512_bf16)
-        expect_refusal(s, FTH_GEMM_AUTO, FTH_E_UNSUPPORTED, "AVX512-BF16");
-    else
-        expect_refusal(s, FTH_GEMM_OPENBLAS, FTH_E_UNSUPPORTED, "bf16");
-    fth_gemm_destroy(NULL);
-}
-
-static void names_and_versions(void **state) {
-    char version[96];
-    assert_string_equal(fth_gemm_provider_name(FTH_GEMM_AUTO), "auto");
-    for (int p = 0; p < FTH_GEMM_PROVIDERS; p++) {
-        fth_gemm_provider_version(p, version);
-        assert_true(strlen(version) > 5);
-        assert_string_not_equal(fth_gemm_provider_name(p), "auto");
-    }
-    fth_gemm_provider_version(FTH_GEMM_XSMM, version);
-    const char *target = fth_cpu_get()->isa == FTH_ISA_AVX2 ? "hsw" : "";
-    assert_non_null(strstr(version, target));
-}
-
-/* The providers' limit is set once in a process: the lower instruction sets are tried in children.
- */
 static void lower_instruction_sets(void **state) {
-    for (int isa = FTH_ISA_SCALAR; isa < (int)fth_cpu_get()->isa; isa++) {
-        fflush(NULL);
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            setenv("FATHOM_MAX_ISA", fth_isa_name(isa), 1);
-            execl("/proc/self/exe", "test_gemm", "child", (char *)NULL);
-            _exit(99);
-        }
-        int status = -1;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            fail_msg("with FATHOM_MAX_ISA=%s the tests fail", fth_isa_name(isa));
-    }
+    run_at_lower_instruction_sets();
 }
 
 static void some_numbers_of_examples(void **state) {
@@ -460,9 +378,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(some_numbers_of_examples),
         cmocka_unit_test(the_table_allocates_nothing_for_usual_models),
         cmocka_unit_test(what_is_said_to_allocate_nothing_does_not),
-        cmocka_unit_test(the_table_knows_every_shape),
-        cmocka_unit_test(refuses_what_it_cannot_do),
-        cmocka_unit_test(names_and_versions),
     };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_examples),
@@ -472,9 +387,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(same_bits_on_every_thread_and_address),
         cmocka_unit_test(the_table_allocates_nothing_for_usual_models),
         cmocka_unit_test(what_is_said_to_allocate_nothing_does_not),
-        cmocka_unit_test(the_table_knows_every_shape),
-        cmocka_unit_test(refuses_what_it_cannot_do),
-        cmocka_unit_test(names_and_versions),
         cmocka_unit_test(lower_instruction_sets),
     };
     return argc > 1 ? cmocka_run_group_tests(child_tests, NULL, NULL)
