@@ -176,27 +176,31 @@ static fth_status count_list(struct fth_feature_chunk *chunk, const struct fth_f
     return count_text(chunk, vocabulary, text.bytes + split.start, text.length - split.start);
 }
 
+/* The texts of one line's cell. */
+static fth_status count_cell(struct fth_feature_chunk *chunk, const struct fth_feature_field *field, uint32_t row) {
+    const fth_feature_program *program = chunk->program;
+    struct fth_feature_vocabulary *vocabulary =
+        &program->vocabularies[field->vocabulary - program->vocabularies];
+    uint32_t column = field->joined ? program->n_columns + (uint32_t)(field->joined - program->derived)
+                                    : field->column;
+    if (!vocabulary->counts)
+        vocabulary->counts = fth_alloc(1, sizeof *vocabulary->counts);
+    if (!vocabulary->counts)
+        return fth_fail(chunk->err, FTH_E_MEMORY, "no memory to count texts");
+    struct fth_feature_text text = fth_feature_cell(chunk, row, column);
+    return field->separator.length ? count_list(chunk, vocabulary, &field->separator, text)
+                                   : count_text(chunk, vocabulary, text.bytes, text.length);
+}
+
+/* Line by line: which text was met first does not depend on where chunks begin. */
 fth_status fth_feature_count_texts(struct fth_feature_chunk *chunk) {
     const fth_feature_program *program = chunk->program;
-    for (uint32_t f = 0; f < program->n_fields; f++) {
-        const struct fth_feature_field *field = &program->fields[f];
-        if (!field->vocabulary || *field->vocabulary->file)
-            continue;
-        struct fth_feature_vocabulary *vocabulary =
-            &program->vocabularies[field->vocabulary - program->vocabularies];
-        if (!vocabulary->counts)
-            vocabulary->counts = fth_alloc(1, sizeof *vocabulary->counts);
-        if (!vocabulary->counts)
-            return fth_fail(chunk->err, FTH_E_MEMORY, "no memory to count texts");
-        uint32_t column = field->joined ? program->n_columns + (uint32_t)(field->joined - program->derived)
-                                        : field->column;
-        for (uint32_t i = 0; i < chunk->n; i++) {
-            struct fth_feature_text text = fth_feature_cell(chunk, i, column);
-            FTH_TRY(field->separator.length
-                        ? count_list(chunk, vocabulary, &field->separator, text)
-                        : count_text(chunk, vocabulary, text.bytes, text.length));
+    for (uint32_t row = 0; row < chunk->n; row++)
+        for (uint32_t f = 0; f < program->n_fields; f++) {
+            const struct fth_feature_field *field = &program->fields[f];
+            if (field->vocabulary && !*field->vocabulary->file)
+                FTH_TRY(count_cell(chunk, field, row));
         }
-    }
     return FTH_OK;
 }
 

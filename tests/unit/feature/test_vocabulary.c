@@ -102,6 +102,22 @@ static void learned(void **state) {
     fth_feature_destroy(made.program);
 }
 
+/* Of texts as frequent, those of earlier lines stand first, whichever column they are in and wherever blocks begin. */
+static void learned_in_the_order_of_lines(void **state) {
+    struct made made;
+    uint64_t single, list[8];
+    uint32_t n;
+    make(&made, 1000, 1, 0, "");
+    struct fth_block *block = test_block_cells("1,a,b\n0,c,d\n", ',');
+    assert_int_equal(fth_feature_learn_block(made.program, block, NULL, block->n_lines, NULL), FTH_OK);
+    assert_int_equal(fth_feature_learn_finish(made.program, NULL), FTH_OK);
+    keys(made.program, "1,c,a;b;d\n", &single, list, &n);
+    assert_true(single == key_of(2));
+    assert_true(list[0] == key_of(0) && list[1] == key_of(1) && list[2] == key_of(3));
+    fth_block_destroy(block);
+    fth_feature_destroy(made.program);
+}
+
 /* All of the lines, more texts than are counted at a time: the frequent ones are found all the same. */
 static void learned_from_all(void **state) {
     struct made made;
@@ -205,6 +221,7 @@ static void codes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(learned),
+        cmocka_unit_test(learned_in_the_order_of_lines),
         cmocka_unit_test(learned_from_all),
         cmocka_unit_test(given),
         cmocka_unit_test(saved_and_loaded),
