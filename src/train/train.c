@@ -141,10 +141,27 @@ static void count_time(struct loop *loop) {
     loop->counted = now;
 }
 
+/* Whether the session's own checkpoint lies in `dir`, however the two are written. */
+static int is_own_directory(const struct fth_session *session, const char *dir) {
+    if (!session->checkpoint_path)
+        return 0;
+    char *there = realpath(dir, NULL), *own = realpath(session->checkpoint_path, NULL);
+    char *name = own ? strrchr(own, '/') : NULL;
+    if (name)
+        *name = 0;
+    int same = there && own && strcmp(there, own) == 0;
+    free(there);
+    free(own);
+    return same;
+}
+
 static fth_status save(struct loop *loop, fth_error *err) {
     struct fth_session *session = loop->session;
     const struct fth_checkpoint_config *config = &session->config->checkpoint;
     if (!*config->dir || (loop->saved && loop->saved_step == session->step))
+        return FTH_OK;
+    /* Resumed behind the data's last step, and nothing was left to train: the checkpoint that is there stays. */
+    if (loop->steps_here == 0 && is_own_directory(session, config->dir))
         return FTH_OK;
     uint64_t start = fth_now_ns();
     loop->last_save = start;
@@ -246,20 +263,6 @@ static fth_status run_steps(struct loop *loop, fth_error *err) {
             return status;
     }
     return FTH_OK;
-}
-
-/* Whether the session's own checkpoint lies in `dir`, however the two are written. */
-static int is_own_directory(const struct fth_session *session, const char *dir) {
-    if (!session->checkpoint_path)
-        return 0;
-    char *there = realpath(dir, NULL), *own = realpath(session->checkpoint_path, NULL);
-    char *name = own ? strrchr(own, '/') : NULL;
-    if (name)
-        *name = 0;
-    int same = there && own && strcmp(there, own) == 0;
-    free(there);
-    free(own);
-    return same;
 }
 
 /* Before hours of training: the directory can be written, and holds no other run's checkpoints. */

@@ -185,6 +185,29 @@ static void test_line_that_stops(void **state) {
     free(text);
 }
 
+/* Stopped by train.max_steps at the last step of all: going on finds the end of the data, and nothing else. */
+static void test_nothing_left(void **state) {
+    char max[64], expected[17];
+    struct run whole = {.config = run_config("wide_deep", run_data(0)), .overrides = {"train.epochs=1"}};
+    run_train_ok(&whole);
+    snprintf(max, sizeof max, "train.max_steps=%llu", (unsigned long long)whole.training.steps);
+    struct run run = {.config = whole.config, .dir = run_new_dir(), .overrides = {"train.epochs=1", max}};
+    run_train_ok(&run);
+    assert_int_equal(run.training.steps, whole.training.steps);
+    run.overrides[1] = "train.max_steps=0";
+    for (int twice = 0; twice < 2; twice++) {
+        run_resume_ok(&run);
+        assert_int_equal(run.training.steps, 0);
+        assert_false(run.training.interrupted);
+        assert_string_equal(run.digest, whole.digest);
+    }
+    whole.overrides[0] = run.overrides[0] = "train.epochs=2";
+    run_train_ok(&whole);
+    memcpy(expected, whole.digest, sizeof expected);
+    run_resume_ok(&run);
+    assert_string_equal(run.digest, expected);
+}
+
 /* Rows without room: what was trained before is saved, and with more room training ends in the bits of one that had it
  * from the beginning. */
 static void test_rows_without_room(void **state) {
@@ -252,6 +275,7 @@ int main(void) {
         cmocka_unit_test(test_other_shapes),      cmocka_unit_test(test_other_order),
         cmocka_unit_test(test_other_directories), cmocka_unit_test(test_newest_is_damaged),
         cmocka_unit_test(test_other_data),        cmocka_unit_test(test_line_that_stops),
+        cmocka_unit_test(test_nothing_left),
         cmocka_unit_test(test_other_held_out),    cmocka_unit_test(test_rows_without_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
