@@ -28,6 +28,7 @@ fth_status fth_check_numeric(struct fth_loader *l, uint32_t item) {
     FTH_TRY(check_name(l, &at, numeric->name, &numeric->columns));
     if (!*numeric->separator) {
         const char *key = numeric->max_length                           ? "max_length"
+                          : !numeric->keep_last                         ? "keep"
                           : numeric->reduce != FTH_REDUCE_MEAN          ? "reduce"
                           : numeric->on_bad_value != FTH_BAD_VALUE_STOP ? "on_bad_value"
                                                                         : NULL;
@@ -35,6 +36,8 @@ fth_status fth_check_numeric(struct fth_loader *l, uint32_t item) {
             return fth_check_fail_item(l, &at, key,
                                        "only for lists; give the separator between a cell's numbers, such as \";\"");
     }
+    if (!numeric->keep_last && !numeric->max_length)
+        return fth_check_fail_item(l, &at, "keep", "all of a list is used; set max_length");
     if (numeric->boundaries.n && numeric->quantiles)
         return fth_check_fail_item(l, &at, "quantiles",
                                    "boundaries are given, so none are learned; remove one of the two");
@@ -99,6 +102,27 @@ fth_status fth_check_derived(struct fth_loader *l, uint32_t item) {
     return FTH_OK;
 }
 
+#define SCHEMA_MAX_LENGTH 100 /* what is set when nothing is said */
+
+/* What is said of lists where there are none, or of rows that are not pooled so: it would be passed over. */
+static fth_status check_list(struct fth_loader *l, const struct field *at, const struct fth_categorical_config *categorical,
+                             int entries) {
+    const char *cut = categorical->max_length != SCHEMA_MAX_LENGTH ? "max_length"
+                      : !categorical->keep_last                    ? "keep"
+                                                                   : NULL;
+    if (cut && categorical->bins)
+        return fth_check_fail_item(l, at, cut, "bins are made of all values of a cell; remove it");
+    const char *key = cut ? cut : categorical->pooling != FTH_CONFIG_POOL_SUM && !categorical->bins ? "pooling" : NULL;
+    if (key && !entries && !*categorical->separator)
+        return fth_check_fail_item(l, at, key,
+                                   "only for lists; give the separator between a cell's values, such as \";\"");
+    if (categorical->sequence && categorical->pooling == FTH_CONFIG_POOL_MAX)
+        return fth_check_fail_item(l, at, "pooling",
+                                   "positions of a sequence are kept, and models without attention take their mean; "
+                                   "remove one of the two");
+    return FTH_OK;
+}
+
 fth_status fth_check_categorical(struct fth_loader *l, uint32_t item) {
     const struct fth_categorical_config *categorical = &l->config->features.categorical[item];
     const struct field at = {.section = "categorical", .item = item};
@@ -139,6 +163,7 @@ fth_status fth_check_categorical(struct fth_loader *l, uint32_t item) {
                                    "missing; a sequence needs what stands between its values, such as \";\"");
     if (*categorical->group && !*categorical->separator)
         return fth_check_fail_item(l, &at, "group", "only columns with a separator have positions to share");
+    FTH_TRY(check_list(l, &at, categorical, entries));
     if (categorical->ffm_field >= 0 && format != FTH_FORMAT_LIBFFM)
         return fth_check_fail_item(l, &at, "field", "only libffm has numbered fields; remove it");
     if (categorical->ffm_field >= 0 && categorical->columns.n > 1)

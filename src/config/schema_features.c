@@ -176,7 +176,7 @@ static const struct fth_key categorical_keys[] = {
     {ENUM("keep", fth_categorical_config, keep_last, "last", keeps),
      .help = "which end of a longer cell is used"},
     {ENUM("pooling", fth_categorical_config, pooling, "sum", poolings),
-     .help = "how the rows of a cell's values become one vector"},
+     .help = "how the rows of a cell's values become one vector; of a sequence, in models without attention: their mean"},
     {INT("field", fth_categorical_config, ffm_field, "-1", -1, 65535),
      .help = "libffm: the field's number; -1: by order"},
 };

@@ -100,7 +100,7 @@ static float label_of(struct fth_feature_chunk *chunk, uint32_t i, struct fth_fe
                 x = 1;
     } else if (text.length == 1 && (bytes[0] == '0' || bytes[0] == '1')) {
         x = (float)(bytes[0] - '0');
-    } else if (fth_feature_number(chunk, i, text, name, &x) && x != 0 && x != 1 && x != -1) {
+    } else if (fth_number_parse(bytes, text.length, &x) != FTH_NUMBER_OK || (x != 0 && x != 1 && x != -1)) {
         char quoted[96];
         fth_text_quote(quoted, sizeof quoted, bytes, text.length);
         fth_feature_refuse(chunk, i, text.bytes,

@@ -124,7 +124,7 @@ static const char full[] =
     "    - {columns: item}\n"
     "    - {columns: [hist], table: item, sequence: true, separator: ';', group: h, max_length: "
     "7,\n"
-    "       keep: first, pooling: max}\n"
+    "       keep: first, pooling: mean}\n"
     "embedding: {dim: 8, init: normal, init_scale: 0.01, memory_limit: 2GiB, huge_pages: false}\n"
     "model: {name: din, hidden: [8, 4], attention: 5, activation: dice, dropout: 0.5, batch_norm: "
     "true,\n"
@@ -164,7 +164,7 @@ static void everything_set(void **state) {
     assert_int_equal(c->features.n_categorical, 3);
     check_list(c->features.categorical[0].columns, "a b|D1|D2|D3");
     const struct fth_categorical_config *h = &c->features.categorical[2];
-    assert_true(h->sequence && !h->keep_last && h->pooling == FTH_CONFIG_POOL_MAX);
+    assert_true(h->sequence && !h->keep_last && h->pooling == FTH_CONFIG_POOL_MEAN);
     assert_true(c->embedding.memory_limit == 2147483648);
     assert_int_equal(c->model.hidden.n, 2);
     assert_int_equal(c->model.hidden.items[1], 4);

@@ -274,6 +274,25 @@ static void combinations(void **state) {
         {MODEL "features: {categorical: [{columns: a, group: g}]}\n", NULL,
          "f.yaml:2:39: features.categorical.0.group: only columns with a separator have "
          "positions to share"},
+        {MODEL "features: {categorical: [{columns: a, max_length: 5}]}\n", NULL,
+         "f.yaml:2:39: features.categorical.0.max_length: only for lists; give the separator between a cell's "
+         "values, such as \";\""},
+        {MODEL "features: {categorical: [{columns: a, keep: first}]}\n", NULL,
+         "f.yaml:2:39: features.categorical.0.keep: only for lists; give the separator between a cell's "
+         "values, such as \";\""},
+        {MODEL "features: {categorical: [{columns: a, pooling: mean}]}\n", NULL,
+         "f.yaml:2:39: features.categorical.0.pooling: only for lists; give the separator between a cell's "
+         "values, such as \";\""},
+        {MODEL "features: {categorical: [{columns: a, separator: ;, sequence: true, pooling: max}]}\n", NULL,
+         "f.yaml:2:69: features.categorical.0.pooling: positions of a sequence are kept, and models without "
+         "attention take their mean; remove one of the two"},
+        {MODEL "features: {categorical: [{columns: a, name: b, bins: 4, separator: ;, max_length: 5}]}\n", NULL,
+         "f.yaml:2:71: features.categorical.0.max_length: bins are made of all values of a cell; remove it"},
+        {MODEL "features: {numeric: [{columns: a, keep: first}]}\n", NULL,
+         "f.yaml:2:35: features.numeric.0.keep: only for lists; give the separator between a cell's numbers, such "
+         "as \";\""},
+        {MODEL "features: {numeric: [{columns: a, separator: ;, keep: first}]}\n", NULL,
+         "f.yaml:2:49: features.numeric.0.keep: all of a list is used; set max_length"},
         {MODEL "features: {categorical: [{columns: a, field: 3}]}\n", NULL,
          "f.yaml:2:39: features.categorical.0.field: only libffm has numbered fields; remove "
          "it"},

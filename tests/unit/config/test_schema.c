@@ -76,7 +76,7 @@ static const char *const bases[] = {
     "                {columns: hist, table: item, sequence: true, separator: ';'}]\n"
     "checkpoint: {dir: d}\n",
     "data: {format: csv, label: y, csv: {header: false, columns: [y, n, a]}}\n"
-    "features: {derived: [{as: date, name: p, from: a}], numeric: [{columns: n, separator: '/'}], categorical: [{columns: a, name: b}]}\n",
+    "features: {derived: [{as: date, name: p, from: a}], numeric: [{columns: n, separator: '/', max_length: 3}], categorical: [{columns: a, name: b}]}\n",
     "data: {format: csv}\n"
     "tasks: [{name: t, label: y}]\n"
     "features: {derived: [{as: cross, name: p, from: [a, item]}], numeric: [{columns: n}],\n"
