@@ -257,3 +257,25 @@ void fth_text_quote(char *out, size_t out_size, const char *bytes, size_t length
     }
     out[used] = 0;
 }
+
+static int has_control_bytes(const char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            return 1;
+    return 0;
+}
+
+void fth_text_names(struct fth_text *text, const char *const *names, size_t n) {
+    size_t begin = text->length, told = 0;
+    for (; told < n && text->length - begin < 400 && !text->failed; told++) {
+        char quoted[96];
+        const char *name = names[told];
+        if (has_control_bytes(name)) { /* such as the carriage returns of an old file that is one line */
+            fth_text_quote(quoted, sizeof quoted, name, strlen(name));
+            name = quoted;
+        }
+        fth_text_printf(text, "%s%s", told ? ", " : "", name);
+    }
+    if (told < n)
+        fth_text_printf(text, ", ...");
+}

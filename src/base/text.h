@@ -36,4 +36,8 @@ void fth_format_bytes(char out[32], double bytes);
  * when not all of it fits in out_size - 1 bytes. */
 void fth_text_quote(char *out, size_t out_size, const char *bytes, size_t length);
 
+/* Appends "a, b, c": names for an error message, control bytes as \xNN, "..." in the place of what is more than some 400
+ * bytes. */
+void fth_text_names(struct fth_text *text, const char *const *names, size_t n);
+
 #endif

@@ -12,13 +12,6 @@ fth_status fth_compile_no_memory(fth_error *err) {
     return fth_fail(err, FTH_E_MEMORY, "no memory for the feature program");
 }
 
-static int has_control_bytes(const char *text) {
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            return 1;
-    return 0;
-}
-
 /* The position of column `name`; `key` is where the configuration names it. */
 fth_status fth_compile_find_column(const fth_feature_program *p, const char *key, const char *name,
                               uint32_t *out, fth_error *err) {
@@ -42,19 +35,10 @@ fth_status fth_compile_find_column(const fth_feature_program *p, const char *key
         return fth_fail(err, FTH_E_CONFIG, "%s: the data has no column '%s'; did you mean '%s'?", key,
                         name, nearest);
     struct fth_text list = {0};
-    uint32_t told = 0;
-    for (; told < n && list.length < 400; told++) {
-        const char *column = p->columns[told];
-        char quoted[96];
-        if (has_control_bytes(column)) { /* such as the carriage returns of an old file's only line */
-            fth_text_quote(quoted, sizeof quoted, column, strlen(column));
-            column = quoted;
-        }
-        fth_text_printf(&list, "%s%s", told ? ", " : "", column);
-    }
+    fth_text_names(&list, (const char *const *)p->columns, n);
     int one_cell = p->n_columns == 1 && strpbrk(p->columns[0], ",;\t|");
-    fth_status status = fth_fail(err, FTH_E_CONFIG, "%s: the data has no column '%s'; it has: %s%s%s", key, name,
-                                 fth_text_get(&list), told < n ? ", ..." : "",
+    fth_status status = fth_fail(err, FTH_E_CONFIG, "%s: the data has no column '%s'; it has: %s%s", key, name,
+                                 fth_text_get(&list),
                                  one_cell ? " (all in one: is data.csv.delimiter another?)" : "");
     fth_text_free(&list);
     return status;

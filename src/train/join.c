@@ -1,6 +1,7 @@
 /* Side files of joins: read whole, once a session, when lines are going to be read. */
 #include <string.h>
 
+#include "base/text.h"
 #include "data/inspect.h"
 #include "train/session_private.h"
 
@@ -42,17 +43,29 @@ static fth_status add_block(void *ctx, struct fth_block *block, int *more, fth_e
     return FTH_OK;
 }
 
-static fth_status find_column(const fth_data_set *set, const char *path, const char *key,
-                              const char *name, uint32_t *out, fth_error *err) {
+static fth_status find_column(const struct fth_derived_config *config, const fth_data_set *set, const char *path,
+                              const char *key, const char *name, uint32_t *out, fth_error *err) {
     struct fth_strings columns = fth_data_set_columns(set);
-    for (uint32_t i = 0; i < columns.n; i++)
-        if (strcmp(columns.items[i], name) == 0) {
-            *out = i;
-            return FTH_OK;
-        }
-    const char *nearest = fth_nearest(name, columns.items, columns.n);
-    return fth_fail(err, FTH_E_CONFIG, "%s.%s: the file has no column '%s'%s%s%s", path, key, name,
-                    nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    uint32_t found = columns.n;
+    for (uint32_t i = 0; i < columns.n; i++) {
+        if (strcmp(columns.items[i], name) != 0)
+            continue;
+        if (found < columns.n)
+            return fth_fail(err, FTH_E_CONFIG, "%s.%s: %s has two columns named '%s' (the %u. and the %u.)", path, key,
+                            config->file, name, found + 1, i + 1);
+        found = i;
+    }
+    *out = found;
+    if (found < columns.n)
+        return FTH_OK;
+    struct fth_text list = {0};
+    fth_text_names(&list, (const char *const *)columns.items, columns.n);
+    int one_cell = columns.n == 1 && strpbrk(columns.items[0], ",;\t|");
+    fth_status status = fth_fail(err, FTH_E_CONFIG, "%s.%s: %s has no column '%s'; it has: %s%s%s%s", path, key,
+                                 config->file, name, fth_text_get(&list), one_cell ? " (all in one: is " : "",
+                                 one_cell ? path : "", one_cell ? ".delimiter another?)" : "");
+    fth_text_free(&list);
+    return status;
 }
 
 static fth_status load(const struct fth_derived_config *config, const char *path,
@@ -68,8 +81,8 @@ static fth_status load(const struct fth_derived_config *config, const char *path
     fth_data_set *set = NULL;
     fth_status status;
     FTH_TRY_GOTO(status, fth_data_set_create(&data, &options, &set, err), done);
-    FTH_TRY_GOTO(status, find_column(set, path, "key", config->key, &filling.key, err), done);
-    FTH_TRY_GOTO(status, find_column(set, path, "value", config->value, &filling.value, err), done);
+    FTH_TRY_GOTO(status, find_column(config, set, path, "key", config->key, &filling.key, err), done);
+    FTH_TRY_GOTO(status, find_column(config, set, path, "value", config->value, &filling.value, err), done);
     FTH_TRY_GOTO(status, fth_side_table_create(&filling.table, err), done);
     status = fth_data_each_block(set, add_block, &filling, err);
 done:

@@ -148,6 +148,22 @@ static void quoting(void **state) {
     assert_string_equal(out, "");
 }
 
+static void names(void **state) {
+    static const char *const few[] = {"y", "gr\xc3\xb6\xc3\x9f" "e", "u\r1"};
+    const char *many[200];
+    struct fth_text text = {0};
+    fth_text_append(&text, "has ", 4);
+    fth_text_names(&text, few, 3);
+    assert_string_equal(fth_text_get(&text), "has y, gr\xc3\xb6\xc3\x9f" "e, u\\x0d1");
+    fth_text_free(&text);
+    for (int i = 0; i < 200; i++)
+        many[i] = "column";
+    fth_text_names(&text, many, 200);
+    assert_in_range(text.length, 400, 415);
+    assert_string_equal(fth_text_get(&text) + text.length - 11, "column, ...");
+    fth_text_free(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_grows),
@@ -157,6 +173,7 @@ int main(void) {
         cmocka_unit_test(nearest_name),
         cmocka_unit_test(bytes_for_people),
         cmocka_unit_test(quoting),
+        cmocka_unit_test(names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
