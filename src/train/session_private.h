@@ -66,6 +66,9 @@ struct fth_session {
     int wake; /* eventfd that ends a wait for a pipe's next bytes; -1 none */
     /* reports */
     int warned; /* of vocabularies in which hardly a text is found */
+    uint8_t *labels_seen; /* [tasks] 1: a 0 was there, 2: a 1 */
+    uint64_t labels_noted; /* examples that these are of */
+    int labels_warned;
     struct fth_session_times times;
     uint64_t examples, keys, unique_rows;
     uint64_t parse_ns, read_ns, bytes_read;
@@ -79,6 +82,10 @@ void fth_session_drop_joins(struct fth_session *session);
 fth_status fth_session_vocabularies(struct fth_session *session, fth_error *err);
 /* After lines have run through the program: warns, once a session, of vocabularies in which hardly a text was found. */
 void fth_session_warn(struct fth_session *session, const fth_feature_program *program);
+
+/* labels.c: warns at the end of the first epoch, once a session, of a task whose labels were all alike. */
+void fth_session_note_labels(struct fth_session *session, const struct fth_batch *batch);
+void fth_session_warn_labels(struct fth_session *session);
 
 /* build.c: program -> graph -> parameters, embedding, pool. */
 fth_status fth_session_build(struct fth_session *session, fth_error *err);

@@ -36,6 +36,7 @@ static fth_status step(struct loop *loop, const struct fth_batch *batch, double 
     struct fth_session *session = loop->session;
     FTH_TRY(fth_session_step(session, loop->plan, batch, loss, err));
     session->examples += batch->n;
+    fth_session_note_labels(session, batch);
     return fth_session_set_position(session, &batch->after, err);
 }
 
@@ -219,6 +220,7 @@ static fth_status between_steps(struct loop *loop, const struct fth_batch *batch
         loop->result->epochs++;
         report(loop);
         fth_session_warn(session, loop->program);
+        fth_session_warn_labels(session);
         if (!session->config->train.eval_every)
             FTH_TRY(evaluate_or_save(loop, 1, err));
     }

@@ -1,0 +1,37 @@
+/* Labels that are all alike: a text of data.positive that no line has, or another column than was meant, trains
+ * without an error to a model of nothing. Noted in steps on the training thread, told at the end of an epoch. */
+#include "base/log.h"
+#include "train/session_private.h"
+
+#define FEWEST 100 /* examples that are worth a warning */
+#define BOTH 3
+
+static void note_task(const struct fth_batch *batch, uint32_t t, uint32_t tasks, uint8_t *seen) {
+    for (size_t i = t; i < (size_t)batch->n * tasks && *seen != BOTH; i += tasks)
+        if (!batch->weight || batch->weight[i] > 0)
+            *seen |= batch->label[i] > 0 ? 2 : 1;
+}
+
+void fth_session_note_labels(struct fth_session *session, const struct fth_batch *batch) {
+    uint32_t tasks = fth_session_tasks(session->config);
+    for (uint32_t t = 0; t < tasks; t++)
+        note_task(batch, t, tasks, &session->labels_seen[t]);
+    session->labels_noted += batch->n;
+}
+
+void fth_session_warn_labels(struct fth_session *session) {
+    const struct fth_config *config = session->config;
+    if (session->labels_warned || session->labels_noted < FEWEST || session->labels_noted != session->examples)
+        return; /* one that was resumed has not met all of the epoch */
+    session->labels_warned = 1;
+    for (uint32_t t = 0; t < fth_session_tasks(config); t++) {
+        uint8_t seen = session->labels_seen[t];
+        const char *label = config->n_tasks ? config->tasks[t].label : config->data.label;
+        uint32_t positive = config->n_tasks ? config->tasks[t].positive.n : config->data.positive.n;
+        if (seen == BOTH || seen == 0)
+            continue;
+        fth_log(FTH_LOG_WARN, "label%s%s%s: all of %llu examples are %d%s", *label ? " '" : "", label,
+                *label ? "'" : "", (unsigned long long)session->labels_noted, seen >> 1,
+                positive ? ": does positive name the texts that mean 1, as they are written?" : "");
+    }
+}
