@@ -66,6 +66,8 @@ struct cli_output {
 };
 /* 0: it cannot be written, as has been told. */
 int cli_output_open(struct cli_output *out, const char *command, const char *path);
+/* Whether the path is the very file that is read: `input`, or standard input where that is NULL or "-". */
+int cli_is_input(const char *path, const char *input);
 int cli_output_close(struct cli_output *out); /* exit code, the failure having been told */
 void cli_output_discard(struct cli_output *out);
 

@@ -156,6 +156,13 @@ uint32_t cli_cores(void) {
     return cores < 1 ? 1 : cores > 1024 ? 1024 : (uint32_t)cores;
 }
 
+int cli_is_input(const char *path, const char *input) {
+    struct stat out, in;
+    int known = input && strcmp(input, "-") != 0 ? stat(input, &in) == 0 : fstat(STDIN_FILENO, &in) == 0;
+    return known && stat(path, &out) == 0 && S_ISREG(in.st_mode) && in.st_dev == out.st_dev &&
+           in.st_ino == out.st_ino;
+}
+
 static int output_failed(const struct cli_output *out) {
     fprintf(stderr, "fathom %s: cannot write %s: %s\n", out->command, out->path, strerror(errno));
     return 0;
