@@ -102,7 +102,7 @@ static fth_status read_choice(struct fth_loader *l, const struct fth_key *key,
 
 static fth_status read_char(struct fth_loader *l, const struct fth_key *key,
                             const struct fth_node *node, char *out) {
-    const char *text = node->text;
+    const char *text = node->kind == FTH_NODE_SCALAR && strcmp(node->text, "\\t") == 0 ? "\t" : node->text; /* unquoted */
     if (node->kind != FTH_NODE_SCALAR || strlen(text) != 1 || strchr("\"\r\n", *text) ||
         (unsigned char)*text > 127)
         return fth_value_refuse(l, key, node);

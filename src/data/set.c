@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "base/text.h"
 #include "data/paths.h"
 #include "data/set_private.h"
 
@@ -79,6 +80,28 @@ static fth_status compare_names(const fth_data_set *set, const char *name,
     return FTH_OK;
 }
 
+/* Names in the configuration beside a header, as happens when header: false was forgotten. Files to predict are read by
+ * their header alone. */
+static fth_status check_given_names(const fth_data_set *set, const char *name, const struct header *header,
+                                    fth_error *err) {
+    const struct fth_strings *given = &set->config->columns;
+    if (!given->n || set->labels_optional)
+        return FTH_OK;
+    uint32_t c = 0;
+    while (c < given->n && c < header->n && strcmp(given->items[c], set->columns.items[c]) == 0)
+        c++;
+    if (c == given->n && c == header->n)
+        return FTH_OK;
+    struct fth_text names = {0};
+    fth_text_names(&names, set->columns.items, header->n);
+    fth_status status = fth_fail(err, FTH_E_DATA,
+                                 "%s:%llu: data.csv.columns and the header differ from column %u on; it has: %s "
+                                 "(data.csv.header: false reads a first line as data)",
+                                 name, (unsigned long long)header->lines, c + 1, fth_text_get(&names));
+    fth_text_free(&names);
+    return status;
+}
+
 static int is_label(const fth_data_set *set, const char *column) {
     int found = !set->labels.n && strcmp(column, set->config->label) == 0;
     for (uint32_t t = 0; t < set->labels.n; t++)
@@ -117,7 +140,12 @@ static fth_status take_header(fth_data_set *set, const char *name, fth_source *s
     FTH_TRY(read_header(set, name, source, header, err));
     if (header->n == 0)
         return fth_fail(err, FTH_E_DATA, "%s: no header line, which names the columns", name);
-    FTH_TRY(set->columns.n ? compare_names(set, name, header, err) : keep_names(set, header, err));
+    if (set->columns.n) {
+        FTH_TRY(compare_names(set, name, header, err));
+    } else {
+        FTH_TRY(keep_names(set, header, err));
+        FTH_TRY(check_given_names(set, name, header, err));
+    }
     FTH_TRY(fth_source_skip(source, header->used, err));
     *offset += header->used;
     *line += header->lines;

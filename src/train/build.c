@@ -193,8 +193,12 @@ static fth_status build_pool(struct fth_session *session, fth_error *err) {
 fth_status fth_session_build(struct fth_session *session, fth_error *err) {
     const struct fth_config *config = session->config;
     FTH_TRY(check_without(config, err));
-    if (config->tuning && *config->tuning)
-        FTH_TRY(fth_tuning_load(config->tuning, &session->tuning, err));
+    if (config->tuning && *config->tuning) {
+        fth_status status = fth_tuning_load(config->tuning, &session->tuning, err);
+        if (status != FTH_OK)
+            fth_error_frame(err, "tuning");
+        FTH_TRY(status);
+    }
     session->dense_optimizer = fth_optimizer_find(config->dense_optimizer.name);
     if (!session->dense_optimizer)
         return fth_fail(err, FTH_E_CONFIG, "optimizer.dense.name: there is no optimizer '%s'",

@@ -190,6 +190,14 @@ static void ranges_of_columns(void **state) {
     fth_config_free(c);
 }
 
+static void tab_without_quotes(void **state) {
+    struct fth_config *c = parse("model: {name: lr}\nfeatures: {categorical: [{columns: a}]}\n"
+                                 "data: {format: csv, label: y, csv: {delimiter: \\t}}\n");
+    assert_int_equal(c->data.delimiter, '\t');
+    check_round_trip(c);
+    fth_config_free(c);
+}
+
 static void overrides_replace(void **state) {
     static const char *const overrides[] = {
         "data.train=*.csv",
@@ -337,6 +345,7 @@ int main(void) {
         cmocka_unit_test(defaults),
         cmocka_unit_test(everything_set),
         cmocka_unit_test(ranges_of_columns),
+        cmocka_unit_test(tab_without_quotes),
         cmocka_unit_test(overrides_replace),
         cmocka_unit_test(overrides_make_sections),
         cmocka_unit_test(sizes),

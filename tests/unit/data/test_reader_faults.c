@@ -140,6 +140,15 @@ static void headers(void **state) {
     result = read_all(&config, &train_set, &options);
     assert_non_null(strstr(result.error.message, "h1.csv:1: the header has 1 columns"));
     read_result_free(&result);
+    static const char *const given[] = {"x", "label"};
+    config = csv_config(two, 1, given, 2); /* names beside a header that has others */
+    config.header = 1;
+    result = read_all(&config, &train_set, &options);
+    assert_int_equal(result.status, FTH_E_DATA);
+    assert_non_null(strstr(result.error.message, "h0.csv:1: data.csv.columns and the header differ from column 1 on; "
+                                                 "it has: label, x"));
+    read_result_free(&result);
+    config.columns = (struct fth_strings){NULL, 0};
     config.header = 0;
     result = read_all(&config, &train_set, &options);
     assert_int_equal(result.status, FTH_E_CONFIG);
