@@ -285,6 +285,10 @@ fth_status fth_tree_parse(struct fth_loader *l, const char *text, size_t length,
                         FTH_CONFIG_MAX_BYTES);
     if (!yaml_parser_initialize(&t.yaml))
         return fth_load_no_memory(l);
+    if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) { /* a byte order mark, as some editors begin files */
+        text += 3;
+        length -= 3;
+    }
     yaml_parser_set_encoding(&t.yaml, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&t.yaml, (const unsigned char *)text, length);
     fth_status status = build_document(&t, out);

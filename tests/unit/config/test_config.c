@@ -198,6 +198,12 @@ static void tab_without_quotes(void **state) {
     fth_config_free(c);
 }
 
+static void byte_order_mark(void **state) {
+    struct fth_config *c = parse("\xef\xbb\xbfmodel: {name: lr}\r\nfeatures: {categorical: [{columns: a}]}\r\n");
+    assert_string_equal(c->model.name, "lr");
+    fth_config_free(c);
+}
+
 static void overrides_replace(void **state) {
     static const char *const overrides[] = {
         "data.train=*.csv",
@@ -346,6 +352,7 @@ int main(void) {
         cmocka_unit_test(everything_set),
         cmocka_unit_test(ranges_of_columns),
         cmocka_unit_test(tab_without_quotes),
+        cmocka_unit_test(byte_order_mark),
         cmocka_unit_test(overrides_replace),
         cmocka_unit_test(overrides_make_sections),
         cmocka_unit_test(sizes),
