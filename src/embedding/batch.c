@@ -107,6 +107,8 @@ static fth_status take_field(struct fth_embedding_lookup *lookup, const struct f
     lookup->keys = keys->keys;
     lookup->values = lookup->is.weighted ? keys->values : NULL;
     lookup->by_example = fth_lookup_pooled(&lookup->is) && !lookup->values && !lookup->argmax;
+    for (uint32_t i = 0; lookup->share && i < batch->n; i++)
+        lookup->share[i] = 1 / (float)(int32_t)(lookup->offsets[i + 1] - lookup->offsets[i]);
     return FTH_OK;
 }
 
@@ -192,7 +194,7 @@ static void cut_lookup(struct fth_embedding *embedding, uint32_t number, uint32_
         struct fth_part *part = &embedding->parts[first + i];
         part->lookup = number;
         part->shift = shift;
-        part->base = lookup->base + done;
+        part->base = part->items = lookup->base + done;
         part->n = lookup->n - done < size ? lookup->n - done : size;
         done += part->n;
     }
@@ -283,7 +285,7 @@ fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struc
     embedding->unique_count = by_part ? embedding->item_count : embedding->shard_count;
     embedding->item_weight = (float *)(void *)(by_part ? embedding->item_row : embedding->item_first);
     embedding->unique_first = by_part ? embedding->item_first : embedding->shard_first;
-    uint64_t most = (units << embedding->part_shift) / (SHARES * workers);
+    uint64_t most = (units << embedding->part_shift) / (SHARES * workers), largest = 0;
     uint32_t unit = 0;
     embedding->n_parts = 0;
     for (uint32_t i = 0; i < embedding->n_lookups; i++) {
@@ -294,8 +296,11 @@ fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struc
         unit += own;
         if (!by_part)
             cut_lookup(embedding, i, embedding->n_parts);
+        if (largest < (uint64_t)1 << embedding->lookups[i].shift)
+            largest = (uint64_t)1 << embedding->lookups[i].shift;
         embedding->n_parts += embedding->lookups[i].n_parts;
     }
+    embedding->met_stride = largest * workers <= embedding->capacity ? (uint32_t)largest : 0;
     if (by_part)
         deal_parts(embedding, workers);
     for (uint32_t i = 0; i < embedding->n_lookups; i++)

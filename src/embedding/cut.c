@@ -11,7 +11,7 @@ static uint64_t cost_before(const struct fth_embedding *embedding,
                             const struct fth_segment *segment, uint32_t unique) {
     if (unique == 0)
         return 0;
-    uint64_t one = embedding->unique_end[segment->start + unique - 1] - segment->start +
+    uint64_t one = embedding->unique_end[segment->start + unique - 1] - segment->list +
                    (uint64_t)unique * ROW_COST;
     return one * segment->pack->n_members;
 }

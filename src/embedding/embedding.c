@@ -36,7 +36,7 @@ static fth_status check_options(const struct fth_embedding_options *options, fth
 
 /* What a lookup has of its own, beside rows. */
 static fth_status make_lookup(struct fth_embedding *embedding, struct fth_embedding_lookup *lookup,
-                              fth_error *err) {
+                              int norms, fth_error *err) {
     if (lookup->is.dim > embedding->max_dim)
         embedding->max_dim = lookup->is.dim;
     if (fth_lookup_pooled(&lookup->is) && lookup->is.pooling == FTH_POOL_MAX) {
@@ -48,9 +48,18 @@ static fth_status make_lookup(struct fth_embedding *embedding, struct fth_embedd
             return fth_fail(err, FTH_E_MEMORY, "no memory for max pooling over table '%s'",
                             lookup->is.table);
     }
+    if (fth_lookup_pooled(&lookup->is) && lookup->is.pooling == FTH_POOL_MEAN) {
+        lookup->share = fth_alloc(embedding->max_batch, sizeof *lookup->share);
+        if (!lookup->share)
+            return fth_fail(err, FTH_E_MEMORY, "no memory for mean pooling over table '%s'",
+                            lookup->is.table);
+    }
     if (lookup->is.numbered)
         FTH_TRY(fth_embedding_unique_create(lookup, embedding->max_batch, err));
     struct fth_pack *pack = &embedding->packs[lookup->pack];
+    int firsts = norms || lookup->is.numbered;
+    embedding->lookups[lookup->leading].firsts |= firsts;
+    pack->firsts |= firsts;
     pack->single &= !lookup->argmax && !lookup->is.numbered && !lookup->is.counted;
     return FTH_OK;
 }
@@ -95,7 +104,7 @@ static fth_status fill(struct fth_embedding *embedding, const struct fth_embeddi
         FTH_TRY(fth_pack_create(pack, options->optimizer, err));
     }
     for (uint32_t i = 0; i < n; i++)
-        FTH_TRY(make_lookup(embedding, &embedding->lookups[i], err));
+        FTH_TRY(make_lookup(embedding, &embedding->lookups[i], options->norms, err));
     embedding->rows = (struct fth_rows){
         .ctx = embedding,
         .gather = fth_embedding_gather,
@@ -133,6 +142,7 @@ void fth_embedding_destroy(fth_embedding *embedding) {
         fth_pack_destroy(&embedding->packs[p]);
     for (uint32_t i = 0; embedding->lookups && i < embedding->n_lookups; i++) {
         fth_free(embedding->lookups[i].argmax);
+        fth_free(embedding->lookups[i].share);
         fth_embedding_unique_free(&embedding->lookups[i], embedding->max_batch);
     }
     fth_embedding_free_views(embedding);

@@ -46,6 +46,7 @@ struct fth_embedding_options {
     uint64_t seed;
     uint32_t max_batch;
     int packing; /* 0: every table a pack of its own (--without packing): the same rows */
+    int norms;   /* gradient_squares is going to be asked for (clipping by norm) */
 };
 
 fth_status fth_embedding_create(const struct fth_embedding_options *options, fth_embedding **out,

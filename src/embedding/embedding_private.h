@@ -10,9 +10,10 @@
  * gradient depends on the position (pooled lists without values and maxima: by_example), the lookup's base
  * plus the example, so that reading the list of a row's sources needs no look at the position's example.
  *
- * An item is a unique key of a part; items have the numbers of the part's first occurrences, base, base +
- * 1, and so on. They are in the order of their shards, in each as they are met, so that what a shard's task
- * reads and writes of a part lies together: the part's items [at[s], at[s + 1]) are shard s's.
+ * An item is a unique key of a part. Items have numbers of their own, a part's lie together, the parts' close behind
+ * each other, so that their arrays take the memory of items, not of occurrences. They are in the order of their
+ * shards, in each as they are met, so that what a shard's task reads and writes of a part lies together: the part's
+ * items [at[s], at[s + 1]) are shard s's.
  *
  *   prepare, phase 1 (a task a part)    item_of, item_count, item_first, part_hash
  *            phase 2 (a task a shard)   of the shard's unique keys: hash, unique_row, unique_count, unique_first,
@@ -25,7 +26,7 @@
  *
  * Where every table's keys are one part (fields of one key, batches of up to 4096), the parts' items are
  * the unique keys, and nothing has to be brought together by shard: `by_part`. There items are in the order in
- * which they are met.
+ * which they are met, and have the numbers of the part's first occurrences.
  *
  *   prepare, phase 1 (a task a part)    item_of, item_count, item_first, part_hash; unique_row where there
  *                                       is a row; sorted: the other items, stably by shard
@@ -40,8 +41,8 @@
  * depend on who shares rows (cut.c, the norm's tasks, n_keys, n_unique) take each lookup for itself.
  *
  * There unique key u of a part is entry base + u, item u. Unique keys come in segments, the parts or the
- * shards. Arrays "by shard" are cut at the shards' `start`: unique key u of a shard is entry start + u, and its
- * sources, one an occurrence and in their order, end in the list at unique_end.
+ * shards. Arrays "by shard" are cut at the shards' `start`, by their items: unique key u of a shard is entry start + u.
+ * The list is cut by their occurrences: the key's sources, one an occurrence and in their order, end at unique_end.
  * Nothing that is written here but the cut into parts depends on threads: the order of shards, unique keys and
  * sources and the update tasks follow from the batch. */
 #ifndef FTH_EMBEDDING_PRIVATE_H
@@ -63,6 +64,8 @@ struct fth_embedding_lookup {
     int pooled;           /* it leads, and it or one that follows is pooled */
     struct fth_embedding_lookup **members; /* it leads: [pack's n_members], itself first */
     uint32_t *argmax;     /* max pooling: [max_batch][dim] positions of the maxima, from gather */
+    float *share;         /* mean pooling: [max_batch] 1 / the length of an example's list */
+    int firsts;           /* it leads, and first_of is needed of it */
     /* the current batch */
     uint32_t base, n; /* its occurrences */
     uint32_t end;     /* of its numbers: base + 2^part_shift * units */
@@ -83,6 +86,7 @@ struct fth_part {
     uint32_t lookup;
     uint32_t base, n, shift;     /* occurrences; at most 2^shift */
     uint32_t n_items, n_rows;    /* by_part: n_rows of the items had one already */
+    uint32_t items;              /* its first item; by_part: base */
     uint32_t at[FTH_SHARDS + 1];      /* among the items (by_part: the sorted ones), where each shard's begin */
     uint32_t occurrences[FTH_SHARDS]; /* of each shard's items */
 };
@@ -92,10 +96,10 @@ struct fth_update_start {
     uint32_t segment, unique;
 };
 
-/* Unique keys that lie together in the arrays: entries [start, start + n). */
+/* Unique keys that lie together in the arrays: entries [start, start + n); their sources from `list` on. */
 struct fth_segment {
     const struct fth_pack *pack;
-    uint32_t start, n;
+    uint32_t start, n, list;
 };
 
 /* A member of a pack's rows, and one of its tables. */
@@ -144,6 +148,8 @@ struct fth_embedding {
     struct fth_update_start task_start[FTH_UPDATE_TASKS + 1];
     /* [capacity], one block */
     uint32_t capacity;
+    _Atomic uint32_t items; /* taken by parts, if not by_part */
+    uint32_t met_stride; /* room for a part a worker; 0: there is none, each part has its own */
     void *block;
     uint64_t *part_hash; /* by item: its key, then its hash */
     uint64_t *hash;      /* by shard: of unique keys; by_part: of items without a row */
@@ -161,7 +167,7 @@ struct fth_embedding {
     float *weight_of;     /* by occurrence: the same, from phase 3 on; seen's memory */
     uint32_t *list;       /* by shard; sorted's memory, from phase 3 on */
     uint32_t *row_of;     /* by occurrence: its row */
-    uint32_t *first_of;   /* by occurrence: the unique entry it is first in, or FTH_NO_UNIQUE */
+    uint32_t *first_of;   /* by occurrence, of lookups with `firsts`: the unique entry it is first in, or FTH_NO_UNIQUE */
     uint32_t *example_of; /* by occurrence: pooled ragged fields whose sources are positions, or by_part */
 };
 
@@ -196,11 +202,11 @@ static inline struct fth_segment fth_segment_of(const struct fth_embedding *embe
     if (embedding->by_part) {
         const struct fth_part *part = &embedding->parts[number];
         return (struct fth_segment){&embedding->packs[embedding->lookups[part->lookup].pack],
-                                    part->base, part->n_items};
+                                    part->base, part->n_items, part->base};
     }
     const struct fth_pack *pack = &embedding->packs[number / FTH_SHARDS];
     const struct fth_shard *shard = &pack->shards[number % FTH_SHARDS];
-    return (struct fth_segment){pack, shard->start, shard->n_unique};
+    return (struct fth_segment){pack, shard->start, shard->n_unique, shard->list};
 }
 
 /* Whether item_weight has the member's weights in this batch. */

@@ -4,7 +4,8 @@
  * comparison of tags finds a key's entry, where a search from place to place would be mispredicted at each second
  * key. It grows with the items, so that it is large only where keys do not repeat.
  *
- * Threads: a part's task. The table lies in the batch's `seen`, which nobody else uses before phase 2. */
+ * Threads: a part's task. The table lies in the batch's `seen`, which nobody else uses before phase 2, where the keys
+ * lie in `hash`. */
 #include <string.h>
 
 #include "embedding/embedding_private.h"
@@ -80,7 +81,7 @@ static uint32_t add_item(struct table *table, uint64_t *item_key, uint32_t n, ui
 uint32_t fth_long_part_number(const struct fth_embedding *embedding, const struct fth_part *part,
                               const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
                               uint32_t *item_first) {
-    struct table table = {.groups = (void *)(embedding->seen + 2 * (size_t)part->base),
+    struct table table = {.groups = (void *)(embedding->seen + 2 * (item_key - embedding->hash)),
                           .most = (part->n + 7) / 8};
     uint32_t *item_of = embedding->item_of + part->base, n = 0;
     clear(&table, FIRST_GROUPS);

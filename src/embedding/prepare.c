@@ -15,17 +15,24 @@
 
 #define METAS_AHEAD 16
 
+/* Numbers for a part's items, after those of the parts that came before, so that no more memory is touched than items
+ * take. Which numbers they are decides nothing. */
+static uint32_t take_items(struct fth_embedding *embedding, uint32_t n) {
+    return atomic_fetch_add_explicit(&embedding->items, (n + 15) & ~15u, memory_order_relaxed);
+}
+
 /* Phase 1: a part's items, hashed, in the order of their shards, in each as they were met. */
 static void split_part(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     struct fth_part *part = &embedding->parts[task];
-    /* As they are met: in arrays that nobody uses yet. */
-    uint64_t *met_hash = embedding->hash + part->base;
-    uint32_t *met_count = embedding->shard_count + part->base;
-    uint32_t *met_first = embedding->shard_first + part->base;
-    uint32_t *place = embedding->item_at + part->base, next[FTH_SHARDS] = {0}, at = 0;
+    /* As they are met: in arrays that nobody uses yet, the worker's always in the same place. */
+    uint32_t met = embedding->met_stride ? worker * embedding->met_stride : part->base;
+    uint64_t *met_hash = embedding->hash + met;
+    uint32_t *met_count = embedding->shard_count + met;
+    uint32_t *met_first = embedding->shard_first + met;
     uint32_t n = fth_part_number(embedding, part, met_hash, met_count, met_first);
-    (void)worker;
+    part->items = take_items(embedding, n);
+    uint32_t *place = embedding->item_at + part->items, next[FTH_SHARDS] = {0}, at = 0;
     memset(part->occurrences, 0, sizeof part->occurrences);
     for (uint32_t u = 0; u < n; u++) {
         uint32_t s = fth_shard_of(met_hash[u]);
@@ -41,21 +48,21 @@ static void split_part(void *arg, uint32_t task, uint32_t worker) {
     for (uint32_t u = 0; u < n; u++) {
         uint32_t to = next[fth_shard_of(met_hash[u])]++;
         place[u] = to;
-        embedding->part_hash[part->base + to] = met_hash[u];
-        embedding->item_count[part->base + to] = met_count[u];
-        embedding->item_first[part->base + to] = met_first[u];
+        embedding->part_hash[part->items + to] = met_hash[u];
+        embedding->item_count[part->items + to] = met_count[u];
+        embedding->item_first[part->items + to] = met_first[u];
     }
     uint32_t *item_of = embedding->item_of + part->base;
     for (uint32_t i = 0; i < part->n; i++)
         item_of[i] = place[item_of[i]];
-    if (embedding->training)
+    if (embedding->training && embedding->lookups[part->lookup].firsts)
         memset(embedding->first_of + part->base, 0xff, part->n * sizeof *embedding->first_of);
 }
 
-/* Each shard's place in the flat arrays: room for its occurrences, or for the items it has to make rows
- * for; returns how much in all. */
+/* Each shard's place in the flat arrays: room for its items, or for those it has to make rows for, and for its
+ * occurrences in the list; returns how many items in all. */
 static uint32_t place_shards(struct fth_embedding *embedding) {
-    uint32_t start = 0;
+    uint32_t start = 0, list = 0;
     for (uint32_t p = 0; p < embedding->n_packs; p++) {
         struct fth_pack *pack = &embedding->packs[p];
         uint32_t occurrences[FTH_SHARDS] = {0}, items[FTH_SHARDS] = {0};
@@ -70,10 +77,12 @@ static uint32_t place_shards(struct fth_embedding *embedding) {
         for (uint32_t s = 0; s < FTH_SHARDS; s++) {
             struct fth_shard *shard = &pack->shards[s];
             shard->start = start;
+            shard->list = list;
             shard->n_items = items[s];
             shard->n_unique = shard->n_unique_rows = 0;
             shard->status = FTH_OK;
-            start += embedding->by_part ? items[s] : occurrences[s];
+            start += items[s];
+            list += occurrences[s];
         }
     }
     return start;
@@ -88,7 +97,7 @@ static struct run run_of(const struct fth_embedding *embedding, const struct fth
                          uint32_t i, uint32_t s) {
     const struct fth_part *part =
         &embedding->parts[embedding->part_order[pack->first_part + i]];
-    return (struct run){part->base + part->at[s], part->base + part->at[s + 1]};
+    return (struct run){part->items + part->at[s], part->items + part->at[s + 1]};
 }
 
 /* Numbers the shard's unique keys in the order of their first occurrence; a key has an item in every
@@ -124,13 +133,14 @@ static void number_unique(struct fth_embedding *embedding, const struct fth_pack
 /* Where each unique key's list of sources lies, and in it each item's part; the items' rows. */
 static void place_items(struct fth_embedding *embedding, const struct fth_pack *pack,
                         struct fth_shard *shard, uint32_t s) {
-    uint32_t start = shard->start, at = start;
+    uint32_t start = shard->start, at = shard->list;
     int copied = pack->one_number < pack->n_members;
     for (uint32_t u = start; u < start + shard->n_unique; u++) {
         embedding->unique_end[u] = at;
         at += embedding->unique_count[u];
         shard->n_unique_rows += embedding->unique_row[u] != FTH_ROW_NONE;
-        if (embedding->training)
+        if (embedding->training && pack->firsts &&
+            fth_lookup_of(embedding, embedding->unique_first[u])->firsts)
             embedding->first_of[embedding->unique_first[u]] = u;
     }
     for (uint32_t p = 0; p < pack->n_parts; p++) {
@@ -188,8 +198,8 @@ static void count_unique(const struct fth_embedding *embedding, const struct fth
 static void spread_part(struct fth_embedding *embedding, const struct fth_part *part) {
     const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
     const uint32_t *item_of = embedding->item_of + part->base;
-    const uint32_t *item_row = embedding->item_row + part->base;
-    const float *item_weight = embedding->item_weight + part->base;
+    const uint32_t *item_row = embedding->item_row + part->items;
+    const float *item_weight = embedding->item_weight + part->items;
     uint32_t *row_of = embedding->row_of + part->base;
     float *weight_of = embedding->weight_of + part->base;
     for (uint32_t i = 0; i < part->n; i++)
@@ -197,7 +207,7 @@ static void spread_part(struct fth_embedding *embedding, const struct fth_part *
     for (uint32_t i = 0; pack->one_number < pack->n_members && i < part->n; i++)
         weight_of[i] = item_weight[item_of[i]];
     if (embedding->training)
-        fth_part_list(embedding, part, embedding->item_at + part->base);
+        fth_part_list(embedding, part, embedding->item_at + part->items);
 }
 
 /* Phase 3: a task a part, then, in training, one a shard. */
@@ -249,6 +259,7 @@ static fth_status prepare_by_part(struct fth_embedding *embedding, fth_pool *poo
 static fth_status prepare_by_shard(struct fth_embedding *embedding, fth_pool *pool,
                                    fth_error *err) {
     uint32_t shards = embedding->n_packs * FTH_SHARDS;
+    embedding->items = 0;
     fth_pool_for(pool, embedding->n_parts, split_part, embedding);
     place_shards(embedding);
     fth_pool_for(pool, shards, find_rows, embedding);

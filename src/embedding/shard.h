@@ -82,8 +82,8 @@ struct fth_shard {
     uint32_t n_rows;
     uint32_t n_candidates, candidates_capacity;
     struct fth_candidate *candidates;
-    /* The current batch: items and unique keys at [start, ...) of the batch's flat arrays. */
-    uint32_t start, n_items, n_unique;
+    /* The current batch: items and unique keys at [start, ...) of the batch's flat arrays, sources from `list` on. */
+    uint32_t start, list, n_items, n_unique;
     uint32_t n_unique_rows; /* those that have a row */
     fth_status status;      /* the first failure of this prepare, and the table it met */
     uint32_t failed_table;
@@ -104,6 +104,7 @@ struct fth_pack {
     struct fth_member *members; /* owned */
     int single;          /* rows of one number, trained by single.c if nothing special is asked */
     uint32_t one_number; /* the first member of one number, n_members if there is none */
+    int firsts;          /* a lookup of it needs first_of (embedding_private.h) */
     uint32_t n_tables;
     struct fth_table *tables; /* member 0's */
     float slot_first[FTH_MAX_SLOTS];

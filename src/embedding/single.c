@@ -55,6 +55,17 @@ static int sum_row(const struct fth_update_work *work, uint32_t unique, float *o
         const float *gradient = work->gradients[own->first].gradient;
         size_t ld = work->gradients[own->first].ld;
         int plain = !lookup->values && !fth_lookup_pooled(&lookup->is);
+        if (lookup->by_example && lookup->share) {
+            const float *share = lookup->share;
+            uint32_t base = lookup->base, unlike = 0;
+            for (uint32_t to = lookup->end; at < end && *at < to; at++) {
+                uint32_t row = *at - base;
+                last = gradient[row * ld];
+                unlike |= fth_unlike_one(share[row]);
+                sum += share[row] * last;
+            }
+            scaled |= unlike != 0;
+        }
         for (; at < end && *at < lookup->end; at++) {
             uint32_t row = *at - lookup->base;
             float scale = plain ? 1 : fth_source_scale(embedding, lookup, *at, &row);

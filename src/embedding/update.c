@@ -9,6 +9,8 @@
  * same.
  *
  * Threads: tasks are independent (a row belongs to one task), each with its worker's scratch. */
+#include <assert.h>
+
 #include "base/memory.h"
 #include "embedding/update_private.h"
 
@@ -70,6 +72,25 @@ static const float *sum_sources(const struct fth_update_work *work, uint32_t fro
     return out;
 }
 
+/* As add_run, of a list's means: every source is an example, with its share. */
+static const uint32_t *add_shares(struct fth_update_work *work, const struct fth_embedding_lookup *lookup,
+                                  const float *gradient, size_t ld, const uint32_t *at,
+                                  const uint32_t *end) {
+    const float *share = lookup->share, **source = work->source + work->n;
+    float *scale = work->scale + work->n;
+    uint32_t base = lookup->base, last = lookup->end, n = 0, unlike = 0;
+    for (; at + n < end && at[n] < last; n++) {
+        uint32_t row = at[n] - base;
+        source[n] = gradient + row * ld;
+        scale[n] = share[row];
+        unlike |= fth_unlike_one(share[row]);
+        __builtin_prefetch(source[n]);
+    }
+    work->n += n;
+    work->scaled |= unlike != 0;
+    return at + n;
+}
+
 /* Adds the sources from `at` on that are one lookup's, which has one gradient a source or none; where
  * they end. */
 static const uint32_t *add_run(struct fth_update_work *work, const uint32_t *at,
@@ -84,7 +105,9 @@ static const uint32_t *add_run(struct fth_update_work *work, const uint32_t *at,
     }
     const float *gradient = work->gradients[own.first].gradient;
     size_t ld = work->gradients[own.first].ld;
-    int plain = lookup->by_example && lookup->is.pooling != FTH_POOL_MEAN;
+    if (lookup->by_example && lookup->share)
+        return add_shares(work, lookup, gradient, ld, at, end);
+    int plain = lookup->by_example;
     for (; at < end && *at < lookup->end; at++) {
         uint32_t row = *at - lookup->base;
         float scale = plain ? 1 : fth_source_scale(embedding, lookup, *at, &row);
@@ -350,6 +373,7 @@ static double run_squares(struct fth_update_work *work, const struct fth_embeddi
     uint32_t dim = lookup->is.dim;
     int by_part = embedding->by_part;
     uint32_t end = lookup->base + (by_part ? part->n_items : last);
+    assert(by_part || embedding->lookups[lookup->leading].firsts); /* fth_embedding_options.norms */
     work->member = lookup->member;
     for (uint32_t i = lookup->base + first; i < end; i++) {
         uint32_t unique = by_part ? i : embedding->first_of[i];

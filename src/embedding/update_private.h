@@ -2,6 +2,8 @@
 #ifndef FTH_EMBEDDING_UPDATE_PRIVATE_H
 #define FTH_EMBEDDING_UPDATE_PRIVATE_H
 
+#include <string.h>
+
 #include "embedding/embedding_private.h"
 
 /* A lookup's gradients among those of the call: [first, last] bounds the ones that are its own;
@@ -44,6 +46,15 @@ static inline float fth_occurrence_scale(const struct fth_embedding *embedding,
     return scale;
 }
 
+/* Not 0 where a scale is not 1: without a comparison of floats, which waits for it. */
+static inline uint32_t fth_unlike_one(float scale) {
+    const float one = 1;
+    uint32_t bits[2];
+    memcpy(&bits[0], &scale, sizeof scale);
+    memcpy(&bits[1], &one, sizeof one);
+    return bits[0] ^ bits[1];
+}
+
 /* The same of a source. */
 static inline float fth_source_scale(const struct fth_embedding *embedding,
                                      const struct fth_embedding_lookup *lookup, uint32_t source,
@@ -51,9 +62,7 @@ static inline float fth_source_scale(const struct fth_embedding *embedding,
     if (!lookup->by_example)
         return fth_occurrence_scale(embedding, lookup, source, gradient_row);
     uint32_t example = *gradient_row = source - lookup->base;
-    if (lookup->is.pooling != FTH_POOL_MEAN)
-        return 1;
-    return 1 / (float)(lookup->offsets[example + 1] - lookup->offsets[example]);
+    return lookup->share ? lookup->share[example] : 1;
 }
 
 /* single.c: whether the member of the pack's rows is single numbers with at most one gradient a lookup, and the

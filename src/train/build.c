@@ -171,6 +171,7 @@ static fth_status build_tables(struct fth_session *session, fth_error *err) {
         .seed = config->seed,
         .max_batch = (uint32_t)config->train.batch_size,
         .packing = fth_session_with(config, "packing"),
+        .norms = config->train.clip_norm > 0,
     };
     return fth_embedding_create(&options, &session->embedding, err);
 }

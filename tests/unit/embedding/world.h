@@ -142,7 +142,8 @@ static inline fth_embedding *world_embedding(const char *optimizer, int packing)
                                             .optimizer = &config,
                                             .seed = WORLD_SEED,
                                             .max_batch = WORLD_BATCH,
-                                            .packing = packing};
+                                            .packing = packing,
+                                            .norms = 1};
     fth_embedding *embedding;
     OK(fth_embedding_create(&options, &embedding, err));
     return embedding;
@@ -337,7 +338,8 @@ static inline fth_embedding *world_packed(const struct fth_lookup *lookups, uint
                                             .optimizer = &optimizer,
                                             .seed = 5,
                                             .max_batch = max_batch,
-                                            .packing = 1};
+                                            .packing = 1,
+                                            .norms = 1};
     fth_embedding *embedding;
     OK(fth_embedding_create(&options, &embedding, err));
     return embedding;

@@ -142,7 +142,8 @@ static struct world make(const struct setup *setup) {
                                             .optimizer = &sgd,
                                             .seed = 5,
                                             .max_batch = MOST,
-                                            .packing = 1};
+                                            .packing = 1,
+                                            .norms = 1};
     must(fth_embedding_create(&options, &world.embedding, &err), &err);
     must(fth_parameters_create(world.graph, fth_optimizer_find("sgd"), &sgd, 5, &world.parameters, &err),
          &err);
