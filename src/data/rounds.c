@@ -25,11 +25,31 @@ struct fth_slot *fth_reader_take_parsed(struct fth_reader *reader) {
     return *window_at(reader, reader->window_begin++);
 }
 
-/* As many batches as there are examples and room for. */
+/* Whether what is parsed makes a batch, or ends the epoch. */
+static int makes_batch(const struct fth_reader *reader) {
+    const struct fth_assembler *a = &reader->assembler;
+    uint64_t examples = a->n_chosen - a->cursor;
+    if (a->epoch_ended)
+        return 1;
+    if (a->buffer && !a->in_buffer)
+        examples += a->buffer->n - a->taken;
+    for (uint64_t i = reader->window_begin; i < reader->window_parsed; i++) {
+        const struct fth_slot *slot = reader->window[i % reader->n_slots];
+        if (slot->kind != FTH_SLOT_BLOCK)
+            return 1;
+        examples += slot->examples->n;
+    }
+    return examples >= reader->options.batch_size;
+}
+
+/* As many batches as there are examples and room for. One that would stay unfinished is not begun behind a finished
+ * one: that will have come back by the next round, and its memory is used again. */
 static void assemble(struct fth_reader *reader) {
     reader->starved = 0;
     while (!reader->made_last) {
         void *item = reader->partial;
+        if (!item && reader->n_made > 0 && !makes_batch(reader))
+            return;
         if (!item && !fth_queue_try_pop(reader->free_items, &item))
             return;
         reader->partial = item;

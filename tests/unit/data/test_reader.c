@@ -185,6 +185,36 @@ static void steady_reading_allocates_nothing(void **state) {
     }
 }
 
+/* In rounds, where a batch is more than they read ahead, the one that was given back is filled again, so that no other
+ * one's memory is touched (at the file's end the last one is begun behind the one before). */
+static void one_large_batch_does(void **state) {
+    static const char *file;
+    struct fth_transform transform = hash_transform();
+    struct fth_reader_options options = {.batch_size = 2000, .epochs = 1, .train = 1};
+    struct fth_batch *batch, *first = NULL;
+    fth_data_set *set;
+    fth_reader *reader;
+    size_t n;
+    char *text = csv_text(0, 20000, &n);
+    file = temp_path("large.csv");
+    write_file(file, text, n);
+    free(text);
+    struct fth_data_config config = csv_config(&file, 1, columns, 3);
+    set_threads(&config, &options, -1);
+    config.block_bytes = 1000;
+    assert_int_equal(fth_data_set_create(&config, &train_set, &set, NULL), FTH_OK);
+    assert_int_equal(fth_reader_create(set, &transform, &options, &reader, NULL), FTH_OK);
+    for (int k = 0; k < 8; k++) {
+        assert_int_equal(fth_reader_next(reader, &batch, NULL), FTH_OK);
+        assert_non_null(batch);
+        first = first ? first : batch;
+        assert_ptr_equal(batch, first);
+        fth_reader_release(reader, batch);
+    }
+    fth_reader_destroy(reader);
+    fth_data_set_destroy(set);
+}
+
 static void other_formats(void **state) {
     static const char svm[] = "1 1:1 2:0.5\n0 3:1 # c\n", ffm[] = "1 0:1:1\n0 1:3:1 2:3:4\n";
     struct fth_data_config config = csv_config(NULL, 0, NULL, 0);
@@ -215,6 +245,7 @@ int main(void) {
         cmocka_unit_test(valid_files),
         cmocka_unit_test(missing_label_in_prediction),
         cmocka_unit_test(steady_reading_allocates_nothing),
+        cmocka_unit_test(one_large_batch_does),
         cmocka_unit_test(other_formats),
     };
     return cmocka_run_group_tests(tests, make_files, free_pool);
