@@ -166,7 +166,7 @@ struct fth_embedding {
     float *unique_weight; /* by shard: as item_weight; item's memory, where nothing is by_part */
     float *weight_of;     /* by occurrence: the same, from phase 3 on; seen's memory */
     uint32_t *list;       /* by shard; sorted's memory, from phase 3 on */
-    uint32_t *row_of;     /* by occurrence: its row */
+    uint32_t *row_of;     /* by occurrence: its row, from phase 3 on; item_of's memory, by_part first_of's */
     uint32_t *first_of;   /* by occurrence, of lookups with `firsts`: the unique entry it is first in, or FTH_NO_UNIQUE */
     uint32_t *example_of; /* by occurrence: pooled ragged fields whose sources are positions, or by_part */
 };

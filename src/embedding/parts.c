@@ -13,6 +13,8 @@
 /* How far ahead, in items, rows are fetched. */
 #define ROWS_AHEAD 16
 
+#define LIST_AHEAD 24 /* sources, the places where they go in the list */
+
 /* The example of a position of a ragged field. */
 static uint32_t example_at(const struct fth_embedding *embedding,
                            const struct fth_embedding_lookup *lookup, uint32_t position) {
@@ -327,8 +329,11 @@ void fth_part_list(struct fth_embedding *embedding, const struct fth_part *part,
     uint32_t first = part->base - lookup->base, i = 0;
     for (uint32_t example = example_at(embedding, lookup, first); i < part->n; example++) {
         uint32_t end = lookup->offsets[example + 1] - first, source = lookup->base + example;
-        for (end = end < part->n ? end : part->n; i < end; i++)
+        for (end = end < part->n ? end : part->n; i < end; i++) {
+            if (i + LIST_AHEAD < part->n)
+                __builtin_prefetch(&list[item_at[item_of[i + LIST_AHEAD]]], 1);
             list[item_at[item_of[i]]++] = source;
+        }
     }
 }
 

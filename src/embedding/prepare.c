@@ -200,14 +200,14 @@ static void spread_part(struct fth_embedding *embedding, const struct fth_part *
     const uint32_t *item_of = embedding->item_of + part->base;
     const uint32_t *item_row = embedding->item_row + part->items;
     const float *item_weight = embedding->item_weight + part->items;
-    uint32_t *row_of = embedding->row_of + part->base;
+    uint32_t *row_of = embedding->row_of + part->base; /* takes the place of item_of */
     float *weight_of = embedding->weight_of + part->base;
-    for (uint32_t i = 0; i < part->n; i++)
-        row_of[i] = item_row[item_of[i]];
-    for (uint32_t i = 0; pack->one_number < pack->n_members && i < part->n; i++)
-        weight_of[i] = item_weight[item_of[i]];
     if (embedding->training)
         fth_part_list(embedding, part, embedding->item_at + part->items);
+    for (uint32_t i = 0; pack->one_number < pack->n_members && i < part->n; i++)
+        weight_of[i] = item_weight[item_of[i]];
+    for (uint32_t i = 0; i < part->n; i++)
+        row_of[i] = item_row[item_of[i]];
 }
 
 /* Phase 3: a task a part, then, in training, one a shard. */
