@@ -1,8 +1,10 @@
 /* The training loop: steps, evaluations, checkpoints, early stopping, interruption. */
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -28,6 +30,7 @@ struct loop {
     uint64_t evaluated_step; /* of the last evaluation */
     int saved;
     uint64_t saved_step;
+    int lock; /* on checkpoint.dir; -1: none */
 };
 
 #define REPORT_EVERY 100000000u /* nanoseconds */
@@ -290,6 +293,17 @@ static fth_status check_directory(struct fth_session *session, fth_error *err) {
     return FTH_E_CHECKPOINT;
 }
 
+/* Two runs that save into one directory would remove each other's unfinished checkpoints. The lock ends with the process,
+ * however that ends; a file system without locks has none. */
+static fth_status lock_directory(struct loop *loop, fth_error *err) {
+    const char *dir = loop->session->config->checkpoint.dir;
+    loop->lock = *dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (loop->lock < 0 || flock(loop->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return FTH_OK;
+    return fth_fail(err, FTH_E_CHECKPOINT,
+                    "checkpoint.dir: another run is saving into %s; wait for its end, or name another directory", dir);
+}
+
 /* Within a shuffle block the examples that were used are known by their place in its order alone. */
 static fth_status check_order(const struct fth_session *session, fth_error *err) {
     const struct fth_config *config = session->config;
@@ -354,7 +368,8 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
                         .result = result,
                         .begun = fth_now_ns(),
                         .examples_begun = session->examples,
-                        .has_held_out = fth_session_has_held_out(session)};
+                        .has_held_out = fth_session_has_held_out(session),
+                        .lock = -1};
     loop.last_save = loop.last_report = loop.counted = loop.begun;
     result->best_step = session->best_step;
     uint64_t first_step = session->step;
@@ -362,6 +377,7 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
     FTH_TRY(check_directory(session, err));
     FTH_TRY(check_order(session, err));
     FTH_TRY(fth_session_check_held_out(session, err));
+    FTH_TRY_GOTO(status, lock_directory(&loop, err), done);
     FTH_TRY_GOTO(status, fth_session_plan(session, 1, &loop.plan, err), done);
     FTH_TRY_GOTO(status, open_reader(&loop, err), done);
     FTH_TRY_GOTO(status, run_steps(&loop, err), done);
@@ -372,6 +388,8 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
         FTH_TRY_GOTO(status, evaluate_or_save(&loop, 0, err), done);
     status = save(&loop, err);
 done:
+    if (loop.lock >= 0)
+        close(loop.lock);
     count_reader(&loop);
     fth_reader_destroy(loop.reader);
     if (status == FTH_OK)

@@ -1,5 +1,6 @@
 /* Resuming where something has changed: what cannot be gone on with is refused before a step is made, what can
  * ends in the same bits. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/text.h"
@@ -101,6 +104,16 @@ static void test_other_directories(void **state) {
     run.dir = spelled;
     run_resume_ok(&run);
     assert_string_equal(run.digest, expected);
+}
+
+/* Another run saves into the folder. */
+static void test_two_runs_at_once(void **state) {
+    struct run run = stopped(run_new_dir(), 5);
+    int other = open(run.dir, O_RDONLY);
+    assert_int_equal(flock(other, LOCK_EX), 0);
+    refused(&run, FTH_E_CHECKPOINT, "another run is saving into");
+    close(other);
+    run_resume_ok(&run);
 }
 
 /* The newest checkpoint is damaged: resuming names the one before, which leads to the same end, past the
@@ -275,7 +288,7 @@ int main(void) {
         cmocka_unit_test(test_other_shapes),      cmocka_unit_test(test_other_order),
         cmocka_unit_test(test_other_directories), cmocka_unit_test(test_newest_is_damaged),
         cmocka_unit_test(test_other_data),        cmocka_unit_test(test_line_that_stops),
-        cmocka_unit_test(test_nothing_left),
+        cmocka_unit_test(test_nothing_left),      cmocka_unit_test(test_two_runs_at_once),
         cmocka_unit_test(test_other_held_out),    cmocka_unit_test(test_rows_without_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
