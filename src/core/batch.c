@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 
-#define FEW 128 /* examples whose lists tell little of the others' */
+#define FEW 256 /* examples whose lists tell little of the others' */
 
 static fth_status no_memory(fth_error *err, uint64_t count, const char *what) {
     return fth_fail(err, FTH_E_MEMORY, "no memory for a batch of %llu %s", (unsigned long long)count,

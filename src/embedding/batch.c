@@ -28,10 +28,12 @@ static fth_status make_room(struct fth_embedding *embedding, uint64_t occurrence
         return fth_fail(err, FTH_E_LIMIT, "a batch of more than 2^31 embedding keys");
     if (occurrences <= embedding->capacity)
         return FTH_OK;
-    uint32_t capacity = (uint32_t)occurrences;
+    /* More than this batch has: of lists each has others, and all of a new block is touched anew. What is not used
+     * takes no memory. */
+    uint32_t capacity = (uint32_t)(occurrences + occurrences / 8);
     if (capacity < embedding->capacity / 2 * 3)
         capacity = embedding->capacity / 2 * 3;
-    capacity = (capacity + 255) / 256 * 256;
+    capacity = (capacity + 1023) / 1024 * 1024;
     char *block = fth_region_alloc(block_bytes(capacity));
     if (!block)
         return fth_fail(err, FTH_E_MEMORY, "no memory for a batch of %u embedding keys", capacity);
