@@ -32,7 +32,7 @@ WORKLOADS = {
                          {"user": 987994, "item": 4162024, "category": 9439}),
     "elm-deepfm": Workload("elm-DeepFM", "elm.csv", ["elm"], 120_000, 8, 8192, {}),
     "elm-wdl": Workload("elm-WDL", "elm.csv", ["elm"], 120_000, 8, 8192, {}),
-    "elm-long-wdl": Workload("elm_y_long-WDL", "elm-long.csv", ["elm-long"], 24_576, 4, 4096, {}),
+    "elm-long-wdl": Workload("elm_y_long-WDL", "elm-long.csv", ["elm-long"], 65_536, 4, 4096, {}),
     "kaggle-deepfm": Workload("kaggle-DeepFM", "kaggle.tsv", ["criteo-kaggle", "--zipf", "1.05"], 1_000_000, 16, 32768,
                               {f"C{i + 1}": n for i, n in enumerate(CRITEO)}),
 }
