@@ -159,6 +159,10 @@ static int train(struct arguments *a, fth_session *session) {
     struct display display = {.terminal = isatty(STDERR_FILENO),
                               .quiet = a->quiet,
                               .log_every = fth_session_log_every(session)};
+    if (a->losses && (fth_session_reads(session, a->losses) || (a->config && cli_is_input(a->losses, a->config)))) {
+        fprintf(stderr, "fathom train: %s is a file that is read; name another one for the losses\n", a->losses);
+        return CLI_USAGE;
+    }
     if (a->losses && !(display.losses = fopen(a->losses, "w"))) {
         fprintf(stderr, "fathom train: cannot write %s: %m\n", a->losses);
         return CLI_FAILURE;

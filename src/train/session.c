@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "data/paths.h"
 #include "train/session_private.h"
 
 /* Everything up to, but not including, what is learned from data or restored. */
@@ -62,6 +64,28 @@ fth_status fth_session_create(const fth_config *config, int for_shape_only, fth_
     }
     *out = session;
     return FTH_OK;
+}
+
+static int is_of(const struct fth_strings *patterns, const struct stat *file, fth_arena *arena) {
+    struct fth_strings files = {0};
+    struct stat there;
+    int same = 0;
+    if (!patterns->n || fth_paths_expand(patterns, "", arena, &files, NULL) != FTH_OK)
+        return 0;
+    for (uint32_t i = 0; !same && i < files.n; i++)
+        same = stat(files.items[i], &there) == 0 && there.st_dev == file->st_dev && there.st_ino == file->st_ino;
+    return same;
+}
+
+int fth_session_reads(const fth_session *session, const char *path) {
+    struct stat file;
+    if (!session || !path || stat(path, &file) != 0 || !S_ISREG(file.st_mode))
+        return 0;
+    fth_arena *arena = fth_arena_create(4096);
+    const struct fth_data_config *data = &session->config->data;
+    int reads = arena && (is_of(&data->train, &file, arena) || is_of(&data->valid, &file, arena));
+    fth_arena_destroy(arena);
+    return reads;
 }
 
 static int same_strings(const struct fth_strings *a, const struct fth_strings *b) {
