@@ -21,6 +21,7 @@ static char pipe_path[300];
 static int pipe_end = -1;
 
 #define TIMES 4 /* the header is looked for in the first 64 KB */
+#define STEPS (TIMES * RUN_LINES / 100 - 1) /* the last block may go on */
 
 /* All lines, again and again, and then nothing: the pipe stays open. */
 static void *write_lines(void *arg) {
@@ -45,14 +46,11 @@ static void on_loss(void *ctx, uint64_t step, double loss) {
     atomic_store(&steps, step);
 }
 
-/* Once training has all there is. */
+/* Once training has had all there is. */
 static void *interrupt(void *arg) {
-    uint64_t seen = 0;
     (void)arg;
-    do {
-        seen = atomic_load(&steps);
-        usleep(50000);
-    } while (seen == 0 || seen != atomic_load(&steps));
+    while (atomic_load(&steps) < STEPS)
+        usleep(1000);
     fth_session_interrupt(training);
     return NULL;
 }
@@ -84,7 +82,7 @@ static void interrupted_while_waiting(const char *threads) {
     pthread_join(writer, NULL);
     close(pipe_end);
     assert_true(result.interrupted);
-    assert_int_equal(result.steps, TIMES * RUN_LINES / 100 - 1); /* the last block may go on */
+    assert_int_equal(result.steps, STEPS);
     assert_non_null(fth_session_checkpoint(session));
     fth_session_destroy(session);
     fth_config_free(config);
