@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@ static int open_event(const struct fth_perf_event *event, int group) {
                                    .size = sizeof attr,
                                    .config = event->config,
                                    .read_format = PERF_FORMAT_GROUP,
+                                   .disabled = group < 0,
                                    .exclude_kernel = 1,
                                    .exclude_hv = 1};
     return (int)syscall(SYS_perf_event_open, &attr, 0, -1, group, PERF_FLAG_FD_CLOEXEC);
@@ -37,6 +39,12 @@ fth_status fth_perf_open_events(const struct fth_perf_event *events, fth_perf *o
                         refused == EACCES || refused == EPERM
                             ? " (sysctl kernel.perf_event_paranoid of at most 2 would allow it)"
                             : "");
+    }
+    /* All at once: a counter that joins a group that runs already may stay at 0. */
+    if (ioctl(out->fd[0], PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP) != 0) {
+        int refused = errno;
+        fth_perf_close(out);
+        return fth_fail(err, FTH_E_UNSUPPORTED, "the kernel does not start counting here: %s", strerror(refused));
     }
     return FTH_OK;
 }
