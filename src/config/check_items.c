@@ -1,5 +1,6 @@
 /* Features that contradict themselves, item by item. See check_features.h. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "config/check_features.h"
@@ -102,14 +103,12 @@ fth_status fth_check_derived(struct fth_loader *l, uint32_t item) {
     return FTH_OK;
 }
 
-#define SCHEMA_MAX_LENGTH 100 /* what is set when nothing is said */
-
 /* What is said of lists where there are none, or of rows that are not pooled so: it would be passed over. */
 static fth_status check_list(struct fth_loader *l, const struct field *at, const struct fth_categorical_config *categorical,
                              int entries) {
-    const char *cut = categorical->max_length != SCHEMA_MAX_LENGTH ? "max_length"
-                      : !categorical->keep_last                    ? "keep"
-                                                                   : NULL;
+    const char *cut = categorical->max_length != strtoll(FTH_STANDARD_LENGTH, NULL, 10) ? "max_length"
+                      : !categorical->keep_last                                         ? "keep"
+                                                                                        : NULL;
     if (cut && categorical->bins)
         return fth_check_fail_item(l, at, cut, "bins are made of all values of a cell; remove it");
     const char *key = cut ? cut : categorical->pooling != FTH_CONFIG_POOL_SUM && !categorical->bins ? "pooling" : NULL;

@@ -171,7 +171,7 @@ static const struct fth_key categorical_keys[] = {
      .help = "between the values of a cell; \"\": a cell is one value"},
     {STRING("group", fth_categorical_config, group),
      .help = "columns whose positions belong together (an item and its category) name one group"},
-    {INT("max_length", fth_categorical_config, max_length, "100", 1, 65536),
+    {INT("max_length", fth_categorical_config, max_length, FTH_STANDARD_LENGTH, 1, 65536),
      .help = "values of a cell that are used"},
     {ENUM("keep", fth_categorical_config, keep_last, "last", keeps),
      .help = "which end of a longer cell is used"},
