@@ -38,6 +38,10 @@ static fth_status check_sources(struct fth_loader *l) {
         return fth_load_fail_path(
             l, "data.holdout.by",
             "data.valid already names the held-out part; remove one of the two");
+    if (fth_node_find(l, "data.holdout.fraction") && !fth_node_find(l, "data.holdout.by"))
+        return fth_load_fail_path(
+            l, "data.holdout.by",
+            "missing; data.holdout.fraction alone holds nothing out: hash or tail says which lines");
     return FTH_OK;
 }
 

@@ -167,6 +167,7 @@ struct fth_derived_config {
     const char *file;         /* join: a CSV with a header */
     const char *key, *value;  /* join: its columns */
     char delimiter;           /* join */
+    int strip;                /* join */
     const char *format;       /* date, sessions: "iso", "unix", "unix_ms" or a pattern such as "%y%m%d%H" */
     int part;                 /* date: enum fth_date_part */
     int64_t gap;              /* sessions: seconds */

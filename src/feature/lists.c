@@ -67,38 +67,43 @@ fth_status fth_feature_reserve(struct fth_feature_chunk *chunk, uint32_t group, 
     return fth_batch_reserve_positions(chunk->out, group, (uint32_t)need, chunk->err);
 }
 
-/* How many elements every list of the line has: all as many, or the line is refused and it is none. */
+/* How many elements every list of the line has: all as many, or the line is refused and it is none. Beside lists of one
+ * element an empty cell is one, which is missing. */
 static uint32_t common_count(struct fth_feature_chunk *chunk, const struct fth_feature_group *group,
                              uint32_t i) {
     const fth_feature_program *program = chunk->program;
     const uint32_t *members = program->group_fields + group->first;
-    uint32_t count = 0;
+    uint32_t first_count = 0, count = 0;
     for (uint32_t m = 0; m < group->n; m++) {
         const struct fth_feature_field *field = &program->fields[members[m]];
         struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
         uint32_t n = count_tokens(program, field, text);
-        if (m > 0 && n != count) {
+        if (m == 0)
+            first_count = n;
+        else if (n != first_count && (n > 1 || first_count > 1)) {
             const struct fth_feature_field *first = &program->fields[members[0]];
             fth_feature_refuse(chunk, i, field->joined ? NULL : text.bytes,
                                "column '%s' has %u elements where '%s' has %u; lists of one group "
                                "('%s') must be equally long",
-                               field->info.column, n, first->info.column, count, group->name);
+                               field->info.column, n, first->info.column, first_count, group->name);
             return 0;
         }
-        count = n;
+        count = n > count ? n : count;
     }
     return count;
 }
 
-/* The keys of one cell's list, at most `max`; how many. */
+/* The keys of one cell's list, at most `max`; how many. one: an empty cell is one element. */
 static fth_status run_cell(struct fth_feature_chunk *chunk, const struct fth_feature_group *group,
-                           uint32_t f, uint32_t i, uint64_t *keys, uint32_t *n) {
+                           uint32_t f, uint32_t i, int one, uint64_t *keys, uint32_t *n) {
     const fth_feature_program *program = chunk->program;
     const struct fth_feature_field *field = &program->fields[f];
     struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
-    *n = 0;
-    if (fth_feature_no_list(program, text))
+    if (fth_feature_no_list(program, text)) {
+        keys[0] = field->missing;
+        *n = one != 0;
         return FTH_OK;
+    }
     if (program->plain)
         return fth_feature_plain_keys(chunk, group, field, text, keys, n);
     uint32_t start = group->keep_last
@@ -124,7 +129,7 @@ fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
                                      : fth_feature_cell(chunk, i, column).length + 1;
         FTH_TRY(fth_feature_reserve(chunk, g, used, most < group->max ? most : group->max));
         for (uint32_t m = 0; m < group->n && most; m++)
-            FTH_TRY(run_cell(chunk, group, members[m], i,
+            FTH_TRY(run_cell(chunk, group, members[m], i, group->n > 1 && most == 1,
                              chunk->out->fields[members[m]].keys + used, &kept));
         ragged->offsets[row + 1] = used + kept;
         ragged->total = used + kept;

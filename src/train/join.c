@@ -73,7 +73,7 @@ static fth_status load(const struct fth_derived_config *config, const char *path
     char file_key[80];
     snprintf(file_key, sizeof file_key, "%s.file", path);
     struct fth_data_config data = {.format = FTH_FORMAT_CSV, .delimiter = config->delimiter,
-                                   .header = 1, .skip_blank = 1, .comment = "", .label = "",
+                                   .strip = config->strip, .header = 1, .skip_blank = 1, .comment = "", .label = "",
                                    .weight = "", .query = "", .block_bytes = 1 << 20};
     struct fth_data_set_options options = {.part = FTH_PART_FILES, .files = {&config->file, 1},
                                            .files_key = file_key, .labels_optional = 1};

@@ -196,6 +196,9 @@ static void combinations(void **state) {
         {MODEL FEATURES "data: {train: \"-\", test: \"-\"}\n", NULL,
          "f.yaml:3:1: data: standard input (\"-\") is given 2 times but can be read once; use "
          "files"},
+        {MODEL FEATURES "data: {train: a, holdout: {fraction: 0.2}}\n", NULL,
+         "f.yaml:3:18: data.holdout.by: missing; data.holdout.fraction alone holds nothing out: hash or tail "
+         "says which lines"},
         {MODEL FEATURES "data: {valid: a, holdout: {by: hash}}\n", NULL,
          "f.yaml:3:28: data.holdout.by: data.valid already names the held-out part; remove "
          "one of the two"},

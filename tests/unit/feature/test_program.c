@@ -192,6 +192,23 @@ static void lists_keep_positions(void **state) {
     assert_int_equal(f.batch->fields[1].keys[2], key_of("item", "d"));
     assert_int_equal(f.batch->fields[3].keys[0], key_of("tags", "t"));
     fth_block_destroy(block);
+
+    /* Beside a list of one element an empty cell is one, missing; beside a longer one it is none. */
+    block = test_block_cells("1,a,b,,\n0,a,,x,\n1,a,,,\n1,a,b,x,\n1,a,b|c,,\n", ',');
+    run(&f, block);
+    const uint32_t ones[] = {0, 1, 2, 2, 3};
+    assert_int_equal(f.batch->n, 4);
+    assert_int_equal(block->n_bad, 1);
+    assert_memory_equal(f.batch->groups[0].offsets, ones, sizeof ones);
+    hist = f.batch->fields[1].keys;
+    kind = f.batch->fields[2].keys;
+    assert_int_equal(hist[0], key_of("item", "b"));
+    assert_int_equal(kind[0], fth_hash_mix(salt_of("kind") ^ 0x9d1c5f0b6a3e8247ull));
+    assert_int_equal(hist[1], fth_hash_mix(salt_of("item") ^ 0x9d1c5f0b6a3e8247ull));
+    assert_int_equal(kind[1], key_of("kind", "x"));
+    assert_int_equal(hist[2], key_of("item", "b"));
+    assert_int_equal(kind[2], key_of("kind", "x"));
+    fth_block_destroy(block);
     close_fixture(&f);
 }
 
