@@ -158,6 +158,11 @@ fth_status fth_peak_fma(uint32_t threads, double *gflops, fth_error *err) {
     return FTH_OK;
 }
 
+void fth_peak_fma_burst(double operations) {
+    const struct fth_peak_loops *loops = loops_of_cpu();
+    keep(loops->fma((size_t)(operations / loops->flop_per_turn) + 1, 0.5f));
+}
+
 static void read_round(struct run *run, uint32_t thread) {
     size_t n = part(run, REGION_BYTES / sizeof(float));
     keep(run->loops->read(run->region + thread * n, n));

@@ -17,6 +17,10 @@
 /* fp32 multiply and add in registers only: 1e9 operations a second, all threads together. */
 fth_status fth_peak_fma(uint32_t threads, double *gflops, fth_error *err);
 
+/* The same operations done by the caller alone, about that many, untimed: for short bursts between other work. Any
+ * thread; no errors. */
+void fth_peak_fma_burst(double operations);
+
 /* Streaming from memory: 1e9 bytes a second read, all threads together. */
 fth_status fth_peak_read(uint32_t threads, double *gigabytes, fth_error *err);
 

@@ -1,6 +1,7 @@
 /* Measuring steps on batches held in memory: nothing is read or saved meanwhile.
  *
- * First plain steps, for the examples a second; then steps with every node's time counted, for where the time
+ * First plain steps, for the examples a second, with short bursts of multiplications between them, which say what the
+ * machine had left for anybody in that time; then steps with every node's time counted, for where the time
  * goes; then, if asked, each optimisation left out alone, in turns with the whole, so that a disturbance of
  * the machine meets both. Threads: the session's pool; one bench at a time. */
 #include <stdio.h>
@@ -21,6 +22,16 @@ struct bench {
     struct fth_bench_report *report;
     double *samples; /* [FTH_BENCH_SAMPLES] */
     uint32_t next;   /* batch */
+    uint64_t spent;  /* ns of the steps run last, bursts left out */
+};
+
+/* A burst of a millisecond follows 20 ms of steps, in tasks that workers take as they take a step's. */
+#define BURST_EVERY 20000000
+#define BURST_TASKS 16 /* a thread */
+struct bursts {
+    double task; /* operations */
+    double operations;
+    uint64_t ns, steps; /* steps: ns since the last one */
 };
 
 static void tell(const struct bench *bench, const char *what) {
@@ -32,10 +43,26 @@ static double quantile(const double *sorted, uint32_t n, double share) {
     return sorted[(uint32_t)(share * (double)(n - 1) + 0.5)];
 }
 
-/* Steps until the time is up: examples a second of each into samples. */
+static void burst_task(void *arg, uint32_t task, uint32_t worker) {
+    (void)task;
+    (void)worker;
+    fth_peak_fma_burst(((const struct bursts *)arg)->task);
+}
+
+static void burst(const struct bench *bench, struct bursts *bursts) {
+    uint32_t tasks = bench->report->threads * BURST_TASKS;
+    uint64_t start = fth_now_ns();
+    fth_pool_for(bench->session->pool, tasks, burst_task, bursts);
+    bursts->ns += fth_now_ns() - start;
+    bursts->operations += bursts->task * tasks;
+    bursts->steps = 0;
+}
+
+/* Steps until the time is up: examples a second of each into bench->samples. bursts: between them, or NULL. */
 static fth_status run_steps(struct bench *bench, struct fth_session *session, fth_plan *plan,
-                            double seconds, double *samples, uint32_t *n, fth_error *err) {
+                            double seconds, struct bursts *bursts, uint32_t *n, fth_error *err) {
     uint64_t start = fth_now_ns(), before = start, now = start;
+    bench->spent = 0;
     *n = 0;
     while (*n < FTH_BENCH_SAMPLES && (*n == 0 || (double)(now - start) * 1e-9 < seconds)) {
         const struct fth_batch *batch = bench->batches.items[bench->next];
@@ -43,7 +70,12 @@ static fth_status run_steps(struct bench *bench, struct fth_session *session, ft
         bench->next = (bench->next + 1) % bench->batches.n;
         FTH_TRY(fth_session_step(session, plan, batch, &loss, err));
         now = fth_now_ns();
-        samples[(*n)++] = (double)batch->n * 1e9 / (double)(now - before);
+        bench->samples[(*n)++] = (double)batch->n * 1e9 / (double)(now - before);
+        bench->spent += now - before;
+        if (bursts && (bursts->steps += now - before) >= BURST_EVERY) {
+            burst(bench, bursts);
+            now = fth_now_ns();
+        }
         before = now;
     }
     return FTH_OK;
@@ -62,10 +94,12 @@ static fth_status measure(struct bench *bench, fth_error *err) {
     uint32_t n;
     tell(bench, "steps");
     FTH_TRY(warm(bench, bench->session, bench->plan, err));
-    uint64_t start = fth_now_ns(), keys = bench->session->keys, unique = bench->session->unique_rows;
-    FTH_TRY(run_steps(bench, bench->session, bench->plan, bench->options->seconds, bench->samples, &n,
-                      err));
-    r->seconds = (double)(fth_now_ns() - start) * 1e-9;
+    uint64_t keys = bench->session->keys, unique = bench->session->unique_rows;
+    struct bursts bursts = {.task = r->fma * 1e6 / (r->threads * BURST_TASKS)};
+    burst(bench, &bursts); /* one at least */
+    FTH_TRY(run_steps(bench, bench->session, bench->plan, bench->options->seconds, &bursts, &n, err));
+    r->fma_between = bursts.operations / (double)bursts.ns;
+    r->seconds = (double)bench->spent * 1e-9;
     r->steps = n;
     r->all = (double)n * (double)r->batch / r->seconds;
     r->keys = (double)(bench->session->keys - keys) / n;
@@ -137,7 +171,7 @@ static fth_status profile(struct bench *bench, fth_error *err) {
     fth_plan_profile(bench->plan, 1, perf);
     uint64_t start = fth_now_ns();
     fth_status status = run_steps(bench, bench->session, bench->plan, bench->options->seconds / 2,
-                                  bench->samples, &r->profiled, err);
+                                  NULL, &r->profiled, err);
     r->profiled_ns = (double)(fth_now_ns() - start) * threads;
     for (int p = 0; p < FTH_BENCH_PARTS; p++)
         r->parts[p].gather_share = -1;
@@ -248,11 +282,11 @@ static fth_status in_turns(struct bench *bench, struct fth_session *other, fth_p
     double with[ROUNDS], without[ROUNDS], ratios[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) {
         uint32_t n;
-        FTH_TRY(run_steps(bench, bench->session, bench->plan, bench->options->seconds / ROUNDS,
-                          bench->samples, &n, err));
+        FTH_TRY(run_steps(bench, bench->session, bench->plan, bench->options->seconds / ROUNDS, NULL,
+                          &n, err));
         fth_sort_doubles(bench->samples, n);
         with[i] = quantile(bench->samples, n, 0.5);
-        FTH_TRY(run_steps(bench, other, plan, bench->options->seconds / ROUNDS, bench->samples, &n, err));
+        FTH_TRY(run_steps(bench, other, plan, bench->options->seconds / ROUNDS, NULL, &n, err));
         fth_sort_doubles(bench->samples, n);
         without[i] = quantile(bench->samples, n, 0.5);
         ratios[i] = with[i] / without[i];

@@ -86,6 +86,7 @@ struct fth_bench_report {
     struct fth_bench_node *nodes; /* by time, falling */
     uint32_t n_nodes;
     double fma, read, copy; /* peaks: GFLOP/s, GB/s, GB/s */
+    double fma_between; /* GFLOP/s of bursts between the steps: what the machine had left for them */
     uint32_t dims[FTH_BENCH_DIMS], n_dims;
     double gather[FTH_BENCH_DIMS]; /* 1e6 rows a second of dims[i] floats */
     struct fth_bench_ablation *ablations;

@@ -16,6 +16,14 @@ static const char *const part_names[FTH_BENCH_PARTS] = {
 
 #define MOST_NODES 25
 
+/* Of the steps whose examples a second are printed. */
+static double steps_gflops(const struct fth_bench_report *r) {
+    double flops = 0;
+    for (int p = 0; p < FTH_BENCH_PARTS; p++)
+        flops += r->parts[p].flops;
+    return r->profiled ? flops / r->profiled * r->all / r->batch * 1e-9 : 0;
+}
+
 /* Per nanosecond of a thread times threads: what the whole machine would do at this pace. */
 static double rate(const struct fth_bench_report *r, double amount, double ns) {
     return ns > 0 ? amount / ns * r->threads : 0;
@@ -76,6 +84,11 @@ static void print_peaks(const struct fth_bench_report *r, struct fth_text *text)
                           "%.1f GB/s", r->threads, r->fma, r->read, r->copy);
     for (uint32_t i = 0; i < r->n_dims; i++)
         fth_text_printf(text, "%s %u floats %.1f Mrows/s", i ? "," : ", gather of", r->dims[i], r->gather[i]);
+    double steps = steps_gflops(r);
+    fth_text_printf(text, "\nbetween the steps: FMA %.1f GFLOP/s, %.1f %% of the peak (other work on the machine takes the "
+                          "rest); the steps, in all: %.1f GFLOP/s, %.1f %% of the peak, %.1f %% of that between them",
+                    r->fma_between, 100 * r->fma_between / r->fma, steps, 100 * steps / r->fma,
+                    100 * steps / r->fma_between);
     fth_text_printf(text, "\nbytes count every value once, also those that stay in cache: above 100 %% of "
                           "the memory's rate is possible\n");
 }
@@ -183,8 +196,8 @@ static json_t *peaks_json(const struct fth_bench_report *r) {
         snprintf(dim, sizeof dim, "%u", r->dims[i]);
         json_object_set_new(gather, dim, json_real(r->gather[i]));
     }
-    return json_pack("{s:f, s:f, s:f, s:o}", "fma_gflops", r->fma, "read_gigabytes_per_second", r->read,
-                     "copy_gigabytes_per_second", r->copy, "gather_megarows_per_second", gather);
+    return json_pack("{s:f, s:f, s:f, s:f, s:o}", "fma_gflops", r->fma, "fma_between_steps_gflops", r->fma_between,
+                     "read_gigabytes_per_second", r->read, "copy_gigabytes_per_second", r->copy, "gather_megarows_per_second", gather);
 }
 
 fth_status fth_bench_json(const struct fth_bench_report *r, char **out, fth_error *err) {

@@ -95,8 +95,9 @@ class Fathom:
 
     def measure(self, batch, *arguments, threads=shapes.THREADS):
         read = self.bench(batch, *arguments, threads=threads)
-        return {"examples_per_second": read["examples_per_second"]["median"],
-                "peak": read["peaks"]["fma_gflops"], "cpu": read["cpu"], "isa": read["isa"], "amx": has_amx()}
+        rates, peaks = read["examples_per_second"], read["peaks"]
+        return {"examples_per_second": rates["median"], "in_all": rates["in_all"],
+                "peak": peaks["fma_gflops"], "between": peaks["fma_between_steps_gflops"], "cpu": read["cpu"], "isa": read["isa"], "amx": has_amx()}
 
     def can_factorise(self):
         try:

@@ -1,5 +1,6 @@
 """The table of results as Markdown, targets beside the figures."""
 from dataclasses import dataclass
+from statistics import median
 
 import comparisons
 import shapes
@@ -20,6 +21,14 @@ class Case:
     gflops: float = None
     share: float = None
     share_plain: float = None
+    between: float = None        # of the FMAs that the machine did in bursts between the steps
+    between_plain: float = None
+
+
+def between(results, model, batch, name):
+    shares = [s["in_all"] * shapes.flops(model, batch) / 1e9 / s["between"]
+              for s in results.of(model, batch, name) if "between" in s]
+    return median(shares) if shares else None
 
 
 def case_of(results, model, batch):
@@ -32,10 +41,12 @@ def case_of(results, model, batch):
     if fathom:
         case.gflops = fathom * shapes.flops(model, batch) / 1e9
         case.share = case.gflops / peak
+    case.between = between(results, model, batch, "fathom")
+    case.between_plain = between(results, model, batch, "fathom-plain")
     if rates["fathom-plain"]:
         case.share_plain = rates["fathom-plain"] * shapes.flops(model, batch) / 1e9 / peak
     elif rates["fathom"] and model in ("dlrm", "din"):
-        case.share_plain = case.share  # nothing in it is factorised
+        case.share_plain, case.between_plain = case.share, case.between  # nothing in it is factorised
     return case
 
 
@@ -63,6 +74,8 @@ def table(results, models):
     shown = [name for name in HEADS if any(case.rates[name] for case in cases)]
     heads = ["model", "batch"] + [HEADS[name] for name in shown]
     heads += ["against the best peer", "GFLOP/s", "share of peak", "not factorised"]
+    left = any(case.between for case in cases)
+    heads += ["of FMAs between steps", "not factorised"] if left else []
     lines = [row(heads), row(["---"] * len(heads))]
     for case in cases:
         key = case.model, case.batch
@@ -71,6 +84,7 @@ def table(results, models):
         cells += [figure(case.ratio, shapes.SPEEDUP.get(key)), f"{case.gflops:.0f}" if case.gflops else ""]
         cells += [figure(case.share, shapes.SHARE_FACTORISED.get(key)),
                   figure(case.share_plain, shapes.SHARE_PLAIN.get(key))]
+        cells += [figure(case.between, None), figure(case.between_plain, None)] if left else []
         lines.append(row(cells))
     return lines
 

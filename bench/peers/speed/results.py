@@ -33,8 +33,11 @@ class Results:
         return sorted({(s["model"], s["batch"]) for s in self.samples if s["measure"] == "table"})
 
     def values(self, model, batch, contender, key="examples_per_second", measure="table"):
+        return [s[key] for s in self.of(model, batch, contender, measure)]
+
+    def of(self, model, batch, contender, measure="table"):
         which = measure, model, batch, contender
-        return [s[key] for s in self.samples if (s["measure"], s["model"], s["batch"], s["contender"]) == which]
+        return [s for s in self.samples if (s["measure"], s["model"], s["batch"], s["contender"]) == which]
 
     def median(self, *which):
         values = self.values(*which)
