@@ -57,9 +57,11 @@ static fth_status make_lookup(struct fth_embedding *embedding, struct fth_embedd
     if (lookup->is.numbered)
         FTH_TRY(fth_embedding_unique_create(lookup, embedding->max_batch, err));
     struct fth_pack *pack = &embedding->packs[lookup->pack];
-    int firsts = norms || lookup->is.numbered;
-    embedding->lookups[lookup->leading].firsts |= firsts;
-    pack->firsts |= firsts;
+    embedding->lookups[lookup->leading].firsts |= norms;
+    pack->firsts |= norms;
+    lookup->alone = 1;
+    for (uint32_t i = 0; i < embedding->n_lookups; i++)
+        lookup->alone &= &embedding->lookups[i] == lookup || !fth_same_rows(&embedding->lookups[i], lookup);
     pack->single &= !lookup->argmax && !lookup->is.numbered && !lookup->is.counted;
     return FTH_OK;
 }

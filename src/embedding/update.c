@@ -23,7 +23,8 @@ size_t fth_embedding_update_scratch(void *ctx) {
     const struct fth_embedding *embedding = ctx;
     size_t dim = ((size_t)embedding->max_dim + 15) / 16 * 16;
     return FTH_CACHE_LINE + SOURCES * (sizeof(float *) + sizeof(float)) +
-           (2 + PICKED) * dim * sizeof(float) + embedding->n_lookups * sizeof(struct fth_own_gradients);
+           (2 + PICKED) * dim * sizeof(float) +
+           embedding->n_lookups * (sizeof(struct fth_own_gradients) + sizeof(uint32_t));
 }
 
 static struct fth_update_work work_begin(const struct fth_embedding *embedding,
@@ -37,6 +38,7 @@ static struct fth_update_work work_begin(const struct fth_embedding *embedding,
     work.sum[1] = work.sum[0] + dim;
     work.picked = work.sum[1] + dim;
     work.own = (struct fth_own_gradients *)(work.picked + PICKED * dim);
+    work.met = (uint32_t *)(work.own + embedding->n_lookups);
     for (uint32_t l = 0; l < embedding->n_lookups; l++)
         work.own[l] = (struct fth_own_gradients){.first = 1, .first_unique = 1};
     for (uint32_t i = 0; i < n; i++) {
@@ -47,6 +49,9 @@ static struct fth_update_work work_begin(const struct fth_embedding *embedding,
             *first = i;
         *last = i;
         own->parts += gradients[i].parts;
+        for (uint32_t l = 0; gradients[i].parts && l < embedding->n_lookups; l++)
+            if (fth_same_rows(&embedding->lookups[l], &embedding->lookups[gradients[i].lookup]))
+                work.own[l].table_parts += gradients[i].parts;
     }
     return work;
 }
@@ -117,17 +122,30 @@ static const uint32_t *add_run(struct fth_update_work *work, const uint32_t *at,
     return at;
 }
 
-/* The occurrences of a unique key, as far as their own gradients are looked at: in a numbered lookup,
- * the only one of its table, without gradients for examples none are. */
-static inline const uint32_t *first_occurrence(const struct fth_update_work *work, uint32_t unique,
-                                               const uint32_t *end) {
-    const uint32_t *first = end - work->embedding->unique_count[unique];
-    const struct fth_embedding_lookup *lookup = lookup_of(work, *first);
-    struct fth_own_gradients own = work->own[lookup - work->embedding->lookups];
-    return lookup->is.numbered && own.first > own.last ? end : first;
+/* Notes the lookup of source `at`, one of the key's, if it has gradients of unique rows. */
+static inline void meet(struct fth_update_work *work, uint32_t at) {
+    const struct fth_embedding_lookup *lookup = lookup_of(work, at);
+    if (work->own[lookup - work->embedding->lookups].parts > 0 &&
+        (work->n_met == 0 || lookup_of(work, work->met[work->n_met - 1]) != lookup))
+        work->met[work->n_met++] = at;
 }
 
-/* The next of the gradients of unique rows that the key has, from number `i` on; NULL after the last. */
+/* The sources of a unique key, as far as their own gradients are looked at: in a numbered lookup, the only one of its
+ * table, without gradients for examples none are. None of them is met yet, but where none will be. */
+static inline const uint32_t *begin_sources(struct fth_update_work *work, uint32_t unique, const uint32_t *end) {
+    const struct fth_embedding_lookup *lookup = lookup_of(work, end[-1]);
+    const struct fth_own_gradients *own = &work->own[lookup - work->embedding->lookups];
+    work->n_met = 0;
+    work->meets = own->table_parts;
+    if (lookup->alone && lookup->is.numbered && own->first > own->last) {
+        meet(work, end[-1]);
+        return end;
+    }
+    return end - work->embedding->unique_count[unique];
+}
+
+/* The next of the gradients of unique rows that the source's key has by its lookup, from number `i` on; NULL after
+ * the last. */
 static const struct fth_row_gradient *next_unique_gradient(const struct fth_update_work *work,
                                                            uint32_t occurrence, uint32_t *i,
                                                            const float **row) {
@@ -177,8 +195,10 @@ static const float *sum_in_pieces(struct fth_update_work *work, uint32_t unique,
     const uint32_t *end = embedding->list + embedding->unique_end[unique];
     work->n = work->n_picked = 0;
     work->scaled = 0;
-    for (const uint32_t *at = first_occurrence(work, unique, end); at < end; at++) {
+    for (const uint32_t *at = begin_sources(work, unique, end); at < end; at++) {
         const struct fth_embedding_lookup *lookup = lookup_of(work, *at);
+        if (work->meets)
+            meet(work, *at);
         struct fth_own_gradients own = work->own[lookup - embedding->lookups];
         if (own.first == own.last && !lookup->argmax) {
             if (work->n == SOURCES)
@@ -202,13 +222,13 @@ static const float *sum_in_pieces(struct fth_update_work *work, uint32_t unique,
     }
     const struct fth_row_gradient *from;
     const float *row;
-    uint32_t i = 0;
-    while ((from = next_unique_gradient(work, end[-1], &i, &row)) != NULL)
-        for (uint32_t p = 0; p < from->parts; p++) {
-            if (work->n == SOURCES)
-                end_piece(work, dim);
-            add_source(work, row + p * from->part_stride, 1);
-        }
+    for (uint32_t m = 0, i = 0; m < work->n_met; m++, i = 0)
+        while ((from = next_unique_gradient(work, work->met[m], &i, &row)) != NULL)
+            for (uint32_t p = 0; p < from->parts; p++) {
+                if (work->n == SOURCES)
+                    end_piece(work, dim);
+                add_source(work, row + p * from->part_stride, 1);
+            }
     if (work->n == 0)
         return NULL;
     return sum_sources(work, 0, work->n, work->scaled, dim, work->sum[0]);
@@ -225,31 +245,24 @@ static inline void apply(const struct fth_update_work *work, const struct fth_pa
                                       gradient, args, NULL);
 }
 
-/* Collects the sources of one row of a block and fetches them; returns whether one has a scale. */
-static int collect_row(struct fth_update_work *work, uint32_t unique) {
-    const struct fth_embedding *embedding = work->embedding;
-    const uint32_t *end = embedding->list + embedding->unique_end[unique];
+/* Collects the sources [at, end) of one row of a block, which begin_sources has begun, and fetches them; returns
+ * whether one has a scale. */
+static int collect_row(struct fth_update_work *work, const uint32_t *at, const uint32_t *end) {
     work->scaled = 0;
-    for (const uint32_t *at = first_occurrence(work, unique, end); at < end;)
+    while (at < end) {
+        if (work->meets)
+            meet(work, *at);
         at = add_run(work, at, end);
+    }
     const struct fth_row_gradient *from;
     const float *row;
-    uint32_t i = 0;
-    while ((from = next_unique_gradient(work, end[-1], &i, &row)) != NULL)
-        for (uint32_t p = 0; p < from->parts; p++, row += from->part_stride) {
-            __builtin_prefetch(row);
-            add_source(work, row, 1);
-        }
+    for (uint32_t m = 0, i = 0; m < work->n_met; m++, i = 0)
+        while ((from = next_unique_gradient(work, work->met[m], &i, &row)) != NULL)
+            for (uint32_t p = 0; p < from->parts; p++, row += from->part_stride) {
+                __builtin_prefetch(row);
+                add_source(work, row, 1);
+            }
     return work->scaled;
-}
-
-/* At most so many sources has a row that a block can take. */
-static uint32_t sources_of(const struct fth_update_work *work, uint32_t unique) {
-    const struct fth_embedding *embedding = work->embedding;
-    const uint32_t *end = embedding->list + embedding->unique_end[unique];
-    const struct fth_embedding_lookup *lookup = lookup_of(work, end[-1]);
-    return (uint32_t)(end - first_occurrence(work, unique, end)) +
-           work->own[lookup - embedding->lookups].parts;
 }
 
 /* As many rows from `unique` on as a block takes; returns where it stopped. Rows too large for a
@@ -268,13 +281,15 @@ static uint32_t update_block(struct fth_update_work *work, const struct fth_pack
         uint32_t row = embedding->unique_row[unique];
         if (row == FTH_ROW_NONE)
             continue;
-        if (sources_of(work, unique) > SOURCES - work->n)
+        const uint32_t *end = embedding->list + embedding->unique_end[unique];
+        const uint32_t *at = begin_sources(work, unique, end);
+        if ((uint32_t)(end - at) + work->meets > SOURCES - work->n)
             break;
         const char *memory = (const char *)fth_pack_row(pack, row);
         for (size_t line = 0; line < pack->stride * sizeof(float); line += FTH_CACHE_LINE)
             __builtin_prefetch(memory + line, 1);
         rows[n].row = row;
-        rows[n].scaled = collect_row(work, unique);
+        rows[n].scaled = collect_row(work, at, end);
         rows[n++].end = work->n;
     }
     uint32_t from = 0;

@@ -11,7 +11,7 @@
 struct fth_own_gradients {
     uint32_t first, last;               /* a row an example; first > last: none */
     uint32_t first_unique, last_unique; /* a row a unique row */
-    uint32_t parts;                     /* of those, together */
+    uint32_t parts, table_parts;        /* of those, together; of all lookups of the same rows */
 };
 
 /* One task's. */
@@ -24,8 +24,10 @@ struct fth_update_work {
     float *scale;                  /* [SOURCES] */
     float *sum[2];                 /* [max_dim] each */
     float *picked;                 /* [PICKED][max_dim] */
+    uint32_t *met;                 /* [n_lookups] a source of each lookup with gradients of unique rows that the key has */
     uint32_t n;                    /* sources collected */
-    uint32_t n_picked;
+    uint32_t n_picked, n_met;
+    uint32_t meets; /* gradients of unique rows that the key may have, at most */
     int scaled; /* a scale is not 1 */
 };
 

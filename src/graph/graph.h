@@ -92,7 +92,7 @@ struct fth_lookup {
     int zero_init;      /* rows start at zero (linear terms) */
     int counted;        /* training wants rows' frequencies (fth_rows.frequencies): one key an example */
     int numbered;       /* training wants the batch's unique rows (fth_unique_rows): one key an example,
-                           no values, and no other lookup of the table */
+                           no values */
 };
 
 /* Sessions: the positions of a ragged group cut into pieces, which are the rows of a ragged group of their own

@@ -2,8 +2,8 @@
  * where these are few, instead of once for each example (ops/factor.h). Which fields those are is found for
  * every batch when its rows are; here the layers and the lookups that may be are found.
  *
- * A lookup may be when it has one key an example, no values, and its table to itself: then its unique rows and
- * their examples are known as a side result of finding rows. The layer's weight must serve this layer alone. */
+ * A lookup may be when it has one key an example and no values: then its unique rows and their examples are found
+ * with little work where rows are. The layer's weight must serve this layer alone. */
 #include <string.h>
 
 #include "ops/ops.h"
@@ -26,12 +26,7 @@ struct layer {
 
 static int may_be(const fth_graph *graph, uint32_t number) {
     const struct fth_lookup *lookup = &graph->lookups[number];
-    if (lookup->group >= 0 || lookup->weighted || lookup->dim < LEAST_DIM)
-        return 0;
-    for (uint32_t i = 0; i < graph->n_lookups; i++)
-        if (i != number && !strcmp(graph->lookups[i].table, lookup->table))
-            return 0;
-    return 1;
+    return lookup->group < 0 && !lookup->weighted && lookup->dim >= LEAST_DIM;
 }
 
 static void trace(const fth_graph *graph, fth_id value, uint32_t first, uint32_t n, int32_t *lookups);

@@ -24,8 +24,8 @@
 
 enum { DENSE = 3, MOST = 300, FIELDS = 10, DIN_FIELDS = 12, ALL_FIELDS = 13 };
 
-/* "few" and "some" can be factorised; "rare" admits keys late; the others never are: a shared table, pooled
- * positions, another dimension. "history" and "end" are for models of histories, "ends" for atbrg alone. */
+/* "few" and "some" can be factorised, "left" and "right", which share a table, and "item", whose table a history reads
+ * too; "rare" admits keys late; the others never are: pooled positions, another dimension. "history" and "end" are for models of histories, "ends" for atbrg alone. */
 static const struct fth_model_field fields[ALL_FIELDS] = {
     {.name = "few", .table = "few", .dim = 16, .group = FTH_NO_GROUP},
     {.name = "left", .table = "both", .dim = 16, .group = FTH_NO_GROUP},
