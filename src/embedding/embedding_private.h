@@ -256,7 +256,14 @@ void fth_pack_plan_ahead(struct fth_pack *pack);
 void fth_embedding_beside(void *ctx);
 
 /* Frequency and last step of an item's row, or its candidate's count (by_part). */
-void fth_count_item(const struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t item);
+static inline void fth_count_item(const struct fth_embedding *embedding, const struct fth_pack *pack,
+                                  uint32_t item) {
+    uint32_t row = embedding->unique_row[item], count = embedding->item_count[item];
+    if (row != FTH_ROW_NONE)
+        fth_pack_count(pack, row, count, embedding->step);
+    else
+        fth_count_candidate(pack, embedding->part_hash[item], count);
+}
 /* cut.c: cuts the unique rows into update tasks. */
 void fth_embedding_cut_updates(struct fth_embedding *embedding);
 

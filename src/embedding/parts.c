@@ -43,50 +43,52 @@ static void number_examples(struct fth_embedding *embedding,
 }
 
 /* Numbers the part's unique keys in the order of their first occurrence; how many there are. A table of
- * twice the part's size, filled linearly; its entries are numbers from 1 on. */
+ * twice the part's size, filled linearly; its entries are numbers from 1 on. Which keys are new nothing foretells:
+ * number 0, an empty entry, has the key that is looked for, so that there is no branch, and what a new key needs is
+ * written for every key. */
 static uint32_t number_items(const struct fth_embedding *embedding, const struct fth_part *part,
                              const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
                              uint32_t *item_first) {
-    const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
-    const struct fth_pack *pack = &embedding->packs[lookup->pack];
-    const struct fth_table *of = &pack->tables[lookup->table];
-    int by_part = embedding->by_part;
     uint16_t table[2 << FTH_PART_SHIFT_MAX];
+    uint64_t key_of[1 + (1 << FTH_PART_SHIFT_MAX)];
     uint32_t *item_of = embedding->item_of + part->base;
-    uint32_t bits = part->shift + 1, mask = ((uint32_t)1 << bits) - 1, n = 0;
-    memset(table, 0, (size_t)2 << bits);
-    for (uint32_t i = 0; i < part->n; i++) {
+    uint32_t n_keys = part->n, base = part->base, shift = 63 - part->shift;
+    uint32_t mask = ((uint32_t)2 << part->shift) - 1, n = 0;
+    memset(table, 0, (mask + 1) * sizeof *table);
+    for (uint32_t i = 0; i < n_keys; i++) {
         uint64_t key = keys[i];
-        uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> (64 - bits)), item;
-        while ((item = table[at]) != 0 && item_key[item - 1] != key)
+        uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> shift), item;
+        key_of[0] = key;
+        while (key_of[item = table[at]] != key)
             at = (at + 1) & mask;
-        if (item == 0) {
-            item_key[n] = key;
-            if (by_part) { /* looked up next, by this task */
-                uint64_t hash = fth_pack_hash(of, key);
-                fth_index_prefetch(&pack->shards[fth_shard_of(hash)].index, hash);
-            }
-            item_count[n] = 0;
-            item_first[n] = part->base + i;
-            item = ++n;
-            table[at] = (uint16_t)item;
-        }
+        item_count[n] = 0;
+        item_first[n] = base + i;
+        uint32_t is_new = (item - 1) >> 31;
+        n += is_new;
+        item |= n & (0 - is_new);
+        key_of[item] = key;
+        table[at] = (uint16_t)item;
         item_count[item - 1]++;
         item_of[i] = item - 1;
     }
+    memcpy(item_key, key_of + 1, n * sizeof *item_key);
     return n;
 }
 
 uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part, uint64_t *hashes,
                          uint32_t *count, uint32_t *first) {
     const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
-    const struct fth_table *table = &embedding->packs[lookup->pack].tables[lookup->table];
+    const struct fth_pack *pack = &embedding->packs[lookup->pack];
+    const struct fth_table *table = &pack->tables[lookup->table];
     const uint64_t *keys = lookup->keys + (part->base - lookup->base);
     uint32_t n = part->shift > embedding->part_shift
                      ? fth_long_part_number(embedding, part, keys, hashes, count, first)
                      : number_items(embedding, part, keys, hashes, count, first);
-    for (uint32_t u = 0; u < n; u++)
+    for (uint32_t u = 0; u < n; u++) {
         hashes[u] = fth_pack_hash(table, hashes[u]);
+        if (embedding->by_part) /* looked up next, by this task */
+            fth_index_prefetch(&pack->shards[fth_shard_of(hashes[u])].index, hashes[u]);
+    }
     part->n_items = n;
     if (lookup->pooled && (embedding->by_part || !lookup->by_example))
         number_examples(embedding, lookup, part);
@@ -97,18 +99,22 @@ uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part,
 static void sort_missing(struct fth_embedding *embedding, struct fth_part *part, uint32_t n) {
     const uint64_t *hashes = embedding->part_hash + part->base;
     const uint32_t *rows = embedding->unique_row + part->base;
-    uint32_t next[FTH_SHARDS] = {0}, at = 0;
-    for (uint32_t u = 0; u < n; u++)
-        next[fth_shard_of(hashes[u])] += rows[u] == FTH_ROW_NONE;
+    uint32_t next[FTH_SHARDS] = {0}, at = 0, m = 0;
+    uint16_t missing[1 << FTH_PART_SHIFT_MAX];
+    for (uint32_t u = 0; u < n; u++) {
+        missing[m] = (uint16_t)u;
+        m += rows[u] == FTH_ROW_NONE;
+    }
+    for (uint32_t i = 0; i < m; i++)
+        next[fth_shard_of(hashes[missing[i]])]++;
     for (uint32_t s = 0; s < FTH_SHARDS; s++) {
         part->at[s] = at;
         at += next[s];
         next[s] = part->at[s];
     }
     part->at[FTH_SHARDS] = at;
-    for (uint32_t u = 0; at && u < n; u++)
-        if (rows[u] == FTH_ROW_NONE)
-            embedding->sorted[part->base + next[fth_shard_of(hashes[u])]++] = part->base + u;
+    for (uint32_t i = 0; i < m; i++)
+        embedding->sorted[part->base + next[fth_shard_of(hashes[missing[i]])]++] = part->base + missing[i];
 }
 
 /* Brings the shard's sorted items together, part after part, so in the batch's order. */
@@ -247,7 +253,7 @@ fth_status fth_create_row(struct fth_embedding *embedding, struct fth_pack *pack
                           struct fth_shard *shard, uint32_t unique, uint64_t hash) {
     uint32_t table = fth_lookup_of(embedding, embedding->unique_first[unique])->table;
     uint64_t count = embedding->unique_count[unique];
-    uint32_t *entry = fth_shard_find(pack, shard, hash);
+    uint32_t *entry = shard->n_candidates ? fth_shard_find(pack, shard, hash) : NULL;
     shard->failed_table = table;
     if (entry)
         count += shard->candidates[*entry & ~FTH_ROW_CANDIDATE].count;
@@ -282,14 +288,6 @@ void fth_count_candidate(const struct fth_pack *pack, uint64_t hash, uint32_t co
     const struct fth_shard *shard = shard_of(pack, hash);
     const uint32_t *entry = fth_shard_find(pack, shard, hash);
     shard->candidates[*entry & ~FTH_ROW_CANDIDATE].count += count;
-}
-
-void fth_count_item(const struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t item) {
-    uint32_t row = embedding->unique_row[item], count = embedding->item_count[item];
-    if (row != FTH_ROW_NONE)
-        fth_pack_count(pack, row, count, embedding->step);
-    else
-        fth_count_candidate(pack, embedding->part_hash[item], count);
 }
 
 /* Frequencies and last steps; the copies of single numbers. */

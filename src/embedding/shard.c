@@ -12,6 +12,8 @@
 
 #define FIRST_CAPACITY 16 /* of lists */
 #define FIRST_GROUPS 2
+#define CHUNK_FETCHED 1024 /* bytes of a new chunk's rows that are asked for */
+#define ROWS_AHEAD 16      /* whose groups an index that doubles asks for */
 
 int fth_budget_take(struct fth_budget *budget, uint64_t bytes) {
     uint64_t before = atomic_fetch_add_explicit(&budget->used, bytes, memory_order_relaxed);
@@ -191,6 +193,8 @@ static fth_status grow_index(const struct fth_pack *pack, struct fth_shard *shar
     FTH_TRY(fth_index_create(&bigger, index->space, index->number, index->n_groups * 2, err));
     for (uint32_t i = 0; i < shard->n_rows; i++) {
         uint32_t row = fth_shard_row(shard, i);
+        if (i + ROWS_AHEAD < shard->n_rows)
+            fth_index_prefetch(&bigger, *fth_pack_hash_at(pack, fth_shard_row(shard, i + ROWS_AHEAD)));
         fth_index_insert(&bigger, fth_shard_hash(pack, shard, row), row);
     }
     for (uint32_t i = 0; i < shard->n_candidates; i++) {
@@ -238,7 +242,17 @@ static fth_status take_chunk(struct fth_pack *pack, struct fth_shard *shard, fth
         return fth_fail(err, FTH_E_LIMIT, "an embedding pack is full at %llu rows",
                         (unsigned long long)pack->max_rows);
     shard->chunks[shard->n_chunks++] = chunk;
+    const char *rows = (const char *)fth_pack_row(pack, chunk * FTH_ROW_CHUNK);
+    for (size_t at = 0; at < FTH_ROW_CHUNK * pack->stride * sizeof(float) && at < CHUNK_FETCHED; at += FTH_CACHE_LINE)
+        __builtin_prefetch(rows + at, 1, 2);
     return FTH_OK;
+}
+
+/* Linear terms have one number: no call and no loop. */
+static inline void set_all(float *out, uint32_t n, float value) {
+    out[0] = value;
+    for (uint32_t i = 1; i < n; i++)
+        out[i] = value;
 }
 
 static void set_first_values(const struct fth_pack *pack, const struct fth_member *member,
@@ -248,15 +262,13 @@ static void set_first_values(const struct fth_pack *pack, const struct fth_membe
     float scale = (float)config->init_scale, *weights = row + member->at;
     uint64_t seed = pack->seed ^ of->hash;
     if (of->zero_init || config->init == FTH_INIT_ZERO)
-        memset(weights, 0, member->dim * sizeof *weights);
+        set_all(weights, member->dim, 0);
     else if (config->init == FTH_INIT_NORMAL)
         fth_random_normal(seed, FTH_RANDOM_ROW_INIT, key, member->dim, 0, scale, weights);
     else
         fth_random_uniform(seed, FTH_RANDOM_ROW_INIT, key, member->dim, -scale, scale, weights);
-    for (uint32_t i = 0; i < pack->optimizer->n_slots; i++) {
-        for (uint32_t j = 0; j < member->slot_columns[i]; j++)
-            row[member->slot_at[i] + j] = pack->slot_first[i];
-    }
+    for (uint32_t i = 0; i < pack->optimizer->n_slots; i++)
+        set_all(row + member->slot_at[i], member->slot_columns[i], pack->slot_first[i]);
 }
 
 /* Takes candidate `number` out; the last one takes its place, and its entry learns of it. */

@@ -8,6 +8,7 @@
 #define STEPS 9
 #define MIN_COUNT 3
 #define WITHOUT 3 /* the field that has no gradient */
+#define PART 4096 /* the largest */
 
 static const char *const names[] = {"a", "b", "c", "d", "e"};
 static const int32_t no_groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP,
@@ -17,7 +18,7 @@ static const uint32_t different[FIELDS] = {3, 40, 5000, 2000, 300};
 static const struct fth_schema schema = {
     .n_fields = FIELDS, .field_names = names, .field_group = no_groups, .field_weighted = weighted};
 
-static fth_embedding *create(int64_t limit, uint64_t min_count) {
+static fth_embedding *create(int64_t limit, uint64_t min_count, uint32_t max_batch) {
     struct fth_lookup lookups[FIELDS];
     for (uint32_t i = 0; i < FIELDS; i++)
         lookups[i] = (struct fth_lookup){.field = i,
@@ -25,7 +26,7 @@ static fth_embedding *create(int64_t limit, uint64_t min_count) {
                                          .dim = 1,
                                          .group = FTH_NO_GROUP,
                                          .min_count = min_count};
-    return world_packed(lookups, FIELDS, "ftrl", limit, BATCH);
+    return world_packed(lookups, FIELDS, "ftrl", limit, max_batch);
 }
 
 static void fill(struct fth_batch *batch, uint64_t step) {
@@ -51,7 +52,7 @@ static void update(fth_embedding *embedding, fth_pool *pool, uint64_t step) {
 }
 
 static fth_embedding *trained(uint32_t threads, struct fth_batch *batch) {
-    fth_embedding *embedding = create(64 << 20, MIN_COUNT);
+    fth_embedding *embedding = create(64 << 20, MIN_COUNT, BATCH);
     fth_pool *pool = world_pool(threads);
     for (uint64_t step = 1; step <= STEPS; step++) {
         fill(batch, step);
@@ -134,7 +135,7 @@ static uint64_t sum_of_frequencies(fth_embedding *embedding) {
 static void a_refused_batch_is_not_counted(void **state) {
     struct fth_batch *batch = new_batch();
     fth_pool *pool = world_pool(2);
-    fth_embedding *embedding = create(1 << 20, 1);
+    fth_embedding *embedding = create(1 << 20, 1, BATCH);
     fth_error error = {0};
     fth_status status;
     uint64_t step = 0;
@@ -158,11 +159,57 @@ static void a_refused_batch_is_not_counted(void **state) {
     fth_embedding_destroy(embedding);
 }
 
+/* Times key is met in the field, from example `from` on. */
+static uint32_t times_from(const struct fth_batch *batch, uint32_t field, uint64_t key, uint32_t from) {
+    uint32_t times = 0;
+    for (uint32_t i = from; i < batch->n; i++)
+        times += batch->fields[field].keys[i] == key;
+    return times;
+}
+
+/* The largest part, of one key, of other keys only, of keys that all begin at one place of the numbering's table; keys of all
+ * zeros and of all ones. */
+static void whole_parts(void **state) {
+    static const uint64_t one_place = UINT64_C(0xf1de83e19937733d); /* times the table's multiplier: 1 */
+    struct fth_batch *batch;
+    struct snapshot all;
+    struct fth_opt_args args = world_args("ftrl", 1);
+    fth_pool *pool = world_pool(2);
+    fth_embedding *embedding = create(64 << 20, 1, PART);
+    uint64_t rows = 0;
+    OK(fth_batch_create(&schema, PART, &batch, err));
+    batch->n = PART;
+    for (uint32_t i = 0; i < PART; i++) {
+        batch->fields[0].keys[i] = 0;
+        batch->fields[1].keys[i] = PART - 1 - i;
+        batch->fields[2].keys[i] = i / 2 * one_place;
+        batch->fields[3].keys[i] = UINT64_MAX - i % 3;
+        batch->fields[4].keys[i] = i % 2 ? 0 : i;
+    }
+    OK(fth_embedding_prepare(embedding, pool, batch, 1, 1, err));
+    fth_embedding_set_args(embedding, &args);
+    run_update(embedding, pool, NULL, 0, 1);
+    for (uint32_t f = 0; f < FIELDS; f++)
+        for (uint32_t i = 0; i < PART; i++)
+            rows += times_from(batch, f, batch->fields[f].keys[i], i) == 1;
+    snapshot_take(embedding, 0, &all);
+    assert_int_equal(rows, 1 + PART + PART / 2 + 3 + PART / 2);
+    assert_int_equal(all.n, rows);
+    for (uint64_t i = 0; i < all.n; i++)
+        assert_int_equal(all.rows.frequency[i],
+                         times_from(batch, all.rows.tables[i], all.rows.keys[i], 0));
+    snapshot_free(&all);
+    fth_batch_destroy(batch);
+    fth_pool_destroy(pool);
+    fth_embedding_destroy(embedding);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counted_once),
         cmocka_unit_test(dealt_out_to_any_number),
         cmocka_unit_test(a_refused_batch_is_not_counted),
+        cmocka_unit_test(whole_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
