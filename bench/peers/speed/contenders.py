@@ -99,12 +99,9 @@ class Fathom:
         return {"examples_per_second": rates["median"], "in_all": rates["in_all"],
                 "peak": peaks["fma_gflops"], "between": peaks["fma_between_steps_gflops"], "cpu": read["cpu"], "isa": read["isa"], "amx": has_amx()}
 
-    def can_factorise(self):
-        try:
-            self.call("graph", self.config, "--without", FACTORISING)
-        except Failed:
-            return False
-        return True
+    def factorises(self):
+        """Whether leaving it out makes another program."""
+        return "factor_linear" in self.call("graph", self.config)
 
 
 class Field:
@@ -125,7 +122,7 @@ class Field:
             if name == "fathom":
                 self.ways[name] = fathom.measure
             elif name == "fathom-plain":
-                if fathom.can_factorise():
+                if fathom.factorises():
                     self.ways[name] = lambda batch: fathom.measure(batch, "--without", FACTORISING)
             elif python_of(peer):
                 if peer not in self.workers:

@@ -45,7 +45,7 @@ def case_of(results, model, batch):
     case.between_plain = between(results, model, batch, "fathom-plain")
     if rates["fathom-plain"]:
         case.share_plain = rates["fathom-plain"] * shapes.flops(model, batch) / 1e9 / peak
-    elif rates["fathom"] and model in ("dlrm", "din"):
+    elif rates["fathom"]:
         case.share_plain, case.between_plain = case.share, case.between  # nothing in it is factorised
     return case
 
