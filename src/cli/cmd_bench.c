@@ -11,7 +11,7 @@ static const char doc[] =
     "and for "
     "every part of the step and every node time, GFLOP/s, GB/s and the share of this machine's "
     "peaks, which "
-    "are measured, too. With --ablate every optimisation is left out alone and the ratio printed. "
+    "are measured, too; between steps also what other work on the machine leaves of them. With --ablate every optimisation is left out alone and the ratio printed. "
     "The "
     "machine should be otherwise idle.\n\n"
     "'features' in the place of CONFIG measures the operations of feature programs, on one thread.\n\n"

@@ -16,14 +16,6 @@ static const char *const part_names[FTH_BENCH_PARTS] = {
 
 #define MOST_NODES 25
 
-/* Of the steps whose examples a second are printed. */
-static double steps_gflops(const struct fth_bench_report *r) {
-    double flops = 0;
-    for (int p = 0; p < FTH_BENCH_PARTS; p++)
-        flops += r->parts[p].flops;
-    return r->profiled ? flops / r->profiled * r->all / r->batch * 1e-9 : 0;
-}
-
 /* Per nanosecond of a thread times threads: what the whole machine would do at this pace. */
 static double rate(const struct fth_bench_report *r, double amount, double ns) {
     return ns > 0 ? amount / ns * r->threads : 0;
@@ -79,12 +71,13 @@ static void print_counters(const struct fth_bench_report *r, struct fth_text *te
     }
 }
 
-static void print_peaks(const struct fth_bench_report *r, struct fth_text *text) {
+/* flops: of all profiled steps. */
+static void print_peaks(const struct fth_bench_report *r, struct fth_text *text, double flops) {
     fth_text_printf(text, "\npeaks of this machine with %u threads: FMA %.1f GFLOP/s, read %.1f GB/s, copy "
                           "%.1f GB/s", r->threads, r->fma, r->read, r->copy);
     for (uint32_t i = 0; i < r->n_dims; i++)
         fth_text_printf(text, "%s %u floats %.1f Mrows/s", i ? "," : ", gather of", r->dims[i], r->gather[i]);
-    double steps = steps_gflops(r);
+    double steps = r->profiled ? flops / r->profiled * r->all / r->batch * 1e-9 : 0;
     fth_text_printf(text, "\nbetween the steps: FMA %.1f GFLOP/s, %.1f %% of the peak (other work on the machine takes the "
                           "rest); the steps, in all: %.1f GFLOP/s, %.1f %% of the peak, %.1f %% of that between them",
                     r->fma_between, 100 * r->fma_between / r->fma, steps, 100 * steps / r->fma,
@@ -146,7 +139,7 @@ fth_status fth_bench_text(const struct fth_bench_report *r, char **out, fth_erro
     for (uint32_t i = 0; i < r->n_ablations; i++)
         fth_text_printf(&text, "%-49s %12.0f %12.3f\n", r->ablations[i].name,
                         r->ablations[i].examples_per_second, r->ablations[i].ratio);
-    print_peaks(r, &text);
+    print_peaks(r, &text, all.flops);
     char *copy = text.failed ? NULL : strdup(fth_text_get(&text));
     fth_text_free(&text);
     if (!copy)
@@ -197,7 +190,8 @@ static json_t *peaks_json(const struct fth_bench_report *r) {
         json_object_set_new(gather, dim, json_real(r->gather[i]));
     }
     return json_pack("{s:f, s:f, s:f, s:f, s:o}", "fma_gflops", r->fma, "fma_between_steps_gflops", r->fma_between,
-                     "read_gigabytes_per_second", r->read, "copy_gigabytes_per_second", r->copy, "gather_megarows_per_second", gather);
+                     "read_gigabytes_per_second", r->read, "copy_gigabytes_per_second", r->copy,
+                     "gather_megarows_per_second", gather);
 }
 
 fth_status fth_bench_json(const struct fth_bench_report *r, char **out, fth_error *err) {

@@ -97,7 +97,8 @@ class Fathom:
         read = self.bench(batch, *arguments, threads=threads)
         rates, peaks = read["examples_per_second"], read["peaks"]
         return {"examples_per_second": rates["median"], "in_all": rates["in_all"],
-                "peak": peaks["fma_gflops"], "between": peaks["fma_between_steps_gflops"], "cpu": read["cpu"], "isa": read["isa"], "amx": has_amx()}
+                "peak": peaks["fma_gflops"], "between": peaks["fma_between_steps_gflops"],
+                "cpu": read["cpu"], "isa": read["isa"], "amx": has_amx()}
 
     def factorises(self):
         """Whether leaving it out makes another program."""
