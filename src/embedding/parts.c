@@ -161,21 +161,29 @@ static void fetch_all(const struct fth_pack *pack, const struct fth_index *index
     }
 }
 
-/* The row that is to be the key's, FTH_ROW_NONE where the key is not in the index, or SEARCH. */
+/* The row that is to be the key's, FTH_ROW_NONE where the key is not in the index, or SEARCH. Which of these it is nothing
+ * foretells, and behind a wrong guess nothing is asked for: no branch, the odd ones come last. */
 static inline void fetch_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
                               uint32_t *rows) {
+    uint32_t odd[STRETCH], n_odd = 0;
     for (uint32_t i = 0; i < n; i++) {
         const struct fth_index *index = &shard_of(pack, hash[i])->index;
         const struct fth_index_group *group = &index->groups[fth_index_group(index, hash[i])];
         uint32_t bits = fth_index_match(group->tags, fth_index_tag(hash[i]));
-        uint32_t row = bits ? group->rows[__builtin_ctz(bits)] : FTH_ROW_NONE;
-        if ((bits & (bits - 1)) != 0 || row & FTH_ROW_CANDIDATE || !fth_index_empty(group)) {
-            fetch_all(pack, index, group, bits);
-            row = SEARCH;
-        } else {
-            __builtin_prefetch(fth_pack_hash_at(pack, row), 0, 2);
-        }
-        rows[i] = row;
+        uint32_t last = 1u << (FTH_INDEX_ENTRIES - 1);
+        uint32_t row = group->rows[__builtin_ctz(bits | last)] & (0 - (uint32_t)(bits != 0));
+        uint32_t is_odd = ((bits & (bits - 1)) | (row & FTH_ROW_CANDIDATE)) != 0;
+        is_odd |= fth_index_empty(group) == 0;
+        odd[n_odd] = i;
+        n_odd += is_odd;
+        row &= is_odd - 1;
+        __builtin_prefetch(fth_pack_hash_at(pack, row), 0, 2);
+        rows[i] = row | (0 - is_odd);
+    }
+    for (uint32_t k = 0; k < n_odd; k++) {
+        const struct fth_index *index = &shard_of(pack, hash[odd[k]])->index;
+        const struct fth_index_group *group = &index->groups[fth_index_group(index, hash[odd[k]])];
+        fetch_all(pack, index, group, fth_index_match(group->tags, fth_index_tag(hash[odd[k]])));
     }
 }
 
@@ -187,13 +195,19 @@ static uint32_t search(const struct fth_pack *pack, uint64_t hash) {
 /* weight: those of the rows' member of one number besides, or NULL. */
 static inline uint32_t compare_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
                                     uint32_t *rows, float *weight) {
-    uint32_t found = 0, at = weight ? pack->members[pack->one_number].at : 0;
+    uint32_t odd[STRETCH], n_odd = 0, found = 0, at = weight ? pack->members[pack->one_number].at : 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t row = rows[i];
-        if (row == SEARCH)
-            row = search(pack, hash[i]);
-        else if (*fth_pack_hash_at(pack, row) != hash[i]) /* another key's, with the same tag */
-            row = FTH_ROW_NONE;
+        uint32_t is_odd = rows[i] == SEARCH, row = rows[i] & (is_odd - 1);
+        odd[n_odd] = i;
+        n_odd += is_odd;
+        row &= 0 - (uint32_t)(*fth_pack_hash_at(pack, row) == hash[i]); /* else another key's, with the same tag */
+        rows[i] = row;
+        found += row != FTH_ROW_NONE;
+        if (weight)
+            weight[i] = fth_pack_row(pack, row)[at];
+    }
+    for (uint32_t k = 0; k < n_odd; k++) {
+        uint32_t i = odd[k], row = search(pack, hash[i]);
         rows[i] = row;
         found += row != FTH_ROW_NONE;
         if (weight)

@@ -160,9 +160,10 @@ static int sum_items(const struct fth_update_work *work, const struct fth_part *
         add_gradient(work, part, from, sum, scaled);
         n++;
     }
+    static const float zero[2] = {-0.0f, 0.0f}; /* no branch: which it is nothing foretells */
+    const uint32_t *count = embedding->item_count + part->base;
     for (uint32_t u = 0; u < part->n_items; u++)
-        if (n > 1 || scaled[u] || embedding->item_count[part->base + u] > 1)
-            sum[u] += 0.0f;
+        sum[u] += zero[(n > 1) | scaled[u] | (count[u] > 1)];
     return n > 0;
 }
 

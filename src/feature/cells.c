@@ -34,9 +34,11 @@ static void log1p_all(const float *table, float *x, uint32_t n) {
     for (uint32_t i = 0; i < n; i += 8) {
         uint64_t any;
         memcpy(&any, other + i, sizeof any);
-        for (uint32_t k = i; any && k < i + 8 && k < n; k++)
-            if (other[k])
-                x[k] = copysignf(log1pf(fabsf(x[k])), x[k]);
+        while (any) {
+            uint32_t byte = (uint32_t)__builtin_ctzll(any) / 8, k = i + byte;
+            x[k] = copysignf(log1pf(fabsf(x[k])), x[k]);
+            any &= ~((uint64_t)0xff << 8 * byte);
+        }
     }
 }
 
