@@ -142,6 +142,7 @@ struct fth_graph {
     fth_stage stage;             /* stamped on new nodes */
     int norm_updates;            /* set before updates are appended: the optimizer wants norms of whole parameters */
     int precision;               /* of matrix products (fth_precision of kernels/gemm.h); 0: fp32 */
+    int skip_zeros;              /* set by the pass of that name */
 };
 
 fth_status fth_graph_create(uint32_t n_dense, fth_graph **out, fth_error *err);

@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "kernels/gemm_private.h"
+#include "kernels/gemm_zeros.h"
 #include "kernels/panels.h"
 
 struct fth_gemm {
@@ -26,6 +27,8 @@ struct fth_gemm {
     uint32_t panels;
     struct fth_gemm_shape last_shape;
     void *last_state;
+    struct fth_gemm_shape whole; /* as it was asked for */
+    int zeros;                   /* A's are left out where they are many */
 };
 
 const struct fth_gemm_backend *fth_gemm_backend_get(fth_gemm_provider provider) {
@@ -107,6 +110,11 @@ static void cut_into_panels(struct fth_gemm *gemm) {
     gemm->shape.panels = gemm->last_shape.panels = 0;
 }
 
+static int leaves_out_zeros(const struct fth_gemm_shape *s) {
+    return s->zeros && s->form == FTH_GEMM_NN && s->precision == FTH_FP32 && fth_cpu_get()->isa == FTH_ISA_AVX512 &&
+           s->n >= FTH_ZEROS_LEAST && s->k >= FTH_ZEROS_LEAST;
+}
+
 fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider provider,
                            const fth_tuning *tuning, fth_gemm **out, fth_error *err) {
     FTH_TRY(check_shape(shape, err));
@@ -133,7 +141,8 @@ fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider
     fth_gemm *gemm = fth_alloc(1, sizeof *gemm);
     if (!gemm)
         return fth_fail(err, FTH_E_MEMORY, "matrix product: out of memory");
-    *gemm = (fth_gemm){.shape = *shape, .provider = provider, .backend = backend};
+    *gemm = (fth_gemm){.shape = *shape, .provider = provider, .backend = backend, .whole = *shape};
+    gemm->zeros = leaves_out_zeros(shape);
     if (shape->panels && !backend->panels)
         cut_into_panels(gemm);
     fth_status status = backend->create ? backend->create(&gemm->shape, &gemm->state, err) : FTH_OK;
@@ -186,9 +195,21 @@ fth_status fth_gemm_reserve(uint32_t threads, fth_error *err) {
     return fth_openblas_reserve(threads, err);
 }
 
+/* A's zeros are left out of a run where they are many: its elements decide, and nothing else. */
+static int run_without_zeros(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
+                             const struct fth_gemm_finish *finish) {
+    const struct fth_gemm_shape *s = &gemm->whole;
+    if (!gemm->zeros || rows == 0 || !fth_zeros_avx512_many(a, rows, s->k, s->lda))
+        return 0;
+    fth_zeros_avx512_nn(s, rows, a, b, c, finish);
+    return 1;
+}
+
 void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                   void *scratch) {
     const struct fth_gemm_shape *s = &gemm->shape;
+    if (run_without_zeros(gemm, rows, a, b, c, NULL))
+        return;
     if (rows > 0 && gemm->by_panel) {
         for (uint32_t p = 0; p + 1 < gemm->panels; p++)
             gemm->backend->run(s, gemm->state, rows, a, b + (size_t)p * s->n * s->k, c + (size_t)p * s->n,
@@ -207,6 +228,8 @@ void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const flo
 void fth_gemm_run_finish(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                          void *scratch, const struct fth_gemm_finish *finish) {
     const struct fth_gemm_shape *s = &gemm->shape;
+    if (run_without_zeros(gemm, rows, a, b, c, finish))
+        return;
     if (rows > 0 && !gemm->by_panel && s->form == FTH_GEMM_NN && gemm->backend->run_finish &&
         s->precision == FTH_FP32) {
         gemm->backend->run_finish(s, gemm->state, rows, a, b, c, finish);

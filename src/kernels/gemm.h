@@ -47,6 +47,7 @@ struct fth_gemm_shape {
     int accumulate;         /* C += instead of C = */
     fth_precision precision;
     int panels;              /* NN: B lies in panels of the precision (panels.h); ldb is not looked at */
+    int zeros;               /* A may be mostly zeros, which a run of an fp32 product nn may leave out (gemm_zeros.h) */
 };
 
 typedef struct fth_gemm fth_gemm;

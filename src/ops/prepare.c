@@ -42,3 +42,25 @@ size_t fth_ops_products_scratch(fth_gemm *const *products, uint32_t n, uint32_t 
     }
     return most;
 }
+
+/* By what it did last; dropout leaves zeros where they are. */
+static int makes_zeros(const fth_graph *graph, const struct fth_node *node) {
+    const void *a = node->attributes;
+    if (node->op == &fth_op_dropout)
+        return fth_ops_zeros(graph, node->inputs[0]);
+    if (node->op == &fth_op_factor_linear)
+        return ((const struct fth_factor_attributes *)a)->act == FTH_ACT_RELU;
+    if (node->op == &fth_op_bias_act || node->op == &fth_op_act_grad)
+        return ((const struct fth_act_attributes *)a)->act == FTH_ACT_RELU;
+    if (node->op == &fth_op_linear || (node->op == &fth_op_linear_data_grad && node->n_inputs > 3))
+        return a && ((const struct fth_linear_attributes *)a)->act == FTH_ACT_RELU;
+    return 0;
+}
+
+int fth_ops_zeros(const fth_graph *graph, fth_id value) {
+    for (uint32_t i = 0; graph->skip_zeros && i < graph->n_nodes; i++)
+        for (uint32_t j = 0; j < graph->nodes[i]->n_outputs; j++)
+            if (graph->nodes[i]->outputs[j] == value)
+                return makes_zeros(graph, graph->nodes[i]);
+    return 0;
+}

@@ -1,0 +1,16 @@
+/* Products leave out the zeros that a ReLU and its gradient make of their first operand, where these are at least half of it:
+ * operations ask fth_ops_zeros for the values that may be such. Only by AVX-512 (kernels/gemm_zeros.h). */
+#include "passes/passes.h"
+
+static fth_status run(fth_graph *graph, fth_error *err) {
+    (void)err;
+    graph->skip_zeros = 1;
+    return FTH_OK;
+}
+
+const struct fth_pass fth_pass_skip_zeros = {
+    .name = "skip_zeros",
+    .summary = "products leave out the zeros that ReLU makes, where they are half or more",
+    .when = FTH_PASS_FORWARD,
+    .rounding = 1,
+    .run = run};

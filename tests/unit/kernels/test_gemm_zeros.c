@@ -1,0 +1,217 @@
+/* kernels/gemm, products that leave out zeros: the same bits as a scalar model that adds up what is no zero by fused
+ * multiply-adds in increasing k, over rows of B and over panels, written and added to C; every column is told once, in
+ * order, when it is final; nothing behind C's columns is written. Products with few zeros, or that do not ask, are
+ * as ever. With FTH_TEST_SIMDE the kernel is the emulated one (tests/simde). */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "kernels/gemm.h"
+#include "kernels/panels.h"
+
+static float *draws(size_t floats, uint64_t stream) {
+    float *x = fth_alloc(floats + 1, sizeof *x);
+    assert_non_null(x);
+    fth_random_uniform(7, FTH_RANDOM_DENSE_INIT, stream, floats, -1.0f, 1.0f, x);
+    return x;
+}
+
+/* Zeros, of both signs, but for a share of the elements. */
+static float *sparse(size_t floats, float share, uint64_t stream) {
+    float *x = draws(floats, stream), *chance = draws(floats, stream + 100);
+    for (size_t i = 0; i < floats; i++)
+        if (chance[i] * 0.5f + 0.5f >= share)
+            x[i] = i % 3 ? 0.0f : -0.0f;
+    fth_free(chance);
+    return x;
+}
+
+struct problem {
+    struct fth_gemm_shape shape;
+    uint32_t rows;
+    const float *a, *b; /* b: rows of shape.ldb */
+};
+
+static void model(const struct problem *p, float *c) {
+    const struct fth_gemm_shape *s = &p->shape;
+    for (uint32_t i = 0; i < p->rows; i++)
+        for (uint32_t j = 0; j < s->n; j++) {
+            float sum = s->accumulate ? c[(size_t)i * s->ldc + j] : 0.0f;
+            for (uint32_t k = 0; k < s->k; k++)
+                if (p->a[(size_t)i * s->lda + k] != 0)
+                    sum = fmaf(p->a[(size_t)i * s->lda + k], p->b[(size_t)k * s->ldb + j], sum);
+            c[(size_t)i * s->ldc + j] = sum;
+        }
+}
+
+/* Told of columns: they are the model's by then. */
+struct told {
+    const struct problem *problem;
+    const float *want, *c;
+    uint32_t columns;
+};
+
+static void done(void *ctx, uint32_t column, uint32_t columns) {
+    struct told *told = ctx;
+    const struct fth_gemm_shape *s = &told->problem->shape;
+    assert_int_equal(column, told->columns);
+    told->columns += columns;
+    for (uint32_t i = 0; i < told->problem->rows && told->want; i++)
+        assert_memory_equal(told->c + (size_t)i * s->ldc + column, told->want + (size_t)i * s->ldc + column,
+                            columns * sizeof(float));
+}
+
+#ifdef FTH_TEST_SIMDE
+int fth_zeros_avx512_many_simde(const float *a, uint32_t rows, uint32_t columns, uint32_t ld);
+void fth_zeros_avx512_nn_simde(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b,
+                               float *c, const struct fth_gemm_finish *finish);
+
+static int exact(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); /* what it is built on */
+}
+
+static void run(const struct problem *p, const float *b, float *c, const struct fth_gemm_finish *finish) {
+    if (exact())
+        fth_zeros_avx512_nn_simde(&p->shape, p->rows, p->a, b, c, finish);
+}
+
+static int many(const float *a, uint32_t rows, uint32_t columns, uint32_t ld) {
+    return exact() ? fth_zeros_avx512_many_simde(a, rows, columns, ld) : -1;
+}
+#else
+static int exact(void) {
+    return fth_cpu_get()->isa == FTH_ISA_AVX512;
+}
+
+static void run(const struct problem *p, const float *b, float *c, const struct fth_gemm_finish *finish) {
+    fth_gemm *gemm = NULL;
+    fth_error err = {0};
+    if (fth_gemm_create(&p->shape, FTH_GEMM_AUTO, NULL, &gemm, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    if (finish)
+        fth_gemm_run_finish(gemm, p->rows, p->a, b, c, NULL, finish);
+    else
+        fth_gemm_run(gemm, p->rows, p->a, b, c, NULL);
+    fth_gemm_destroy(gemm);
+}
+
+/* By what comes out: only without zeros a product passes over what is no number. */
+static int many(const float *a, uint32_t rows, uint32_t columns, uint32_t ld) {
+    struct fth_gemm_shape shape = {.form = FTH_GEMM_NN, .m = 64, .n = 64, .k = columns, .lda = ld, .ldb = 64,
+                                   .ldc = 64, .zeros = 1};
+    if (!exact())
+        return -1;
+    float *b = draws((size_t)columns * 64, 3), *c = draws((size_t)rows * 64, 4);
+    struct problem p = {.shape = shape, .rows = rows, .a = a, .b = b};
+    for (uint32_t j = 0; j < 64; j++)
+        b[j] = NAN; /* of k 0, where A has zeros */
+    run(&p, b, c, NULL);
+    int skipped = c[0] == c[0];
+    fth_free(b);
+    fth_free(c);
+    return skipped;
+}
+#endif
+
+static void check(struct problem *p, const float *panels) {
+    size_t floats = (size_t)p->rows * p->shape.ldc;
+    float *want = draws(floats, 9), *c = draws(floats, 9);
+    model(p, want);
+    for (int finish = 0; finish < 2 && exact(); finish++) {
+        struct told told = {.problem = p, .want = want, .c = c};
+        const struct fth_gemm_finish f = {done, &told};
+        fth_free(c);
+        told.c = c = draws(floats, 9);
+        run(p, p->shape.panels ? panels : p->b, c, finish ? &f : NULL);
+        if (memcmp(c, want, floats * sizeof *c))
+            fail_msg("%u x %u x %u, panels %d, added to %d: not the model's bits", p->rows, p->shape.n, p->shape.k,
+                     p->shape.panels, p->shape.accumulate);
+        assert_int_equal(told.columns, finish ? p->shape.n : 0);
+    }
+    fth_free(want);
+    fth_free(c);
+}
+
+static void as_the_model(void **state) {
+    (void)state;
+    static const uint32_t rows[] = {1, 5, 63, 64, 65, 150}, ns[] = {48, 63, 64, 79, 80, 135, 256}, ks[] = {48, 64, 65, 200};
+    for (size_t r = 0; r < 6; r++)
+        for (size_t i = 0; i < 7; i++)
+            for (size_t j = 0; j < 4; j++) {
+                uint32_t n = ns[i], k = ks[j], ldb = fth_padded_columns(n), lda = fth_padded_columns(k);
+                float share = (float)((r + i + j) % 4) * 0.12f;
+                float *a = sparse((size_t)rows[r] * lda, share, 1), *b = draws((size_t)k * ldb, 2);
+                float *panels = draws(fth_panels_floats(k, n), 5);
+                struct fth_panels_target target = {panels, k, n, 0};
+                fth_panels_store(&target, 0, 0, k, n, b, ldb);
+                for (int kind = 0; kind < 4; kind++) {
+                    struct problem p = {.rows = rows[r], .a = a, .b = b};
+                    p.shape = (struct fth_gemm_shape){.form = FTH_GEMM_NN, .m = 64, .n = n, .k = k, .lda = lda,
+                                                      .ldb = ldb, .ldc = ldb, .zeros = 1, .panels = kind % 2,
+                                                      .accumulate = kind / 2};
+                    check(&p, panels);
+                }
+                fth_free(a);
+                fth_free(b);
+                fth_free(panels);
+            }
+}
+
+/* At most half of every fourth row. */
+static void few_zeros_are_multiplied(void **state) {
+    (void)state;
+    enum { ROWS = 33, COLUMNS = 100, LD = 112 };
+    static float a[ROWS * LD];
+    for (uint32_t there = 40; there <= 60; there += 10) {
+        for (uint32_t i = 0; i < ROWS; i++)
+            for (uint32_t k = 0; k < LD; k++)
+                a[i * LD + k] = i % 4 || (k > 0 && k <= there) || k >= COLUMNS ? 1.0f : 0.0f;
+        a[0] = 0;
+        int skipped = many(a, ROWS, COLUMNS, LD);
+        assert_int_equal(skipped, !exact() ? -1 : there <= 50);
+    }
+}
+
+/* Not asked for, or too narrow: as any product. */
+static void others_as_ever(void **state) {
+    (void)state;
+    float *a = sparse(64 * 80, 0.2f, 1), *b = draws(80 * 80, 2);
+    for (int kind = 0; kind < 3; kind++) {
+        struct problem p = {.rows = 64, .a = a, .b = b};
+        p.shape = (struct fth_gemm_shape){.form = kind == 2 ? FTH_GEMM_NT : FTH_GEMM_NN, .m = 64,
+                                          .n = kind == 1 ? 20 : 64, .k = 64, .lda = 80, .ldb = 80, .ldc = 80,
+                                          .zeros = kind > 0};
+        struct fth_gemm_shape plain = p.shape;
+        plain.zeros = 0;
+        fth_gemm *gemms[2];
+        assert_int_equal(fth_gemm_create(&p.shape, FTH_GEMM_AUTO, NULL, &gemms[0], NULL), FTH_OK);
+        assert_int_equal(fth_gemm_create(&plain, FTH_GEMM_AUTO, NULL, &gemms[1], NULL), FTH_OK);
+        float *c[2];
+        for (int i = 0; i < 2; i++) {
+            c[i] = draws(64 * 80, 9);
+            struct told told = {.problem = &p};
+            const struct fth_gemm_finish f = {done, &told};
+            fth_gemm_run_finish(gemms[i], 64, a, b, c[i], NULL, &f);
+            assert_int_equal(told.columns, p.shape.n);
+            fth_gemm_destroy(gemms[i]);
+        }
+        assert_memory_equal(c[0], c[1], 64 * 80 * sizeof(float));
+        fth_free(c[0]);
+        fth_free(c[1]);
+    }
+    fth_free(a);
+    fth_free(b);
+}
+
+int main(void) {
+    fth_gemm_thread_init();
+    const struct CMUnitTest tests[] = {cmocka_unit_test(as_the_model), cmocka_unit_test(few_zeros_are_multiplied),
+                                       cmocka_unit_test(others_as_ever)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
