@@ -99,6 +99,11 @@ static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
     return FTH_OK;
 }
 
+struct fth_gemm_cut fth_gemm_cut(fth_precision precision) {
+    static const struct fth_gemm_cut usual = {64, 128, 256}, amx = {256, 256, 512};
+    return precision != FTH_FP32 && fth_cpu_get()->amx_bf16 ? amx : usual;
+}
+
 static void cut_into_panels(struct fth_gemm *gemm) {
     struct fth_panels panels = fth_panels_of(gemm->shape.n);
     gemm->by_panel = 1;
@@ -172,6 +177,10 @@ fth_gemm_provider fth_gemm_chosen(const fth_gemm *gemm) {
     return gemm->provider;
 }
 
+fth_precision fth_gemm_precision(const fth_gemm *gemm) {
+    return gemm->shape.precision;
+}
+
 size_t fth_gemm_scratch(const fth_gemm *gemm, uint32_t rows) {
     if (rows == 0 || !gemm->backend->scratch)
         return 0;
@@ -230,9 +239,8 @@ void fth_gemm_run_finish(const fth_gemm *gemm, uint32_t rows, const float *a, co
     const struct fth_gemm_shape *s = &gemm->shape;
     if (run_without_zeros(gemm, rows, a, b, c, finish))
         return;
-    if (rows > 0 && !gemm->by_panel && s->form == FTH_GEMM_NN && gemm->backend->run_finish &&
-        s->precision == FTH_FP32) {
-        gemm->backend->run_finish(s, gemm->state, rows, a, b, c, finish);
+    if (rows > 0 && !gemm->by_panel && s->form == FTH_GEMM_NN && gemm->backend->run_finish) {
+        gemm->backend->run_finish(s, gemm->state, rows, a, b, c, scratch, finish);
         return;
     }
     fth_gemm_run(gemm, rows, a, b, c, scratch);

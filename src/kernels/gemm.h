@@ -52,6 +52,14 @@ struct fth_gemm_shape {
 
 typedef struct fth_gemm fth_gemm;
 
+/* How products of a precision on this CPU want matrices cut: the most examples of a tile, and the blocks of a weight
+ * gradient, on which its bits do not depend. Where products are fast the operands' way to the kernel decides: AMX
+ * multiplies so fast that weights are to be read once for many examples, activations once for many weights. */
+struct fth_gemm_cut {
+    uint32_t tile, block_rows, block_columns;
+};
+struct fth_gemm_cut fth_gemm_cut(fth_precision precision);
+
 /* A tuning file's content: which provider for which shape (docs/tuning.md). NULL means the built-in
  * table. Read-only after load. */
 typedef struct fth_tuning fth_tuning;
@@ -86,6 +94,7 @@ int fth_gemm_allocates(fth_gemm_provider provider, const struct fth_gemm_shape *
 /* Bytes of scratch that a run over at most `rows` examples needs (0 for fp32); give it 64-byte
  * aligned. */
 size_t fth_gemm_scratch(const fth_gemm *gemm, uint32_t rows);
+fth_precision fth_gemm_precision(const fth_gemm *gemm);
 
 void fth_gemm_thread_init(void);
 

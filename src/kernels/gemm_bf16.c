@@ -15,8 +15,6 @@
 #include "kernels/kernels.h"
 #include "kernels/panels.h"
 
-#define ROWS 128u  /* examples of A packed at a time, NN and NT */
-#define DEPTH 256u /* examples summed at a time, TN */
 #define WIDEST (FTH_PANEL + 16u)
 
 struct layout {
@@ -33,9 +31,9 @@ static uint32_t up(uint32_t n, uint32_t multiple) {
 static struct layout layout_of(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel) {
     struct layout l = {.parts = s->precision == FTH_BF16X3 ? 2 : 1};
     int tn = s->form == FTH_GEMM_TN, pairs = tn && !kernel->a_by_rows;
-    l.depth = up(tn ? DEPTH : s->k, kernel->depth);
+    l.depth = up(tn ? kernel->chunk : s->k, kernel->depth);
     l.a_ld = pairs ? up(s->m, 16) : up(l.depth / 2, 16) | 16;
-    l.a_part = l.a_ld * (pairs ? l.depth / 2 : tn ? up(s->m, 16) : ROWS);
+    l.a_part = l.a_ld * (pairs ? l.depth / 2 : tn ? up(s->m, 16) : kernel->rows);
     l.b_part = s->panels ? 0 : (size_t)WIDEST * up(l.depth / 2, 16);
     return l;
 }
@@ -48,12 +46,8 @@ size_t fth_bf16_scratch(const struct fth_gemm_shape *s, const struct fth_bf16_ke
 }
 
 /* words[j][i] to out[i][j], i < columns. */
-static void turn(uint32_t rows, uint32_t columns, const uint32_t *words, size_t ld, uint32_t *out,
-                 size_t ldo) {
-    for (uint32_t j = 0; j < rows; j += 16)
-        for (uint32_t i = 0; i < columns; i++)
-            for (uint32_t v = j; v < rows && v < j + 16; v++)
-                out[i * ldo + v] = words[v * ld + i];
+static void turn(uint32_t rows, uint32_t columns, const uint32_t *words, size_t ld, uint32_t *out, size_t ldo) {
+    fth_kernels_get()->transpose(rows, columns, (const float *)(const void *)words, ld, (float *)(void *)out, ldo);
 }
 
 static void turn_parts(uint32_t rows, uint32_t columns, const struct fth_bf16_pack *from, uint32_t *out,
@@ -123,13 +117,15 @@ static void fetch_next(const struct fth_gemm_shape *s, struct fth_bf16_panel *pa
 }
 
 void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel, uint32_t rows,
-                  const float *a, const float *b, float *c, void *scratch) {
+                  const float *a, const float *b, float *c, void *scratch, const struct fth_gemm_finish *finish) {
     struct layout l = layout_of(s, kernel);
     int tn = s->form == FTH_GEMM_TN;
     uint32_t *words_a = scratch, *words_b = words_a + l.a_part * (size_t)l.parts;
     uint32_t *turned = words_b + l.b_part * (size_t)l.parts;
     struct fth_panels panels = fth_panels_cut(s->n, FTH_PANEL);
-    uint32_t chunk = tn ? DEPTH : ROWS;
+    uint32_t chunk = tn ? kernel->chunk : kernel->rows;
+    if (kernel->begin)
+        kernel->begin();
     for (uint32_t first = 0; first < rows; first += chunk) {
         uint32_t n = rows - first < chunk ? rows - first : chunk, k = tn ? n : s->k;
         struct fth_bf16_panel panel = {.rows = tn ? s->m : n,
@@ -152,6 +148,12 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
             if (tn)
                 fetch_next(s, &panel, b, first, first + n, rows, p, panels.count);
             kernel->panel(&panel);
+            if (finish && rows <= chunk)
+                finish->done(finish->ctx, p * FTH_PANEL, panel.columns);
         }
     }
+    if (kernel->end)
+        kernel->end();
+    if (finish && rows > chunk)
+        finish->done(finish->ctx, 0, s->n);
 }

@@ -5,14 +5,15 @@
  * the one of even k in the low half. An operand has a high part, x rounded to bf16, and for bf16x3 a low
  * part, x minus the high part rounded to bf16, `low` words behind it.
  *
- * Arithmetic, for every element of C, k in chunks (DEPTH of gemm_bf16.c; NN and NT: one), all in fp32 with
+ * Arithmetic, for every element of C, k in chunks (the kernel's; NN and NT: one), all in fp32 with
  * subnormal numbers taken as 0:
  *
  *   bf16     C += sum(high high)
  *   bf16x3   C += sum(low high), sum(high low), sum(high high) in this order into one sum
  *
  * A sum goes up in k. AVX512-BF16 adds the products of a word one after the other, odd k first, each
- * by a fused multiply-add; AMX sums 32 of k apart, even and odd ones apart, and adds these.
+ * by a fused multiply-add; AMX sums 32 of k apart, even and odd ones apart, and adds these, and its sum begins with
+ * C instead of being added to it.
  *
  * Threads: pure functions and constants; each run has its own scratch. */
 #ifndef FTH_KERNELS_GEMM_BF16_H
@@ -51,9 +52,12 @@ struct fth_bf16_panel {
 struct fth_bf16_kernel {
     const char *name;
     uint32_t depth; /* depths are multiples of it */
+    uint32_t rows;  /* examples whose part of A is packed at a time, NN and NT */
+    uint32_t chunk; /* examples summed at a time, TN */
     int a_by_rows;  /* wants a_pair == 1 */
     void (*pack_rows)(const struct fth_bf16_pack *pack);
     void (*pack_pairs)(const struct fth_bf16_pack *pack);
+    void (*begin)(void), (*end)(void); /* around the panels of a run; NULL: nothing to do */
     void (*panel)(const struct fth_bf16_panel *panel);
 };
 
@@ -65,10 +69,11 @@ void fth_bf16_pack_pairs(const struct fth_bf16_pack *pack);
 extern const struct fth_bf16_kernel fth_bf16_avx512;
 extern const struct fth_bf16_kernel fth_bf16_amx; /* not run on any machine so far: emulated in tests only */
 
-/* The product of a shape by a kernel; scratch of fth_bf16_scratch bytes, 64-byte aligned. */
+/* The product of a shape by a kernel; scratch of fth_bf16_scratch bytes, 64-byte aligned; finish as in gemm.h, of NN
+ * alone, or NULL. */
 size_t fth_bf16_scratch(const struct fth_gemm_shape *shape, const struct fth_bf16_kernel *kernel);
 void fth_bf16_run(const struct fth_gemm_shape *shape, const struct fth_bf16_kernel *kernel, uint32_t rows,
-                  const float *a, const float *b, float *c, void *scratch);
+                  const float *a, const float *b, float *c, void *scratch, const struct fth_gemm_finish *finish);
 
 /* panels.h's functions for bf16 and bf16x3. */
 void fth_panels_store_bf16(const struct fth_panels_target *target, uint32_t row, uint32_t column, uint32_t height,

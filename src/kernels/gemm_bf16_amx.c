@@ -7,7 +7,7 @@
  *
  * Tiles are always full: depths are multiples of 32, panels have multiples of 16 columns, and rows of A
  * behind the last hold anything (they are there, see fth_bf16_scratch; what they give is not stored).
- * Threads: tile registers are the thread's own and released after every panel. */
+ * Threads: tile registers are the thread's own, configured for a run and released after it. */
 #include "kernels/gemm_bf16.h"
 
 #ifdef FTH_SIMDE
@@ -28,69 +28,117 @@ static const struct tile_config all_full = {.palette = 1,
                                             .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
                                             .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
 
-/* Adds a tile of sums to C, or sets it, as far as C goes. */
-static void put(const struct fth_bf16_panel *p, const float (*sums)[SIDE], uint32_t row, uint32_t column) {
-    if (row >= p->rows || column >= p->columns)
-        return;
-    uint32_t rows = p->rows - row < SIDE ? p->rows - row : SIDE;
-    uint32_t n = p->columns - column;
-    __mmask16 mask = n >= SIDE ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1);
-    for (uint32_t r = 0; r < rows; r++) {
-        float *c = p->c + (row + r) * p->ldc + column;
-        __m512 sum = _mm512_loadu_ps(sums[r]);
-        if (p->add)
-            sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, c));
-        _mm512_mask_storeu_ps(c, mask, sum);
-    }
+static int in_c(const struct fth_bf16_panel *p, uint32_t row, uint32_t column) {
+    return p->rows - row >= SIDE && p->columns - column >= SIDE;
 }
 
-/* Up to 32 x 32 of C. */
-static void tiles_block(const struct fth_bf16_panel *p, uint32_t row, uint32_t column) {
-    int two_rows = p->rows - row > SIDE, two_columns = p->columns - column > SIDE;
+/* The part of a tile that C has. */
+static void get_part(const struct fth_bf16_panel *p, float (*sums)[SIDE], uint32_t row, uint32_t column) {
+    for (uint32_t r = 0; r < SIDE; r++)
+        for (uint32_t n = 0; n < SIDE; n++)
+            sums[r][n] = row + r < p->rows && column + n < p->columns ? p->c[(row + r) * p->ldc + column + n] : 0;
+}
+static void put_part(const struct fth_bf16_panel *p, const float (*sums)[SIDE], uint32_t row, uint32_t column) {
+    uint32_t rows = p->rows - row < SIDE ? p->rows - row : SIDE, n = p->columns - column;
+    __mmask16 mask = n >= SIDE ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1);
+    for (uint32_t r = 0; r < rows; r++)
+        _mm512_mask_storeu_ps(p->c + (row + r) * p->ldc + column, mask, _mm512_loadu_ps(sums[r]));
+}
+
+/* Tile registers are named in the code: these become one instruction each. */
+#define BEGIN(tile, r, n)                                                         \
+    do {                                                                          \
+        if (!p->add)                                                              \
+            _tile_zero(tile);                                                     \
+        else if (in_c(p, r, n))                                                  \
+            _tile_loadd(tile, p->c + (r) * p->ldc + (n), c_bytes);                \
+        else {                                                                    \
+            get_part(p, sums, r, n);                                              \
+            _tile_loadd(tile, sums, 64);                                          \
+        }                                                                         \
+    } while (0)
+#define END(tile, r, n)                                                           \
+    do {                                                                          \
+        if (in_c(p, r, n))                                                       \
+            _tile_stored(tile, p->c + (r) * p->ldc + (n), c_bytes);               \
+        else {                                                                    \
+            _tile_stored(tile, sums, 64);                                         \
+            put_part(p, (const float(*)[SIDE])sums, r, n);                        \
+        }                                                                         \
+    } while (0)
+
+/* 16 or 32 rows by 16 or 32 columns of C. */
+static inline __attribute__((always_inline)) void tiles_block(const struct fth_bf16_panel *p, uint32_t row, uint32_t column,
+                                                        const int two_rows, const int two_columns) {
     long a_bytes = (long)(p->a_row * sizeof(uint32_t)), b_bytes = (long)(p->ldb * sizeof(uint32_t));
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    long c_bytes = (long)(p->ldc * sizeof(float));
+    float sums[SIDE][SIDE] __attribute__((aligned(64)));
+    BEGIN(0, row, column);
+    if (two_columns)
+        BEGIN(1, row, column + SIDE);
+    if (two_rows)
+        BEGIN(2, row + SIDE, column);
+    if (two_rows && two_columns)
+        BEGIN(3, row + SIDE, column + SIDE);
     for (int term = p->terms - 1; term >= 0; term--) {
         const uint32_t *a = p->a + row * p->a_row + (term == 2 ? p->a_low : 0);
         const uint32_t *b = p->b + column + (term == 1 ? p->b_low : 0);
         for (uint32_t q = 0; q < p->depth / 2; q += SIDE, a += SIDE, b += SIDE * p->ldb) {
-            _tile_loadd(4, a, a_bytes);
             _tile_loadd(6, b, b_bytes);
+            _tile_loadd(4, a, a_bytes);
             _tile_dpbf16ps(0, 4, 6);
-            if (two_columns) {
-                _tile_loadd(7, b + SIDE, b_bytes);
-                _tile_dpbf16ps(1, 4, 7);
-            }
             if (two_rows) {
                 _tile_loadd(5, a + SIDE * p->a_row, a_bytes);
                 _tile_dpbf16ps(2, 5, 6);
-                if (two_columns)
+            }
+            if (two_columns) {
+                _tile_loadd(7, b + SIDE, b_bytes);
+                _tile_dpbf16ps(1, 4, 7);
+                if (two_rows)
                     _tile_dpbf16ps(3, 5, 7);
             }
         }
     }
-    float sums[4][SIDE][SIDE] __attribute__((aligned(64)));
-    _tile_stored(0, sums[0], 64);
-    _tile_stored(1, sums[1], 64);
-    _tile_stored(2, sums[2], 64);
-    _tile_stored(3, sums[3], 64);
-    for (uint32_t i = 0; i < 4; i++)
-        put(p, sums[i], row + i / 2 * SIDE, column + i % 2 * SIDE);
+    END(0, row, column);
+    if (two_columns)
+        END(1, row, column + SIDE);
+    if (two_rows)
+        END(2, row + SIDE, column);
+    if (two_rows && two_columns)
+        END(3, row + SIDE, column + SIDE);
 }
 
 static void tiles_panel(const struct fth_bf16_panel *p) {
+    for (uint32_t column = 0; column < p->columns; column += 2 * SIDE) {
+        int two_columns = p->columns - column > SIDE;
+        for (uint32_t row = 0; row < p->rows; row += 2 * SIDE) {
+            int two_rows = p->rows - row > SIDE;
+            if (two_rows && two_columns)
+                tiles_block(p, row, column, 1, 1);
+            else if (two_rows)
+                tiles_block(p, row, column, 1, 0);
+            else if (two_columns)
+                tiles_block(p, row, column, 0, 1);
+            else
+                tiles_block(p, row, column, 0, 0);
+        }
+    }
+}
+
+static void tiles_begin(void) {
     _tile_loadconfig(&all_full);
-    for (uint32_t column = 0; column < p->columns; column += 2 * SIDE)
-        for (uint32_t row = 0; row < p->rows; row += 2 * SIDE)
-            tiles_block(p, row, column);
+}
+static void tiles_end(void) {
     _tile_release();
 }
 
 const struct fth_bf16_kernel fth_bf16_amx = {.name = "amx-bf16",
                                              .depth = 32,
+                                             .rows = 256,
+                                             .chunk = 512,
                                              .a_by_rows = 1,
                                              .pack_rows = fth_bf16_pack_rows,
                                              .pack_pairs = fth_bf16_pack_pairs,
+                                             .begin = tiles_begin,
+                                             .end = tiles_end,
                                              .panel = tiles_panel};

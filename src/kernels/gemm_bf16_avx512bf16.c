@@ -173,6 +173,8 @@ static void panel(const struct fth_bf16_panel *p) {
 const struct fth_bf16_kernel fth_bf16_avx512 = {
     .name = "avx512-bf16",
     .depth = 2,
+    .rows = 128,
+    .chunk = 256,
     .pack_rows = fth_bf16_pack_rows,
     .pack_pairs = fth_bf16_pack_pairs,
     .panel = panel};

@@ -46,7 +46,7 @@ static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows
                 const float *b, float *c, void *scratch) {
     (void)state;
     if (s->precision != FTH_FP32)
-        fth_bf16_run(s, bf16_kernel(), rows, a, b, c, scratch);
+        fth_bf16_run(s, bf16_kernel(), rows, a, b, c, scratch, NULL);
     else if (fth_cpu_get()->isa == FTH_ISA_AVX512)
         fth_fp32_avx512_run(s, rows, a, b, c, NULL);
     else
@@ -55,9 +55,12 @@ static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows
 
 /* In fp32 there is NN by AVX2 alone. */
 static void run_finish(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
-                       const float *b, float *c, const struct fth_gemm_finish *finish) {
+                       const float *b, float *c, void *scratch, const struct fth_gemm_finish *finish) {
     (void)state;
-    fth_fp32_run_finish(s, rows, a, b, c, finish);
+    if (s->precision != FTH_FP32)
+        fth_bf16_run(s, bf16_kernel(), rows, a, b, c, scratch, finish);
+    else
+        fth_fp32_run_finish(s, rows, a, b, c, finish);
 }
 
 static int run_step(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,

@@ -27,7 +27,8 @@ struct fth_gemm_backend {
                 const float *a, const float *b, float *c, void *scratch);
     /* NN with fth_gemm_finish, rows > 0, finish not NULL; NULL: gemm.c calls it behind run. */
     void (*run_finish)(const struct fth_gemm_shape *shape, const void *state, uint32_t rows,
-                       const float *a, const float *b, float *c, const struct fth_gemm_finish *finish);
+                       const float *a, const float *b, float *c, void *scratch,
+                       const struct fth_gemm_finish *finish);
     /* TN with the optimizer's step (fth_gemm_run_step), rows > 0; NULL: cannot. */
     int (*run_step)(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
                     const struct fth_gemm_step *step);

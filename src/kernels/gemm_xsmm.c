@@ -222,7 +222,7 @@ static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows
 }
 
 static void run_finish(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
-                       const float *b, float *c, const struct fth_gemm_finish *finish) {
+                       const float *b, float *c, void *scratch, const struct fth_gemm_finish *finish) {
     run_nn(s, state, rows, a, b, c, finish);
 }
 

@@ -115,8 +115,7 @@ static fth_status prepare_rest(struct fth_prepare *prepare, struct state *state,
             continue;
         if (plain < a->n_lookups)
             quiet.on_product = NULL; /* of many similar ones only the largest is worth tuning */
-        fth_blocks_make(x.columns, prepare->in[2].columns, FTH_BLOCK_ROWS, FTH_BLOCK_COLUMNS,
-                        &blocks);
+        fth_weight_blocks_cut(prepare, &x, &prepare->in[2], &blocks);
         rest->ld = fth_padded_columns(blocks.block_columns);
         FTH_TRY(fth_weight_blocks_make(&quiet, &x, &prepare->in[2], rest->ld, &rest->weights, err));
         rest->there = 1;

@@ -52,8 +52,10 @@ static fth_status gradient(fth_graph *graph, const struct fth_node *node, const 
     return FTH_OK;
 }
 
-/* Rows that are finished while they are in the first cache. */
-#define CHUNK 64
+/* Rows of a product that are finished while they are in cache. */
+static uint32_t rows_at_once(const struct fth_run *run) {
+    return fth_gemm_cut(fth_gemm_precision(run->prepared)).tile;
+}
 
 static fth_status gemm_prepare(struct fth_prepare *prepare, uint32_t n, uint32_t k, uint32_t ldb,
                                fth_error *err) {
@@ -109,9 +111,10 @@ static void run(const struct fth_run *run) {
     struct fth_ops_bias_act f = {
         .act = act_of(run->node), .ld = y->ld, .bias = run->node->n_inputs > 2 ? run->in[2].data : NULL};
     const struct fth_gemm_finish finish = {fth_ops_bias_act, &f};
-    for (uint32_t row = 0; row < x->rows; row += CHUNK) {
+    uint32_t chunk = rows_at_once(run);
+    for (uint32_t row = 0; row < x->rows; row += chunk) {
         const float *from = x->data + (size_t)row * x->ld;
-        f.rows = x->rows - row < CHUNK ? x->rows - row : CHUNK;
+        f.rows = x->rows - row < chunk ? x->rows - row : chunk;
         f.y = y->data + (size_t)row * y->ld;
         fth_gemm_run_finish(run->prepared, f.rows, from, weights, f.y, run->scratch, &finish);
     }
@@ -167,8 +170,9 @@ static void grad_run_act(const struct fth_run *run, const float *weights) {
     const struct fth_view *dy = &run->in[0], *saved = &run->in[3], *dx = &run->out[0];
     struct act_grad f = {.act = act_of(run->node), .ld = dx->ld, .ld_saved = saved->ld};
     const struct fth_gemm_finish finish = {apply_act_grad, &f};
-    for (uint32_t row = 0; row < dy->rows; row += CHUNK) {
-        f.rows = dy->rows - row < CHUNK ? dy->rows - row : CHUNK;
+    uint32_t chunk = rows_at_once(run);
+    for (uint32_t row = 0; row < dy->rows; row += chunk) {
+        f.rows = dy->rows - row < chunk ? dy->rows - row : chunk;
         f.dx = dx->data + (size_t)row * dx->ld;
         f.saved = saved->data + (size_t)row * saved->ld;
         fth_gemm_run_finish(run->prepared, f.rows, dy->data + (size_t)row * dy->ld, weights, f.dx, run->scratch,

@@ -28,7 +28,7 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     if (!state)
         return FTH_E_MEMORY;
     struct fth_blocks blocks;
-    fth_blocks_make(x->columns, dy->columns, FTH_BLOCK_ROWS, FTH_BLOCK_COLUMNS, &blocks);
+    fth_weight_blocks_cut(prepare, x, dy, &blocks);
     state->ld = fth_padded_columns(blocks.block_columns);
     FTH_TRY(fth_weight_blocks_make(prepare, x, dy, state->ld, &state->blocks, err));
     state->optimizer = prepare->optimizer;

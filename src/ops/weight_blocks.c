@@ -2,11 +2,17 @@
  * many workers there are or who computes it. */
 #include "ops/weight_blocks.h"
 
+void fth_weight_blocks_cut(const struct fth_prepare *prepare, const struct fth_view *x, const struct fth_view *dy,
+                           struct fth_blocks *out) {
+    struct fth_gemm_cut cut = fth_gemm_cut((fth_precision)prepare->precision);
+    fth_blocks_make(x->columns, dy->columns, cut.block_rows, cut.block_columns, out);
+}
+
 fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struct fth_view *x,
                                   const struct fth_view *dy, uint32_t ldc,
                                   struct fth_weight_blocks *out, fth_error *err) {
     struct fth_weight_blocks made = {.gemms = {NULL}};
-    fth_blocks_make(x->columns, dy->columns, FTH_BLOCK_ROWS, FTH_BLOCK_COLUMNS, &made.blocks);
+    fth_weight_blocks_cut(prepare, x, dy, &made.blocks);
     for (int i = 0; i < 4; i++) {
         uint32_t down = i / 2 ? made.blocks.down - 1 : 0;
         uint32_t across = i % 2 ? made.blocks.across - 1 : 0;

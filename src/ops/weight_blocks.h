@@ -6,14 +6,14 @@
 #include "optim/optim.h"
 #include "ops/ops_private.h"
 
-#define FTH_BLOCK_ROWS 128
-#define FTH_BLOCK_COLUMNS 256
-
 struct fth_weight_blocks {
     struct fth_blocks blocks;
     fth_gemm *gemms[4]; /* [2 * (last row of blocks) + (last column)]; they may be smaller */
 };
 
+/* The cut of dW[x's columns, dy's columns]: by the precision (gemm.h). */
+void fth_weight_blocks_cut(const struct fth_prepare *prepare, const struct fth_view *x, const struct fth_view *dy,
+                           struct fth_blocks *out);
 /* x and dy as prepare sees them; ldc of the block that the products write. */
 fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struct fth_view *x,
                                   const struct fth_view *dy, uint32_t ldc,

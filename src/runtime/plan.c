@@ -31,8 +31,16 @@ static int hands_positions_on(const fth_graph *graph) {
     return 0;
 }
 
-uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max) {
-    uint32_t most = 1, tile = 64, positions = hands_positions_on(graph) ? 1024 : 4096;
+/* As many as the products want, but a sixteenth of the batch, for the sake of the workers; at least 64. */
+static uint32_t usual_tile(fth_precision precision, uint32_t batch) {
+    uint32_t tile = fth_gemm_cut(precision).tile;
+    while (tile > 64 && tile > batch / 16)
+        tile /= 2;
+    return tile;
+}
+
+uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int precision, uint32_t batch) {
+    uint32_t most = 1, tile = usual_tile((fth_precision)precision, batch), positions = hands_positions_on(graph) ? 1024 : 4096;
     for (uint32_t v = 0; v < graph->n_values; v++) {
         const struct fth_value *value = &graph->values[v];
         if (value->extent != FTH_POSITIONS)
@@ -254,7 +262,8 @@ fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
     plan->parameters = parameters;
     plan->options = *options;
     if (!plan->options.tile)
-        plan->options.tile = fth_plan_tile(graph, options->group_max);
+        plan->options.tile = 
+            fth_plan_tile(graph, options->group_max, options->precision, options->max_batch);
     if (plan->options.tile > options->max_batch)
         plan->options.tile = options->max_batch;
     plan->max_tiles = (options->max_batch + plan->options.tile - 1) / plan->options.tile;

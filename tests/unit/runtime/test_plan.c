@@ -278,12 +278,17 @@ static void test_tile_rule(void **state) {
     fth_graph *unit =
         zoo_graph(&(struct zoo_options){.model = "din", .attention_activation = "sigmoid"});
     fth_graph *pooled = zoo_graph(&(struct zoo_options){.model = "deepfm"});
-    assert_int_equal(fth_plan_tile(kept, shorter), 64);
-    assert_int_equal(fth_plan_tile(kept, longer), 16);
-    assert_int_equal(fth_plan_tile(kept, longest), 8);
-    assert_int_equal(fth_plan_tile(unit, longer), 64);
-    assert_int_equal(fth_plan_tile(unit, longest), 8);
-    assert_int_equal(fth_plan_tile(pooled, longest), 64);
+    assert_int_equal(fth_plan_tile(kept, shorter, FTH_FP32, 4096), 64);
+    assert_int_equal(fth_plan_tile(kept, longer, FTH_FP32, 4096), 16);
+    assert_int_equal(fth_plan_tile(kept, longest, FTH_FP32, 4096), 8);
+    assert_int_equal(fth_plan_tile(unit, longer, FTH_FP32, 4096), 64);
+    assert_int_equal(fth_plan_tile(unit, longest, FTH_FP32, 4096), 8);
+    assert_int_equal(fth_plan_tile(pooled, longest, FTH_FP32, 4096), 64);
+    /* As large as products in bf16 want, while there are 16 tiles. */
+    uint32_t wanted = fth_gemm_cut(FTH_BF16).tile;
+    assert_int_equal(fth_plan_tile(pooled, longest, FTH_BF16, 16 * wanted), wanted);
+    assert_int_equal(fth_plan_tile(pooled, longest, FTH_BF16, 8 * wanted), wanted > 64 ? wanted / 2 : 64);
+    assert_int_equal(fth_plan_tile(pooled, longest, FTH_BF16, 1), 64);
     fth_graph_destroy(kept);
     fth_graph_destroy(unit);
     fth_graph_destroy(pooled);
