@@ -70,14 +70,19 @@ static fth_status lay_out_row(struct fth_pack *pack, const struct fth_optimizer_
     uint64_t floats = 0;
     for (uint32_t m = 0; m < pack->n_members; m++)
         FTH_TRY(lay_out_member(pack, &pack->members[m], &floats, err));
-    for (uint32_t i = 0; i < pack->optimizer->n_slots; i++)
-        pack->slot_first[i] = pack->optimizer->initial(config, i);
     uint64_t unit = floats >= 16 ? 16 : 4, padded = (floats + unit - 1) / unit * unit;
     int fits = pack->n_tables <= UINT16_MAX + 1;
     if (floats <= FTH_SMALL_FLOATS && fits)
         padded = FTH_SMALL_FLOATS + FTH_TAIL_FLOATS;
     pack->tail = fits && floats + FTH_TAIL_FLOATS <= padded;
     pack->stride = (uint32_t)padded;
+    pack->first = fth_alloc(padded, sizeof *pack->first);
+    if (!pack->first)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for an embedding row");
+    for (uint32_t m = 0; m < pack->n_members; m++)
+        for (uint32_t i = 0; i < pack->optimizer->n_slots; i++)
+            for (uint32_t c = 0; c < pack->members[m].slot_columns[i]; c++)
+                pack->first[pack->members[m].slot_at[i] + c] = pack->optimizer->initial(config, i);
     return FTH_OK;
 }
 
@@ -128,6 +133,7 @@ void fth_pack_destroy(struct fth_pack *pack) {
     for (uint32_t m = 0; pack->members && m < pack->n_members; m++)
         fth_free(pack->members[m].tables);
     fth_free(pack->members);
+    fth_free(pack->first);
 }
 
 struct fth_row_meta fth_pack_get_meta(const struct fth_pack *pack, uint32_t row) {
@@ -142,7 +148,7 @@ struct fth_row_meta fth_pack_get_meta(const struct fth_pack *pack, uint32_t row)
     };
 }
 
-void fth_pack_set_meta(const struct fth_pack *pack, uint32_t row, const struct fth_row_meta *meta) {
+static inline void set_meta(const struct fth_pack *pack, uint32_t row, const struct fth_row_meta *meta) {
     if (!pack->tail) {
         pack->metas[row] = *meta;
         return;
@@ -150,6 +156,10 @@ void fth_pack_set_meta(const struct fth_pack *pack, uint32_t row, const struct f
     struct fth_row_tail *tail = fth_pack_tail(pack, row);
     tail->hash = meta->hash;
     fth_tail_set(tail, meta->table, meta->frequency, meta->last_step);
+}
+
+void fth_pack_set_meta(const struct fth_pack *pack, uint32_t row, const struct fth_row_meta *meta) {
+    set_meta(pack, row, meta);
 }
 
 uint64_t fth_pack_rows(const struct fth_pack *pack) {
@@ -206,13 +216,15 @@ static fth_status grow_index(const struct fth_pack *pack, struct fth_shard *shar
     return FTH_OK;
 }
 
-/* Room for one more key. */
-static fth_status reserve_entry(struct fth_pack *pack, struct fth_shard *shard, fth_error *err) {
-    if (!fth_index_full(&shard->index))
-        return FTH_OK;
+static fth_status grow_within_budget(struct fth_pack *pack, struct fth_shard *shard, fth_error *err) {
     if (!fth_budget_take(pack->budget, fth_index_bytes(&shard->index)))
         return past_limit(err);
     return grow_index(pack, shard, err);
+}
+
+/* Room for one more key. */
+static inline fth_status reserve_entry(struct fth_pack *pack, struct fth_shard *shard, fth_error *err) {
+    return fth_index_full(&shard->index) ? grow_within_budget(pack, shard, err) : FTH_OK;
 }
 
 /* Doubles an owned array; the new capacity is in *capacity. */
@@ -248,27 +260,25 @@ static fth_status take_chunk(struct fth_pack *pack, struct fth_shard *shard, fth
     return FTH_OK;
 }
 
-/* Linear terms have one number: no call and no loop. */
-static inline void set_all(float *out, uint32_t n, float value) {
-    out[0] = value;
-    for (uint32_t i = 1; i < n; i++)
-        out[i] = value;
-}
-
-static void set_first_values(const struct fth_pack *pack, const struct fth_member *member,
-                             uint32_t table, uint64_t key, float *row) {
+__attribute__((noinline)) static void draw_weights(const struct fth_pack *pack, const struct fth_member *member, uint32_t table,
+                         uint64_t hash, float *row) {
     const struct fth_embedding_config *config = &pack->config;
-    const struct fth_table *of = &member->tables[table];
     float scale = (float)config->init_scale, *weights = row + member->at;
-    uint64_t seed = pack->seed ^ of->hash;
-    if (of->zero_init || config->init == FTH_INIT_ZERO)
-        set_all(weights, member->dim, 0);
-    else if (config->init == FTH_INIT_NORMAL)
+    uint64_t seed = pack->seed ^ member->tables[table].hash, key = fth_pack_key(&pack->tables[table], hash);
+    if (config->init == FTH_INIT_NORMAL)
         fth_random_normal(seed, FTH_RANDOM_ROW_INIT, key, member->dim, 0, scale, weights);
     else
         fth_random_uniform(seed, FTH_RANDOM_ROW_INIT, key, member->dim, -scale, scale, weights);
-    for (uint32_t i = 0; i < pack->optimizer->n_slots; i++)
-        set_all(row + member->slot_at[i], member->slot_columns[i], pack->slot_first[i]);
+}
+
+static inline void set_first_values(const struct fth_pack *pack, uint32_t table, uint64_t hash, float *row) {
+    if (pack->stride == FTH_SMALL_FLOATS + FTH_TAIL_FLOATS) /* linear terms: no call */
+        memcpy(row, pack->first, (FTH_SMALL_FLOATS + FTH_TAIL_FLOATS) * sizeof *row);
+    else
+        memcpy(row, pack->first, pack->stride * sizeof *row);
+    for (uint32_t m = 0; pack->config.init != FTH_INIT_ZERO && m < pack->n_members; m++)
+        if (!pack->members[m].tables[table].zero_init)
+            draw_weights(pack, &pack->members[m], table, hash, row);
 }
 
 /* Takes candidate `number` out; the last one takes its place, and its entry learns of it. */
@@ -290,9 +300,7 @@ fth_status fth_shard_add_row(struct fth_pack *pack, struct fth_shard *shard, uin
         FTH_TRY(take_chunk(pack, shard, err));
     uint32_t number = fth_shard_row(shard, shard->n_rows++);
     struct fth_row_meta meta = {.hash = hash, .table = table};
-    uint64_t key = fth_pack_key(&pack->tables[table], hash);
-    for (uint32_t m = 0; m < pack->n_members; m++)
-        set_first_values(pack, &pack->members[m], table, key, fth_pack_row(pack, number));
+    set_first_values(pack, table, hash, fth_pack_row(pack, number));
     if (entry) {
         uint32_t candidate = *entry & ~FTH_ROW_CANDIDATE;
         meta.frequency = shard->candidates[candidate].count;
@@ -301,7 +309,7 @@ fth_status fth_shard_add_row(struct fth_pack *pack, struct fth_shard *shard, uin
     } else {
         fth_index_insert(&shard->index, hash, number);
     }
-    fth_pack_set_meta(pack, number, &meta);
+    set_meta(pack, number, &meta);
     *row = number;
     return FTH_OK;
 }

@@ -107,7 +107,7 @@ struct fth_pack {
     int firsts;          /* a lookup of it needs first_of (embedding_private.h) */
     uint32_t n_tables;
     struct fth_table *tables; /* member 0's */
-    float slot_first[FTH_MAX_SLOTS];
+    float *first; /* [stride] a new row, but for drawn weights and its meta; owned */
     const struct fth_optimizer *optimizer;
     struct fth_embedding_config config;
     uint64_t seed;
