@@ -10,6 +10,8 @@
 
 #include "data/set_private.h"
 
+#define NOW_LINES 128
+
 struct fth_lines {
     fth_data_set *set;
     int wake;
@@ -17,6 +19,7 @@ struct fth_lines {
     fth_source *source; /* NULL: between files */
     uint32_t file;
     int at_end;            /* of the source */
+    int now;               /* nothing may wait */
     uint64_t offset, line; /* of the next block's first byte */
     char *carry;
     size_t carry_n, carry_capacity;
@@ -116,10 +119,19 @@ static size_t lines_before(fth_lines *lines, const char *text, size_t whole, siz
     return whole;
 }
 
+/* What is read without waiting is parsed at once by the same worker: smaller blocks then stay in its first caches, and
+ * leave the others less to wait for at a round's end. Not where lines are long. */
+static size_t target_bytes(const fth_lines *lines) {
+    size_t least = lines->block_bytes / 4, wanted = (size_t)(lines->offset / lines->line) * NOW_LINES;
+    if (!lines->now || wanted > lines->block_bytes)
+        return lines->block_bytes;
+    return wanted > least ? wanted : least;
+}
+
 /* The block's text: whole lines, none at the end of the file. */
 static fth_status fill(fth_lines *lines, struct fth_block *block, fth_error *err) {
     const struct fth_parser *parser = &lines->set->parser;
-    size_t target = lines->block_bytes, length = lines->carry_n, whole = 0;
+    size_t target = target_bytes(lines), length = lines->carry_n, whole = 0;
     block->text_length = 0;
     FTH_TRY(fth_block_reserve_text(block, target > length ? target : length, err));
     if (length)
@@ -127,8 +139,11 @@ static fth_status fill(fth_lines *lines, struct fth_block *block, fth_error *err
     while (whole == 0) {
         while (length < target && !lines->at_end) {
             size_t got;
-            FTH_TRY(
-                fth_source_read(lines->source, block->text + length, target - length, &got, err));
+            fth_status status =
+                fth_source_read(lines->source, block->text + length, target - length, &got, err);
+            if (status == FTH_E_INTERRUPTED && lines->now)
+                FTH_TRY(keep_carry(lines, block->text, length, err));
+            FTH_TRY(status);
             lines->at_end = got == 0;
             length += got;
         }
@@ -166,6 +181,8 @@ static fth_status fill(fth_lines *lines, struct fth_block *block, fth_error *err
 fth_status fth_lines_next(fth_lines *lines, struct fth_block *block, int *got, fth_error *err) {
     fth_data_set *set = lines->set;
     for (*got = 0; lines->file < set->files.n; lines->file++) {
+        if (!lines->source && lines->now)
+            return FTH_E_INTERRUPTED;
         if (!lines->source)
             FTH_TRY(fth_data_set_open(set, lines->file, lines->wake, &lines->source, &lines->offset,
                                       &lines->line, err));
@@ -192,4 +209,20 @@ fth_status fth_lines_next(fth_lines *lines, struct fth_block *block, int *got, f
         end_file(lines);
     }
     return FTH_OK;
+}
+
+int fth_lines_can_now(const fth_lines *lines) {
+    return lines->source && fth_source_can_now(lines->source);
+}
+
+fth_status fth_lines_next_now(fth_lines *lines, struct fth_block *block, int *got, fth_error *err) {
+    if (!fth_lines_can_now(lines))
+        return FTH_E_INTERRUPTED;
+    lines->now = 1;
+    fth_source_set_now(lines->source, 1);
+    fth_status status = fth_lines_next(lines, block, got, err);
+    lines->now = 0;
+    if (lines->source)
+        fth_source_set_now(lines->source, 0);
+    return status;
 }

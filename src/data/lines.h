@@ -25,5 +25,9 @@ fth_status fth_lines_seek(fth_lines *lines, uint64_t file_index, uint64_t byte_o
 
 /* The next block's text, file, place and first line; *got 0 behind the last one. */
 fth_status fth_lines_next(fth_lines *lines, struct fth_block *block, int *got, fth_error *err);
+/* The same where it need not wait for a file: else FTH_E_INTERRUPTED, without a message, and the next call of either goes
+ * on. The second: whether it is worth asking. */
+fth_status fth_lines_next_now(fth_lines *lines, struct fth_block *block, int *got, fth_error *err);
+int fth_lines_can_now(const fth_lines *lines);
 
 #endif

@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "data/reader_private.h"
 
-#define ROUND_SLOTS 6 /* blocks a worker of the pool */
+#define ROUND_SLOTS 10 /* blocks a worker of the pool */
 
 void fth_reader_add_time(_Atomic uint64_t *counter, uint64_t since) {
     atomic_fetch_add_explicit(counter, fth_now_ns() - since, memory_order_relaxed);
@@ -25,13 +25,16 @@ void fth_reader_add_time(_Atomic uint64_t *counter, uint64_t since) {
 
 /* ---- the three steps ---- */
 
-static void read_block(struct fth_reader *reader, struct fth_slot *slot) {
+int fth_reader_read(struct fth_reader *reader, struct fth_slot *slot, int now) {
     const fth_data_set *set = reader->set;
     uint64_t since = fth_now_ns();
     int got = 0;
     slot->only_count = 0;
     slot->error = (fth_error){0};
-    slot->status = fth_lines_next(reader->lines, slot->block, &got, &slot->error);
+    slot->status = now ? fth_lines_next_now(reader->lines, slot->block, &got, &slot->error)
+                       : fth_lines_next(reader->lines, slot->block, &got, &slot->error);
+    if (now && slot->status == FTH_E_INTERRUPTED)
+        return 0;
     slot->kind = slot->status != FTH_OK ? FTH_SLOT_FAILED
                  : got                  ? FTH_SLOT_BLOCK
                                         : FTH_SLOT_EPOCH_END;
@@ -44,6 +47,12 @@ static void read_block(struct fth_reader *reader, struct fth_slot *slot) {
             slot->kind = FTH_SLOT_FAILED;
     }
     fth_reader_add_time(&reader->read_ns, since);
+    return 1;
+}
+
+int fth_reader_read_last(const struct fth_reader *reader, const struct fth_slot *slot) {
+    return slot->kind == FTH_SLOT_FAILED ||
+           (slot->kind == FTH_SLOT_EPOCH_END && reader->reading_epoch == reader->options.epochs);
 }
 
 void fth_reader_parse(struct fth_reader *reader, struct fth_slot *slot, uint32_t *scratch) {
@@ -68,15 +77,10 @@ static void *reading_main(void *arg) {
     int more = reader->reading_epoch < reader->options.epochs;
     while (more && fth_queue_pop(reader->free_slots, &item) && !atomic_load(&reader->stop)) {
         struct fth_slot *slot = item;
-        read_block(reader, slot);
+        fth_reader_read(reader, slot, 0);
         /* A parser may turn the slot into a failed one as soon as it has it. */
-        enum fth_slot_kind kind = slot->kind;
-        if (kind == FTH_SLOT_FAILED ||
-            (kind == FTH_SLOT_EPOCH_END && reader->reading_epoch == reader->options.epochs))
-            more = 0;
-        if (reader->window) {
-            /* parsed in a round */
-        } else if (kind == FTH_SLOT_BLOCK) {
+        more = !fth_reader_read_last(reader, slot);
+        if (slot->kind == FTH_SLOT_BLOCK) {
             if (!fth_queue_push(reader->to_parse, slot))
                 break;
         } else {
@@ -126,7 +130,7 @@ static struct fth_slot *pull(struct fth_reader *reader) {
         return fth_reader_take_parsed(reader);
     if (reader->n_threads == 0) {
         struct fth_slot *slot = &reader->slots[0];
-        read_block(reader, slot);
+        fth_reader_read(reader, slot, 0);
         if (slot->kind == FTH_SLOT_BLOCK)
             fth_reader_parse(reader, slot, slot->scratch);
         return slot;
@@ -149,7 +153,7 @@ struct fth_slot *fth_reader_pull(struct fth_reader *reader) {
 
 void fth_reader_put_back(struct fth_reader *reader, struct fth_slot *slot) {
     if (reader->n_threads || reader->window)
-        fth_queue_push(reader->free_slots, slot);
+        fth_queue_push_first(reader->free_slots, slot);
 }
 
 /* ---- creation ---- */
@@ -251,7 +255,8 @@ static fth_status start_threads(struct fth_reader *reader, fth_error *err) {
     int failed = 0;
     /* The assembler comes last: without parsers, should they not start, it would wait for ever. */
     while (reader->n_started < n && !failed) {
-        void *(*entry)(void *) = reader->n_started == 0                    ? reading_main
+        void *(*entry)(void *) = reader->window                           ? fth_reader_waiting_main
+                                 : reader->n_started == 0                 ? reading_main
                                  : reader->n_started <= reader->n_threads ? parsing_main
                                                                            : assembling_main;
         failed = pthread_create(&reader->threads[reader->n_started], NULL, entry, reader);
@@ -304,6 +309,8 @@ fth_status fth_reader_create(fth_data_set *set, const struct fth_transform *tran
     reader->transform = *transform;
     reader->options = *options;
     reader->wake = -1;
+    pthread_mutex_init(&reader->read_lock, NULL);
+    pthread_cond_init(&reader->read_asked, NULL);
     fth_status status = reader_init(reader, err);
     if (status != FTH_OK) {
         fth_reader_destroy(reader);
@@ -324,6 +331,9 @@ static void stop_threads(struct fth_reader *reader) {
     (void)written;
     for (size_t q = 0; q < sizeof queues / sizeof queues[0]; q++)
         fth_queue_close(queues[q]);
+    pthread_mutex_lock(&reader->read_lock);
+    pthread_cond_broadcast(&reader->read_asked);
+    pthread_mutex_unlock(&reader->read_lock);
     for (uint32_t t = 0; t < reader->n_started; t++)
         pthread_join(reader->threads[t], NULL);
 }
@@ -352,6 +362,8 @@ void fth_reader_destroy(fth_reader *reader) {
     fth_queue_destroy(reader->free_items);
     fth_queue_destroy(reader->ready);
     fth_lines_destroy(reader->lines);
+    pthread_cond_destroy(&reader->read_asked);
+    pthread_mutex_destroy(&reader->read_lock);
     if (reader->wake >= 0 && !reader->options.wake)
         close(reader->wake);
     fth_free(reader->made);

@@ -7,10 +7,10 @@
  *
  * The batches are a function of (files, configuration, seed, batch size): parse_threads,
  * queue_depth, block_bytes and pool change nothing. With parse_threads 0 and a pool, parsing and
- * assembling happen in fth_reader_next on the pool's workers (rounds.c); without a pool everything
- * happens there, on the caller's thread.
+ * assembling, and reading what is in memory, happen in fth_reader_next on the pool's workers
+ * (rounds.c); without a pool everything happens there, on the caller's thread.
  *
- * Memory: (2 parse_threads + 2, or 6 a worker of the pool) blocks of text with their cells and examples, queue_depth + 1 +
+ * Memory: (2 parse_threads + 2, or 10 a worker of the pool) blocks of text with their cells and examples, queue_depth + 1 +
  * held batches, and the shuffle buffer. Nothing is allocated once these have found their sizes.
  *
  * Threads: one thread calls these functions; fth_reader_get_counts may be called from any. */

@@ -41,6 +41,13 @@ struct fth_item {
     fth_error error;
 };
 
+/* Who has `lines` in rounds. */
+enum fth_reading {
+    FTH_READ_BY_THREAD,
+    FTH_READ_GIVEN_BACK, /* the thread reads no more, but what it has read may not be in the window yet */
+    FTH_READ_BY_WORKERS
+};
+
 /* Owned by the assembling thread. */
 struct fth_assembler {
     struct fth_slot *slot; /* in hand, or NULL */
@@ -75,7 +82,7 @@ struct fth_reader {
     struct fth_position start;
     uint32_t n_threads; /* parsers; 0: no threads at all */
 
-    fth_lines *lines; /* reading thread */
+    fth_lines *lines; /* reading thread; in rounds whoever `reading` names, workers under read_lock */
     uint64_t reading_epoch;
     int wake; /* eventfd that ends waits for pipes */
 
@@ -93,6 +100,11 @@ struct fth_reader {
     /* Rounds on options.pool, see rounds.c: `window` is a ring of slots, counted since the beginning */
     struct fth_slot **window; /* [n_slots]; NULL: no rounds */
     uint64_t window_begin, window_parsed, window_read;
+    uint32_t to_parse_first; /* read before this round began */
+    pthread_mutex_t read_lock;
+    pthread_cond_t read_asked;
+    enum fth_reading reading; /* under read_lock, as the next, and in a round window_read */
+    int read_all;             /* nothing is left to read */
     struct fth_item **made; /* [n_items], a ring */
     uint32_t made_begin, n_made;
     struct fth_item *partial; /* the batch that is being filled */
@@ -116,6 +128,12 @@ struct fth_slot *fth_reader_pull(struct fth_reader *reader);
 struct fth_slot *fth_reader_take_parsed(struct fth_reader *reader);
 /* Rounds until there is an item; NULL when the reader has been stopped. */
 struct fth_item *fth_reader_round(struct fth_reader *reader);
+/* The reading thread beside rounds. */
+void *fth_reader_waiting_main(void *arg);
+/* Reads a block into the slot, or what is there instead. now: 0, and nothing is read, where it would have to wait. */
+int fth_reader_read(struct fth_reader *reader, struct fth_slot *slot, int now);
+/* Whether nothing comes behind what the slot has got. */
+int fth_reader_read_last(const struct fth_reader *reader, const struct fth_slot *slot);
 void fth_reader_parse(struct fth_reader *reader, struct fth_slot *slot, uint32_t *scratch);
 void fth_reader_add_time(_Atomic uint64_t *counter, uint64_t since);
 void fth_reader_put_back(struct fth_reader *reader, struct fth_slot *slot);

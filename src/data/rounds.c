@@ -1,17 +1,25 @@
 /* Parsing and assembling on the training threads, between steps: see reader.h.
  *
  *   in_order --take_read--> window  | parsed in earlier rounds | read since  |  --task 0--> made batches
- *                                   '-- task 0 assembles ------'-- a task a block parses --'
+ *                                   '-- task 0 assembles ------'-- a task a block parses, or reads and parses --'
  *
  * Threads that parse beside training would take the processors from its workers in the middle of a
  * phase, whose other workers then wait. So the caller of fth_reader_next, when no batch is left, does
  * a round with the pool: one task makes batches of what earlier rounds have parsed, the others parse.
- * Only reading has a thread of its own, because it waits.
+ *
+ * Reading has a thread of its own, because it waits. Where a plain file's bytes are in memory nothing waits, and
+ * a worker that has nothing to parse reads the next block itself; when that would have to wait, the thread is asked, which
+ * reads some blocks and gives the file back.
  *
  * Threads: within a round task 0 alone touches `window_begin`, the assembler and the made items, task
- * 1 + i alone the i-th block that was not parsed when the round began. */
+ * 1 + i alone the i-th block that was not parsed when the round began, or the one that it has read. Whoever `reading` names
+ * has `lines`; it goes from the thread to the workers only between rounds, when all that the thread has read is in the
+ * window, so blocks stay in order. */
 #include "base/clock.h"
 #include "data/reader_private.h"
+
+#define LOCK_LOOKS 1000
+#define THREAD_BLOCKS 8 /* that the thread reads before the workers are to try again */
 
 static struct fth_slot **window_at(struct fth_reader *reader, uint64_t i) {
     return &reader->window[i % reader->n_slots];
@@ -77,14 +85,69 @@ static void exchange_cells(struct fth_block *block, struct fth_parse_memory *mem
     memory->cells_capacity = capacity;
 }
 
+/* Another worker reads a block in less time than it takes to fall asleep and wake. */
+static void lock_reading(struct fth_reader *reader) {
+    for (int i = 0; i < LOCK_LOOKS; i++) {
+        if (pthread_mutex_trylock(&reader->read_lock) == 0)
+            return;
+        __builtin_ia32_pause();
+    }
+    pthread_mutex_lock(&reader->read_lock);
+}
+
+/* The next block, in the window; NULL where there is no slot for it, or the thread has to wait for it. */
+static struct fth_slot *read_now(struct fth_reader *reader) {
+    void *slot = NULL;
+    lock_reading(reader);
+    if (reader->reading == FTH_READ_BY_WORKERS && !reader->read_all &&
+        fth_queue_try_pop(reader->free_slots, &slot)) {
+        if (fth_reader_read(reader, slot, 1)) {
+            *window_at(reader, reader->window_read++) = slot;
+            reader->read_all = fth_reader_read_last(reader, slot);
+        } else {
+            fth_queue_push_first(reader->free_slots, slot);
+            slot = NULL;
+            reader->reading = FTH_READ_BY_THREAD;
+            pthread_cond_signal(&reader->read_asked);
+        }
+    }
+    pthread_mutex_unlock(&reader->read_lock);
+    return slot;
+}
+
+void *fth_reader_waiting_main(void *arg) {
+    struct fth_reader *reader = arg;
+    int more = reader->reading_epoch < reader->options.epochs;
+    void *slot;
+    for (uint32_t n = 1; more && fth_queue_pop(reader->free_slots, &slot); n++) {
+        if (atomic_load(&reader->stop))
+            break;
+        fth_reader_read(reader, slot, 0);
+        pthread_mutex_lock(&reader->read_lock);
+        more = !fth_reader_read_last(reader, slot);
+        reader->read_all = !more;
+        /* Together: who finds it read by the thread can wait for a block. */
+        more &= fth_queue_push(reader->in_order, slot);
+        if (more && n % THREAD_BLOCKS == 0 && fth_lines_can_now(reader->lines))
+            reader->reading = FTH_READ_GIVEN_BACK;
+        while (more && reader->reading != FTH_READ_BY_THREAD && !atomic_load(&reader->stop))
+            pthread_cond_wait(&reader->read_asked, &reader->read_lock);
+        pthread_mutex_unlock(&reader->read_lock);
+    }
+    fth_queue_close(reader->in_order);
+    return NULL;
+}
+
 static void run_task(void *arg, uint32_t task, uint32_t worker) {
     struct fth_reader *reader = arg;
     if (task == 0) {
         assemble(reader);
         return;
     }
-    struct fth_slot *slot = *window_at(reader, reader->window_parsed + task - 1);
-    if (slot->kind != FTH_SLOT_BLOCK)
+    struct fth_slot *slot = task <= reader->to_parse_first
+                                ? *window_at(reader, reader->window_parsed + task - 1)
+                                : read_now(reader);
+    if (!slot || slot->kind != FTH_SLOT_BLOCK)
         return;
     struct fth_parse_memory *memory = &reader->memory[worker];
     exchange_cells(slot->block, memory);
@@ -92,17 +155,30 @@ static void run_task(void *arg, uint32_t task, uint32_t worker) {
     exchange_cells(slot->block, memory);
 }
 
+static enum fth_reading who_reads(struct fth_reader *reader) {
+    pthread_mutex_lock(&reader->read_lock);
+    enum fth_reading reading = reader->reading;
+    pthread_mutex_unlock(&reader->read_lock);
+    return reading;
+}
+
 /* What has been read into the window; waits only when there would be nothing to do. 0: the reader has
  * been stopped. */
 static int take_read(struct fth_reader *reader) {
     void *slot;
-    if (reader->starved && reader->window_begin == reader->window_read) {
+    enum fth_reading reading = who_reads(reader);
+    if (reading == FTH_READ_BY_THREAD && reader->starved && reader->window_begin == reader->window_read) {
         if (!fth_queue_pop(reader->in_order, &slot))
             return 0;
         *window_at(reader, reader->window_read++) = slot;
     }
     while (fth_queue_try_pop(reader->in_order, &slot))
         *window_at(reader, reader->window_read++) = slot;
+    if (reading == FTH_READ_GIVEN_BACK) { /* all that it has read is in the window now */
+        pthread_mutex_lock(&reader->read_lock);
+        reader->reading = FTH_READ_BY_WORKERS;
+        pthread_mutex_unlock(&reader->read_lock);
+    }
     return 1;
 }
 
@@ -110,10 +186,13 @@ struct fth_item *fth_reader_round(struct fth_reader *reader) {
     while (reader->n_made == 0) {
         if (!take_read(reader))
             return NULL;
-        uint64_t since = fth_now_ns(), read = reader->window_read;
-        fth_pool_for(reader->options.pool, 1 + (uint32_t)(read - reader->window_parsed), run_task,
-                     reader);
-        reader->window_parsed = read;
+        uint64_t since = fth_now_ns();
+        uint32_t room = who_reads(reader) == FTH_READ_BY_WORKERS
+                            ? reader->n_slots - (uint32_t)(reader->window_read - reader->window_begin)
+                            : 0;
+        reader->to_parse_first = (uint32_t)(reader->window_read - reader->window_parsed);
+        fth_pool_for(reader->options.pool, 1 + reader->to_parse_first + room, run_task, reader);
+        reader->window_parsed = reader->window_read;
         fth_reader_add_time(&reader->rounds_ns, since);
     }
     struct fth_item *item = reader->made[reader->made_begin];

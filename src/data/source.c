@@ -42,7 +42,9 @@ fth_status fth_source_raw_read(struct fth_source *source, void *buffer, size_t s
     for (;;) {
         if (!source->regular && source->io == fth_io_posix())
             FTH_TRY(wait_readable(source, err));
-        int64_t n = source->regular ? source->io->pread(source->io->ctx, source->file, buffer, size,
+        int64_t n = source->now       ? source->io->pread_now(source->io->ctx, source->file, buffer, size,
+                                                               source->raw_offset)
+                    : source->regular ? source->io->pread(source->io->ctx, source->file, buffer, size,
                                                         source->raw_offset)
                                     : source->io->read(source->io->ctx, source->file, buffer, size);
         if (n >= 0) {
@@ -50,6 +52,8 @@ fth_status fth_source_raw_read(struct fth_source *source, void *buffer, size_t s
             source->raw_offset += (uint64_t)n;
             return FTH_OK;
         }
+        if (n == -EAGAIN && source->now)
+            return FTH_E_INTERRUPTED;
         if (n != -EINTR && n != -EAGAIN) {
             fth_io_error(err, "read", source->name, n);
             return fth_error_frame(err, "offset %llu", (unsigned long long)source->raw_offset);
@@ -206,6 +210,14 @@ void fth_source_close(fth_source *source) {
 
 void fth_source_set_wake(fth_source *source, int wake) {
     source->wake = wake;
+}
+
+void fth_source_set_now(fth_source *source, int now) {
+    source->now = now;
+}
+
+int fth_source_can_now(const fth_source *source) {
+    return source->regular && source->file >= 0 && source->kind == FTH_SOURCE_PLAIN && source->io->pread_now;
 }
 
 int fth_source_again(const fth_source *source) {

@@ -36,6 +36,11 @@ int fth_source_size(const fth_source *source, uint64_t *bytes);
 fth_status fth_source_read(fth_source *source, char *buffer, size_t size, size_t *got,
                            fth_error *err);
 
+/* now: from here on reads take what is in memory, and fail with FTH_E_INTERRUPTED, without a message and without having
+ * taken anything, where they would have to wait. Only where fth_source_can_now: a regular file that is not compressed. */
+void fth_source_set_now(fth_source *source, int now);
+int fth_source_can_now(const fth_source *source);
+
 /* Looks at the next `want` bytes without taking them; *n is less only at the end. The text is
  * borrowed until the next call on this source. */
 fth_status fth_source_peek(fth_source *source, size_t want, const char **text, size_t *n,

@@ -20,6 +20,7 @@ struct fth_source {
     int close; /* it is ours */
     int wake;
     int regular;
+    int now; /* what would have to wait is not read */
     const unsigned char *memory;
     uint64_t size;       /* of the file or memory; 0 for pipes */
     uint64_t raw_offset; /* in the file, of the next byte to read from it */

@@ -34,6 +34,8 @@ struct fth_io {
     int (*open)(void *ctx, const char *path, enum fth_io_mode mode);
     int64_t (*read)(void *ctx, int file, void *bytes, size_t n); /* 0: the end */
     int64_t (*pread)(void *ctx, int file, void *bytes, size_t n, uint64_t offset);
+    /* As pread, of what is in memory: -EAGAIN where it would have to wait. NULL: nothing is known to be. */
+    int64_t (*pread_now)(void *ctx, int file, void *bytes, size_t n, uint64_t offset);
     int64_t (*write)(void *ctx, int file, const void *bytes, size_t n);
     int (*fsync)(void *ctx, int file); /* of a directory too: makes its names durable */
     int (*close)(void *ctx, int file); /* the file is closed even when this fails */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "io/io.h"
@@ -27,6 +28,14 @@ static int64_t posix_pread(void *ctx, int file, void *bytes, size_t n, uint64_t 
     if (offset > INT64_MAX)
         return -EINVAL;
     return result_of(pread(file, bytes, n, (off_t)offset));
+}
+
+static int64_t posix_pread_now(void *ctx, int file, void *bytes, size_t n, uint64_t offset) {
+    if (offset > INT64_MAX)
+        return -EINVAL;
+    struct iovec into = {bytes, n};
+    int64_t result = result_of(preadv2(file, &into, 1, (off_t)offset, RWF_NOWAIT));
+    return result == -EOPNOTSUPP || result == -ENOSYS ? -EAGAIN : result;
 }
 
 static int64_t posix_write(void *ctx, int file, const void *bytes, size_t n) {
@@ -84,7 +93,8 @@ static int posix_list(void *ctx, const char *path, int (*each)(void *arg, const 
 
 const struct fth_io *fth_io_posix(void) {
     static const struct fth_io posix = {
-        .open = posix_open, .read = posix_read, .pread = posix_pread, .write = posix_write,
+        .open = posix_open, .read = posix_read, .pread = posix_pread, .pread_now = posix_pread_now,
+        .write = posix_write,
         .fsync = posix_fsync, .close = posix_close, .rename = posix_rename, .unlink = posix_unlink,
         .mkdir = posix_mkdir, .rmdir = posix_rmdir, .stat = posix_stat, .list = posix_list};
     return &posix;

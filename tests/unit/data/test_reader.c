@@ -1,4 +1,5 @@
 /* data/reader: the same batches whatever threads, queues and blocks; shuffling, holdout, formats; nothing allocated. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,6 +42,42 @@ static void same_at_any_setting(void **state) {
     /* A buffer of one example does not shuffle; larger ones do. */
     assert_true(seen[0] == seen[1]);
     assert_true(seen[0] != seen[2] && seen[2] != seen[3]);
+}
+
+/* Every `period`-th reading would have to wait; 0: none. */
+static _Atomic uint32_t asked, period;
+
+static int64_t pread_now(void *ctx, int file, void *bytes, size_t n, uint64_t offset) {
+    uint32_t number = ++asked;
+    if (period && number % period == 0)
+        return -EAGAIN;
+    return fth_io_posix()->pread(ctx, file, bytes, n > 70 ? n - n / 3 : n, offset);
+}
+
+/* Blocks read by the workers and by the thread, in turns: the same batches. */
+static void same_whoever_reads(void **state) {
+    static const uint32_t periods[] = {0, 1, 2, 3, 7, 50};
+    static const int64_t blocks[] = {1, 300, 4000};
+    struct fth_data_config config = make_config();
+    struct fth_reader_options options = train_options();
+    struct read_result reference = read_all(&config, &train_set, &options);
+    struct fth_data_set_options from = train_set;
+    struct fth_io io = *fth_io_posix();
+    io.pread_now = pread_now;
+    from.io = &io;
+    set_threads(&config, &options, -1);
+    for (int k = 0; k < 18; k++) {
+        period = periods[k / 3];
+        config.block_bytes = blocks[k % 3];
+        asked = 0;
+        struct read_result result = read_all(&config, &from, &options);
+        assert_int_equal(result.status, FTH_OK);
+        assert_true(result.digest == reference.digest);
+        assert_int_equal(result.counts.bytes, reference.counts.bytes);
+        assert_true(asked > 0 || k % 3 == 2); /* the last size leaves the workers nothing */
+        read_result_free(&result);
+    }
+    read_result_free(&reference);
 }
 
 static void shuffle_is_a_permutation(void **state) {
@@ -240,6 +277,7 @@ static void other_formats(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_at_any_setting),
+        cmocka_unit_test(same_whoever_reads),
         cmocka_unit_test(shuffle_is_a_permutation),
         cmocka_unit_test(holdout_is_disjoint_and_complete),
         cmocka_unit_test(valid_files),
