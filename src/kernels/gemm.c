@@ -28,7 +28,7 @@ struct fth_gemm {
     struct fth_gemm_shape last_shape;
     void *last_state;
     struct fth_gemm_shape whole; /* as it was asked for */
-    int zeros;                   /* A's are left out where they are many */
+    int zeros;                   /* whose are left out where they are many */
 };
 
 const struct fth_gemm_backend *fth_gemm_backend_get(fth_gemm_provider provider) {
@@ -115,11 +115,6 @@ static void cut_into_panels(struct fth_gemm *gemm) {
     gemm->shape.panels = gemm->last_shape.panels = 0;
 }
 
-static int leaves_out_zeros(const struct fth_gemm_shape *s) {
-    return s->zeros && s->form == FTH_GEMM_NN && s->precision == FTH_FP32 && fth_cpu_get()->isa == FTH_ISA_AVX512 &&
-           s->n >= FTH_ZEROS_LEAST && s->k >= FTH_ZEROS_LEAST;
-}
-
 fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider provider,
                            const fth_tuning *tuning, fth_gemm **out, fth_error *err) {
     FTH_TRY(check_shape(shape, err));
@@ -147,7 +142,7 @@ fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider
     if (!gemm)
         return fth_fail(err, FTH_E_MEMORY, "matrix product: out of memory");
     *gemm = (fth_gemm){.shape = *shape, .provider = provider, .backend = backend, .whole = *shape};
-    gemm->zeros = leaves_out_zeros(shape);
+    gemm->zeros = fth_gemm_zeros_of(shape);
     if (shape->panels && !backend->panels)
         cut_into_panels(gemm);
     fth_status status = backend->create ? backend->create(&gemm->shape, &gemm->state, err) : FTH_OK;
@@ -182,11 +177,13 @@ fth_precision fth_gemm_precision(const fth_gemm *gemm) {
 }
 
 size_t fth_gemm_scratch(const fth_gemm *gemm, uint32_t rows) {
+    size_t most = rows > 0 && (gemm->zeros & FTH_ZEROS_B) ? fth_zeros_tn_scratch(&gemm->whole) : 0;
     if (rows == 0 || !gemm->backend->scratch)
-        return 0;
-    size_t most = gemm->backend->scratch(&gemm->shape, gemm->state);
+        return most;
+    size_t own = gemm->backend->scratch(&gemm->shape, gemm->state);
     size_t last = gemm->by_panel ? gemm->backend->scratch(&gemm->last_shape, gemm->last_state) : 0;
-    return most > last ? most : last;
+    own = own > last ? own : last;
+    return most > own ? most : own;
 }
 
 static pthread_once_t openblas_once = PTHREAD_ONCE_INIT;
@@ -204,20 +201,21 @@ fth_status fth_gemm_reserve(uint32_t threads, fth_error *err) {
     return fth_openblas_reserve(threads, err);
 }
 
-/* A's zeros are left out of a run where they are many: its elements decide, and nothing else. */
-static int run_without_zeros(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
+/* Zeros are left out of a run where they are many: the operands' elements decide, and nothing else. */
+static int run_without_zeros(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c, void *scratch,
                              const struct fth_gemm_finish *finish) {
-    const struct fth_gemm_shape *s = &gemm->whole;
-    if (!gemm->zeros || rows == 0 || !fth_zeros_avx512_many(a, rows, s->k, s->lda))
-        return 0;
-    fth_zeros_avx512_nn(s, rows, a, b, c, finish);
-    return 1;
+    int of = fth_gemm_zeros_many(&gemm->whole, gemm->zeros, rows, a, b);
+    if (of && gemm->whole.form == FTH_GEMM_NN)
+        fth_zeros_avx512_nn(&gemm->whole, rows, a, b, c, finish);
+    else if (of)
+        fth_zeros_avx512_tn(&gemm->whole, of == FTH_ZEROS_B, rows, a, b, c, scratch);
+    return of != 0;
 }
 
 void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                   void *scratch) {
     const struct fth_gemm_shape *s = &gemm->shape;
-    if (run_without_zeros(gemm, rows, a, b, c, NULL))
+    if (run_without_zeros(gemm, rows, a, b, c, scratch, NULL))
         return;
     if (rows > 0 && gemm->by_panel) {
         for (uint32_t p = 0; p + 1 < gemm->panels; p++)
@@ -237,7 +235,7 @@ void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const flo
 void fth_gemm_run_finish(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                          void *scratch, const struct fth_gemm_finish *finish) {
     const struct fth_gemm_shape *s = &gemm->shape;
-    if (run_without_zeros(gemm, rows, a, b, c, finish))
+    if (s->form == FTH_GEMM_NN && run_without_zeros(gemm, rows, a, b, c, scratch, finish))
         return;
     if (rows > 0 && !gemm->by_panel && s->form == FTH_GEMM_NN && gemm->backend->run_finish) {
         gemm->backend->run_finish(s, gemm->state, rows, a, b, c, scratch, finish);
@@ -249,6 +247,8 @@ void fth_gemm_run_finish(const fth_gemm *gemm, uint32_t rows, const float *a, co
 
 int fth_gemm_run_step(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                       const struct fth_gemm_step *step) {
+    if (fth_gemm_zeros_many(&gemm->whole, gemm->zeros, rows, a, b))
+        return 0;
     return rows > 0 && step->kind != FTH_STEP_NONE && step->panels.panels && gemm->backend->run_step &&
            gemm->backend->run_step(&gemm->shape, rows, a, b, c, step);
 }

@@ -39,6 +39,8 @@ typedef enum fth_gemm_provider {
     FTH_GEMM_PROVIDERS
 } fth_gemm_provider;
 
+enum { FTH_ZEROS_A = 1, FTH_ZEROS_B = 2 };
+
 struct fth_gemm_shape {
     fth_gemm_form form;
     uint32_t m, n, k;       /* the usual size; the dimension of examples (m for NN and NT, k for TN)
@@ -47,7 +49,7 @@ struct fth_gemm_shape {
     int accumulate;         /* C += instead of C = */
     fth_precision precision;
     int panels;              /* NN: B lies in panels of the precision (panels.h); ldb is not looked at */
-    int zeros;               /* A may be mostly zeros, which a run of an fp32 product nn may leave out (gemm_zeros.h) */
+    int zeros;               /* FTH_ZEROS_A, _B (TN): it may be mostly zeros, which a run in fp32 may leave out (gemm_zeros.h) */
 };
 
 typedef struct fth_gemm fth_gemm;
@@ -91,7 +93,7 @@ void fth_gemm_provider_version(fth_gemm_provider provider, char out[96]);
 /* True when the provider may call malloc inside a run of this shape on this CPU (fth_gemm_run). */
 int fth_gemm_allocates(fth_gemm_provider provider, const struct fth_gemm_shape *shape);
 
-/* Bytes of scratch that a run over at most `rows` examples needs (0 for fp32); give it 64-byte
+/* Bytes of scratch that a run over at most `rows` examples needs (0 for most of fp32); give it 64-byte
  * aligned. */
 size_t fth_gemm_scratch(const fth_gemm *gemm, uint32_t rows);
 fth_precision fth_gemm_precision(const fth_gemm *gemm);
@@ -140,7 +142,7 @@ struct fth_gemm_step {
 };
 
 /* A TN product and the step: 1 when it was made, the same bits as fth_gemm_run and the kernels opt_* on every row
- * of the block. 0 when the provider cannot; then nothing has been done. C is scratch here. */
+ * of the block. 0 when the provider cannot, or zeros are to be left out; then nothing has been done. C is scratch here. */
 int fth_gemm_run_step(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                       const struct fth_gemm_step *step);
 

@@ -5,14 +5,23 @@
 
 #include "kernels/gemm.h"
 
-#define FTH_ZEROS_LEAST 48u /* columns and depth below which nothing is gained */
+/* Whose zeros (FTH_ZEROS_A, _B) products of the shape leave out where they are many, on this CPU. */
+int fth_gemm_zeros_of(const struct fth_gemm_shape *shape);
+/* The one of them whose are left out of a run, by their number; 0: neither. */
+int fth_gemm_zeros_many(const struct fth_gemm_shape *shape, int zeros, uint32_t rows, const float *a, const float *b);
 
-/* Whether at most half of the elements of a[rows][columns] are no zeros, by every fourth row. AVX-512. */
-int fth_zeros_avx512_many(const float *a, uint32_t rows, uint32_t columns, uint32_t ld);
+/* Of every `every`th row of a[rows][columns], from the first on, the elements that are no zeros. AVX-512. */
+uint64_t fth_zeros_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 
 /* NN by AVX-512, B as it is or in panels: C[m, n] = A B without A's zeros, or added to C; every element summed in increasing k by
  * fused multiply-adds. finish: or NULL. */
 void fth_zeros_avx512_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
                          const struct fth_gemm_finish *finish);
+
+/* TN by AVX-512 without the zeros of A or (of_b) of B, by `rows` examples, at least one; the same bits as
+ * fth_fp32_avx512_run, with which it has no element to add to. scratch: of fth_zeros_tn_scratch bytes, for B's. */
+void fth_zeros_avx512_tn(const struct fth_gemm_shape *shape, int of_b, uint32_t rows, const float *a, const float *b,
+                         float *c, void *scratch);
+size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *shape);
 
 #endif

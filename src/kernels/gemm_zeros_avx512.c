@@ -14,7 +14,6 @@
 
 #define ROWS 64u
 #define DEPTH 64u
-#define SAMPLE 4u /* of so many rows one is counted */
 
 /* A's elements of a piece; row i has those from begin[i] to begin[i + 1]. A whole vector is stored at the end. */
 struct lists {
@@ -25,14 +24,14 @@ struct lists {
 
 static FTH_INLINE vm v_not_zero(vf x) { return _mm512_cmp_ps_mask(x, v_zero(), _CMP_NEQ_UQ); }
 
-int fth_zeros_avx512_many(const float *a, uint32_t rows, uint32_t columns, uint32_t ld) {
-    uint64_t counted = 0, most = (uint64_t)((rows + SAMPLE - 1) / SAMPLE) * columns / 2;
-    for (uint32_t i = 0; i < rows && counted <= most; i += SAMPLE)
+uint64_t fth_zeros_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every) {
+    uint64_t counted = 0;
+    for (uint32_t i = 0; i < rows; i += every)
         for (uint32_t j = 0; j < columns; j += VW) {
             vt t = v_tail(columns - j < VW ? columns - j : VW);
             counted += (uint32_t)__builtin_popcount(v_not_zero(v_load_part(a + (size_t)i * ld + j, t)));
         }
-    return counted <= most;
+    return counted;
 }
 
 static void make_lists(const float *a, size_t lda, uint32_t rows, uint32_t depth, struct lists *out) {

@@ -114,7 +114,7 @@ static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
                                    .ldc = prepare->out[0].ld};
     struct fth_gemm_shape rest = whole;
     rest.panels = 1;
-    rest.zeros = fth_ops_zeros(prepare->graph, prepare->node->inputs[0]);
+    rest.zeros = fth_ops_zeros_of(prepare, prepare->node->inputs[0], FTH_NONE);
     rest.ldc = fth_padded_columns(w->rows);
     if (has_sum(prepare->node)) {
         FTH_TRY(check_sum(prepare->graph, prepare->node, err));

@@ -105,6 +105,7 @@ static fth_status prepare_fields(struct fth_prepare *prepare, struct state *stat
 static fth_status prepare_rest(struct fth_prepare *prepare, struct state *state, fth_error *err) {
     const struct fth_factor_attributes *a = prepare->node->attributes;
     uint32_t most = 0;
+    int zeros = fth_ops_zeros_of(prepare, FTH_NONE, prepare->node->inputs[2]);
     for (uint32_t plain = 0; plain <= a->n_lookups; plain++) {
         struct rest *rest = &state->rest[plain];
         struct fth_view x = prepare->in[1];
@@ -117,7 +118,7 @@ static fth_status prepare_rest(struct fth_prepare *prepare, struct state *state,
             quiet.on_product = NULL; /* of many similar ones only the largest is worth tuning */
         fth_weight_blocks_cut(prepare, &x, &prepare->in[2], &blocks);
         rest->ld = fth_padded_columns(blocks.block_columns);
-        FTH_TRY(fth_weight_blocks_make(&quiet, &x, &prepare->in[2], rest->ld, &rest->weights, err));
+        FTH_TRY(fth_weight_blocks_make(&quiet, &x, &prepare->in[2], zeros, rest->ld, &rest->weights, err));
         rest->there = 1;
         rest->bytes = (size_t)blocks.block_rows * rest->ld * sizeof(float);
         size_t bytes = rest->bytes + fth_weight_blocks_scratch(&rest->weights, x.rows);

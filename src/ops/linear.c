@@ -67,7 +67,7 @@ static fth_status gemm_prepare(struct fth_prepare *prepare, uint32_t n, uint32_t
                                   .ldb = ldb,
                                   .ldc = prepare->out[0].ld,
                                   .panels = prepare->graph->values[prepare->node->inputs[1]].panels != 0,
-                                  .zeros = fth_ops_zeros(prepare->graph, prepare->node->inputs[0]),
+                                  .zeros = fth_ops_zeros_of(prepare, prepare->node->inputs[0], FTH_NONE),
                                   .precision = (fth_precision)prepare->precision};
     fth_gemm *product;
     FTH_TRY(fth_ops_product(prepare, &gemm, &product, err));

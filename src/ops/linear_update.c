@@ -28,9 +28,10 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     if (!state)
         return FTH_E_MEMORY;
     struct fth_blocks blocks;
+    int zeros = fth_ops_zeros_of(prepare, prepare->node->inputs[1], prepare->node->inputs[2]);
     fth_weight_blocks_cut(prepare, x, dy, &blocks);
     state->ld = fth_padded_columns(blocks.block_columns);
-    FTH_TRY(fth_weight_blocks_make(prepare, x, dy, state->ld, &state->blocks, err));
+    FTH_TRY(fth_weight_blocks_make(prepare, x, dy, zeros, state->ld, &state->blocks, err));
     state->optimizer = prepare->optimizer;
     state->no_decay = prepare->graph->values[prepare->node->inputs[0]].no_decay;
     state->block_bytes = (size_t)blocks.block_rows * state->ld * sizeof(float);

@@ -14,7 +14,8 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     struct fth_weight_blocks *blocks = fth_ops_state(prepare, sizeof *blocks, err);
     if (!blocks)
         return FTH_E_MEMORY;
-    FTH_TRY(fth_weight_blocks_make(prepare, &prepare->in[0], &prepare->in[1], prepare->out[0].ld, blocks, err));
+    int zeros = fth_ops_zeros_of(prepare, prepare->node->inputs[0], prepare->node->inputs[1]);
+    FTH_TRY(fth_weight_blocks_make(prepare, &prepare->in[0], &prepare->in[1], zeros, prepare->out[0].ld, blocks, err));
     prepare->tasks = fth_blocks_count(&blocks->blocks);
     prepare->scratch_bytes = fth_weight_blocks_scratch(blocks, prepare->in[0].rows);
     return FTH_OK;

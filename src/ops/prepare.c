@@ -64,3 +64,8 @@ int fth_ops_zeros(const fth_graph *graph, fth_id value) {
                 return makes_zeros(graph, graph->nodes[i]);
     return 0;
 }
+
+int fth_ops_zeros_of(const struct fth_prepare *prepare, fth_id a, fth_id b) {
+    int of_a = a != FTH_NONE && fth_ops_zeros(prepare->graph, a), of_b = b != FTH_NONE && fth_ops_zeros(prepare->graph, b);
+    return (of_a ? FTH_ZEROS_A : 0) | (of_b ? FTH_ZEROS_B : 0);
+}

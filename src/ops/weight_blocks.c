@@ -9,7 +9,7 @@ void fth_weight_blocks_cut(const struct fth_prepare *prepare, const struct fth_v
 }
 
 fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struct fth_view *x,
-                                  const struct fth_view *dy, uint32_t ldc,
+                                  const struct fth_view *dy, int zeros, uint32_t ldc,
                                   struct fth_weight_blocks *out, fth_error *err) {
     struct fth_weight_blocks made = {.gemms = {NULL}};
     fth_weight_blocks_cut(prepare, x, dy, &made.blocks);
@@ -25,6 +25,7 @@ fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struc
                                        .lda = x->ld,
                                        .ldb = dy->ld,
                                        .ldc = ldc,
+                                       .zeros = zeros,
                                        .precision = (fth_precision)prepare->precision};
         fth_status status = fth_ops_product(prepare, &shape, &made.gemms[i], err);
         if (status != FTH_OK) {

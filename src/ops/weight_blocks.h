@@ -14,9 +14,9 @@ struct fth_weight_blocks {
 /* The cut of dW[x's columns, dy's columns]: by the precision (gemm.h). */
 void fth_weight_blocks_cut(const struct fth_prepare *prepare, const struct fth_view *x, const struct fth_view *dy,
                            struct fth_blocks *out);
-/* x and dy as prepare sees them; ldc of the block that the products write. */
+/* x and dy as prepare sees them, zeros (fth_gemm_shape) of which may be left out; ldc of the block that the products write. */
 fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struct fth_view *x,
-                                  const struct fth_view *dy, uint32_t ldc,
+                                  const struct fth_view *dy, int zeros, uint32_t ldc,
                                   struct fth_weight_blocks *out, fth_error *err);
 void fth_weight_blocks_free(struct fth_weight_blocks *blocks);
 size_t fth_weight_blocks_scratch(const struct fth_weight_blocks *blocks, uint32_t rows);

@@ -25,6 +25,7 @@
 #define _mm512_cvtps_pd emulated_cvtps_pd
 #define _mm512_reduce_add_ps emulated_reduce_add_ps
 #define _mm512_cvtepu32_epi64 emulated_cvtepu32_epi64
+#define _mm512_shuffle_f32x4 emulated_shuffle_f32x4
 #define _mm512_stream_ps _mm512_storeu_ps
 
 /* Touches the chosen floats only, as the instructions do. */
@@ -69,6 +70,16 @@ static inline __m512i emulated_srai_epi32(__m512i v, unsigned count) {
     for (int i = 0; i < 16; i++)
         lanes[i] >>= count;
     return _mm512_loadu_si512(lanes);
+}
+
+/* Quarters: two of a, then two of b. */
+static inline __m512 emulated_shuffle_f32x4(__m512 a, __m512 b, int which) {
+    float from[32], to[16];
+    _mm512_storeu_ps(from, a);
+    _mm512_storeu_ps(from + 16, b);
+    for (int i = 0; i < 4; i++)
+        memcpy(to + 4 * i, from + (i < 2 ? 0 : 16) + 4 * (which >> 2 * i & 3), 16);
+    return _mm512_loadu_ps(to);
 }
 
 static inline __m512d emulated_cvtps_pd(__m256 v) {

@@ -68,7 +68,9 @@ static void done(void *ctx, uint32_t column, uint32_t columns) {
 }
 
 #ifdef FTH_TEST_SIMDE
-int fth_zeros_avx512_many_simde(const float *a, uint32_t rows, uint32_t columns, uint32_t ld);
+uint64_t fth_zeros_avx512_count_simde(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
+void fth_zeros_avx512_tn_simde(const struct fth_gemm_shape *shape, int of_b, uint32_t rows, const float *a, const float *b,
+                               float *c, void *scratch);
 void fth_zeros_avx512_nn_simde(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b,
                                float *c, const struct fth_gemm_finish *finish);
 
@@ -81,8 +83,15 @@ static void run(const struct problem *p, const float *b, float *c, const struct 
         fth_zeros_avx512_nn_simde(&p->shape, p->rows, p->a, b, c, finish);
 }
 
+static int run_tn(const struct problem *p, int of_b, float *c, float *scratch) {
+    if (exact())
+        fth_zeros_avx512_tn_simde(&p->shape, of_b, p->rows, p->a, p->b, c, scratch);
+    return exact();
+}
+
 static int many(const float *a, uint32_t rows, uint32_t columns, uint32_t ld) {
-    return exact() ? fth_zeros_avx512_many_simde(a, rows, columns, ld) : -1;
+    uint64_t all = (uint64_t)((rows + 3) / 4) * columns;
+    return exact() ? 2 * fth_zeros_avx512_count_simde(a, rows, columns, ld, 4) <= all : -1;
 }
 #else
 static int exact(void) {
@@ -99,6 +108,20 @@ static void run(const struct problem *p, const float *b, float *c, const struct 
     else
         fth_gemm_run(gemm, p->rows, p->a, b, c, NULL);
     fth_gemm_destroy(gemm);
+}
+
+/* 0: it was not left to products without zeros. */
+static int run_tn(const struct problem *p, int of_b, float *c, float *scratch) {
+    struct fth_gemm_shape shape = p->shape;
+    fth_gemm *gemm = NULL;
+    fth_error err = {0};
+    shape.zeros = of_b ? FTH_ZEROS_B : FTH_ZEROS_A;
+    if (fth_gemm_create(&shape, FTH_GEMM_AUTO, NULL, &gemm, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    fth_gemm_run(gemm, p->rows, p->a, p->b, c, scratch);
+    assert_true(fth_gemm_scratch(gemm, p->rows) <= (size_t)shape.n * fth_padded_columns(shape.m) * sizeof(float));
+    fth_gemm_destroy(gemm);
+    return exact();
 }
 
 /* By what comes out: only without zeros a product passes over what is no number. */
@@ -163,6 +186,52 @@ static void as_the_model(void **state) {
             }
 }
 
+static void model_tn(const struct problem *p, int of_b, float *c) {
+    const struct fth_gemm_shape *s = &p->shape;
+    for (uint32_t i = 0; i < s->m; i++)
+        for (uint32_t j = 0; j < s->n; j++) {
+            float sum = 0;
+            for (uint32_t k = 0; k < p->rows; k++) {
+                float x = p->a[(size_t)k * s->lda + i], y = p->b[(size_t)k * s->ldb + j];
+                if ((of_b ? y : x) != 0)
+                    sum = fmaf(x, y, sum);
+            }
+            c[(size_t)i * s->ldc + j] = sum;
+        }
+}
+
+static void check_tn(const struct problem *p, int of_b) {
+    size_t floats = (size_t)p->shape.m * p->shape.ldc;
+    float *want = draws(floats, 9), *c = draws(floats, 9);
+    float *scratch = draws((size_t)p->shape.n * fth_padded_columns(p->shape.m), 8);
+    model_tn(p, of_b, want);
+    if (run_tn(p, of_b, c, scratch) && memcmp(c, want, floats * sizeof *c))
+        fail_msg("tn, %u x %u, %u examples, zeros of %s: not the model's bits", p->shape.m, p->shape.n, p->rows,
+                 of_b ? "B" : "A");
+    fth_free(scratch);
+    fth_free(want);
+    fth_free(c);
+}
+
+static void weight_gradients_as_the_model(void **state) {
+    (void)state;
+    static const uint32_t rows[] = {1, 16, 63, 64, 65, 200, 500}, sizes[] = {48, 64, 79, 80, 128, 150, 271};
+    for (size_t r = 0; r < 7; r++)
+        for (size_t i = 0; i < 7; i++)
+            for (int of_b = 0; of_b < 2; of_b++) {
+                uint32_t m = sizes[i], n = sizes[(i + r) % 7], lda = fth_padded_columns(m), ldb = fth_padded_columns(n);
+                float share = (float)((r + i) % 4) * 0.11f;
+                float *a = sparse((size_t)rows[r] * lda, of_b ? 1.0f : share, 1);
+                float *b = sparse((size_t)rows[r] * ldb, of_b ? share : 1.0f, 2);
+                struct problem p = {.rows = rows[r], .a = a, .b = b};
+                p.shape = (struct fth_gemm_shape){.form = FTH_GEMM_TN, .m = m, .n = n, .k = rows[r], .lda = lda,
+                                                  .ldb = ldb, .ldc = ldb};
+                check_tn(&p, of_b);
+                fth_free(a);
+                fth_free(b);
+            }
+}
+
 /* At most half of every fourth row. */
 static void few_zeros_are_multiplied(void **state) {
     (void)state;
@@ -211,7 +280,8 @@ static void others_as_ever(void **state) {
 
 int main(void) {
     fth_gemm_thread_init();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_the_model), cmocka_unit_test(few_zeros_are_multiplied),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(as_the_model), cmocka_unit_test(weight_gradients_as_the_model),
+                                       cmocka_unit_test(few_zeros_are_multiplied),
                                        cmocka_unit_test(others_as_ever)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,199 @@
+/* Weight gradients C[m, n] = A[k, m]^T B[k, n], k = examples, without the zeros of one operand S, by AVX-512: D = S^T X is
+ * C, or its transposed where S is B.
+ *
+ *     for 128 columns of S:  for 64 examples:  S's elements into a list a column
+ *         for 64 columns of X (whose 64 rows stay in the first cache):  for column:  D[column] += list X
+ *
+ * Every element is summed in the order of the examples. Threads: pure functions, with the caller's scratch. */
+#include "kernels/cpu/simd_avx512.h"
+
+#include "base/memory.h"
+#include "kernels/gemm_zeros.h"
+#include "kernels/panels.h"
+
+#define COLUMNS 128u
+#define EXAMPLES 64u
+#define LINE (FTH_CACHE_LINE / sizeof(float))
+
+/* Column j's elements and their examples; whole vectors are stored at the end. */
+struct lists {
+    float value[COLUMNS][EXAMPLES + VW];
+    uint32_t example[COLUMNS][EXAMPLES + VW];
+    uint32_t n[COLUMNS];
+};
+
+struct sums {
+    const float *s, *x;
+    size_t lds, ldx;
+    uint32_t columns, n, rows; /* of S, of X; examples */
+    float *d;
+    size_t ldd;
+};
+
+static FTH_INLINE __m512d pairs(vf x) { return _mm512_castps_pd(x); }
+static FTH_INLINE vf low_pairs(vf a, vf b) { return _mm512_castpd_ps(_mm512_unpacklo_pd(pairs(a), pairs(b))); }
+static FTH_INLINE vf high_pairs(vf a, vf b) { return _mm512_castpd_ps(_mm512_unpackhi_pd(pairs(a), pairs(b))); }
+
+/* 16 x 16, transposed. */
+static FTH_INLINE void turn(vf r[VW]) {
+    vf t[VW];
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+        r[i] = low_pairs(t[i], t[i + 2]);
+        r[i + 1] = high_pairs(t[i], t[i + 2]);
+        r[i + 2] = low_pairs(t[i + 1], t[i + 3]);
+        r[i + 3] = high_pairs(t[i + 1], t[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
+        t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
+        t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
+        t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
+        r[i + 4] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
+        r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
+        r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd);
+    }
+}
+
+/* x[rows][columns] of at most 16 each; the others are 0. */
+static FTH_INLINE void load_square(const float *x, size_t ld, uint32_t rows, uint32_t columns, vf r[VW]) {
+    vt t = v_tail(columns < VW ? columns : VW);
+#pragma GCC unroll 16
+    for (uint32_t i = 0; i < VW; i++)
+        r[i] = i < rows ? v_load_part(x + i * ld, t) : v_zero();
+}
+
+static void make_lists(const float *s, size_t lds, uint32_t columns, uint32_t rows, struct lists *out) {
+    for (uint32_t j = 0; j < columns; j += VW) {
+        uint32_t n[VW] = {0};
+        for (uint32_t e = 0; e < rows; e += VW) {
+            vf r[VW];
+            vi example = vi_add(vi_lanes(), vi_set(e));
+            load_square(s + e * lds + j, lds, rows - e, columns - j, r);
+            turn(r);
+#pragma GCC unroll 16
+            for (uint32_t i = 0; i < VW; i++) {
+                vm there = _mm512_cmp_ps_mask(r[i], v_zero(), _CMP_NEQ_UQ);
+                v_store(out->value[j + i] + n[i], _mm512_maskz_compress_ps(there, r[i]));
+                _mm512_storeu_si512(out->example[j + i] + n[i], _mm512_maskz_compress_epi32(there, example));
+                n[i] += (uint32_t)__builtin_popcount(there);
+            }
+        }
+        for (uint32_t i = 0; i < VW; i++)
+            out->n[j + i] = n[i];
+    }
+}
+
+/* Columns of D of one panel: m vectors, of the last one the lanes t. */
+static FTH_INLINE void run_panel(const uint32_t m, vt t, const struct lists *lists, uint32_t columns, const float *x,
+                                 size_t ldx, float *d, size_t ldd, int add) {
+    for (uint32_t j = 0; j < columns; j++) {
+        float *to = d + j * ldd;
+        const float *value = lists->value[j];
+        const uint32_t *example = lists->example[j];
+        vf sums[5];
+#pragma GCC unroll 5
+        for (uint32_t i = 0; i < m; i++)
+            sums[i] = add ? v_load_part(to + i * VW, i + 1 == m ? t : v_tail(VW)) : v_zero();
+        for (uint32_t at = 0; at < lists->n[j]; at++) {
+            const float *from = x + example[at] * ldx;
+            vf y = v_set(value[at]);
+#pragma GCC unroll 5
+            for (uint32_t i = 0; i + 1 < m; i++)
+                sums[i] = v_fma(y, v_load(from + i * VW), sums[i]);
+            sums[m - 1] = v_fma(y, v_load_part(from + (m - 1) * VW, t), sums[m - 1]);
+        }
+#pragma GCC unroll 5
+        for (uint32_t i = 0; i < m; i++)
+            v_store_part(to + i * VW, i + 1 == m ? t : v_tail(VW), sums[i]);
+    }
+}
+
+static void run_any_panel(uint32_t n, const struct lists *lists, uint32_t columns, const float *x, size_t ldx, float *d,
+                          size_t ldd, int add) {
+    uint32_t m = (n + VW - 1) / VW;
+    vt t = v_tail(n - (m - 1) * VW);
+    switch (m) {
+    case 1:
+        run_panel(1, t, lists, columns, x, ldx, d, ldd, add);
+        break;
+    case 2:
+        run_panel(2, t, lists, columns, x, ldx, d, ldd, add);
+        break;
+    case 3:
+        run_panel(3, t, lists, columns, x, ldx, d, ldd, add);
+        break;
+    case 4:
+        run_panel(4, t, lists, columns, x, ldx, d, ldd, add);
+        break;
+    default:
+        run_panel(5, t, lists, columns, x, ldx, d, ldd, add);
+    }
+}
+
+/* The next examples' rows: pieces of other pages, which the hardware does not fetch. */
+static void fetch(const float *x, size_t ld, uint32_t columns, uint32_t rows) {
+    for (uint32_t e = 0; e < rows; e++)
+        for (uint32_t j = 0; j < columns; j += LINE)
+            _mm_prefetch((const char *)(x + e * ld + j), _MM_HINT_T1);
+}
+
+static void run_sums(const struct sums *p) {
+    struct lists lists;
+    struct fth_panels panels = fth_panels_cut(p->n, FTH_PANEL);
+    for (uint32_t j = 0; j < p->columns; j += COLUMNS) {
+        uint32_t columns = p->columns - j < COLUMNS ? p->columns - j : COLUMNS;
+        for (uint32_t e = 0; e < p->rows; e += EXAMPLES) {
+            const float *s = p->s + e * p->lds + j, *x = p->x + e * p->ldx;
+            uint32_t left = p->rows - e, rows = left < EXAMPLES ? left : EXAMPLES;
+            uint32_t next = left - rows < EXAMPLES ? left - rows : EXAMPLES;
+            make_lists(s, p->lds, columns, rows, &lists);
+            fetch(s + EXAMPLES * p->lds, p->lds, columns, next);
+            fetch(x + EXAMPLES * p->ldx, p->ldx, p->n, next);
+            for (uint32_t i = 0; i < panels.count; i++)
+                run_any_panel(i + 1 == panels.count ? panels.last : panels.width, &lists, columns, x + i * panels.width,
+                              p->ldx, p->d + j * p->ldd + i * panels.width, p->ldd, e > 0);
+        }
+    }
+}
+
+static size_t transposed_ld(const struct fth_gemm_shape *s) {
+    return fth_padded_columns(s->m);
+}
+
+size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *s) {
+    return s->n * transposed_ld(s) * sizeof(float);
+}
+
+void fth_zeros_avx512_tn(const struct fth_gemm_shape *s, int of_b, uint32_t rows, const float *a, const float *b, float *c,
+                         void *scratch) {
+    struct sums sums = {.s = a, .x = b, .lds = s->lda, .ldx = s->ldb, .columns = s->m, .n = s->n, .rows = rows, .d = c,
+                        .ldd = s->ldc};
+    if (!of_b) {
+        run_sums(&sums);
+        return;
+    }
+    float *d = scratch;
+    size_t ldd = transposed_ld(s);
+    sums = (struct sums){.s = b, .x = a, .lds = s->ldb, .ldx = s->lda, .columns = s->n, .n = s->m, .rows = rows, .d = d,
+                         .ldd = ldd};
+    run_sums(&sums);
+    for (uint32_t j = 0; j < s->n; j += VW)
+        for (uint32_t i = 0; i < s->m; i += VW) {
+            vf r[VW];
+            load_square(d + j * ldd + i, ldd, s->n - j, s->m - i, r);
+            turn(r);
+            for (uint32_t k = 0; k < VW && i + k < s->m; k++)
+                v_store_part(c + (size_t)(i + k) * s->ldc + j, v_tail(s->n - j < VW ? s->n - j : VW), r[k]);
+        }
+}
