@@ -4,7 +4,7 @@ from html import escape
 import report
 import shapes
 
-LABELS = {"fathom": "Fathom", "fathom-plain": "Fathom, not factorised", "pytorch-bags": "PyTorch, a bag a field",
+LABELS = {"fathom": "Fathom", "fathom-plain": "Fathom, all products", "pytorch-bags": "PyTorch, a bag a field",
           "pytorch-stacked": "PyTorch, one table", "pytorch-compiled": "PyTorch, torch.compile",
           "tensorflow": "TensorFlow"}
 COLOURS = {"fathom": "#0b5fa5", "fathom-plain": "#7fb2dd", "pytorch-bags": "#f3c98b", "pytorch-stacked": "#e89b3f",

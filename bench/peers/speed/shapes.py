@@ -34,7 +34,7 @@ MLPS = ["dlrm", "wide_deep", "deepfm", "dcnv2"]
 BATCHES = [128, 512, 4096]
 LINEAR = {"wide_deep", "deepfm", "xdeepfm"}  # with a weight an id beside the embedding
 
-# (model, batch) -> examples/s of the best peer times this; factorising off, on: share of the FMA peak.
+# (model, batch) -> examples/s of the best peer times this; share of the FMA peak, all products made (plain) or with short cuts (factorised).
 SPEEDUP = {("dlrm", 512): 1.7, ("dlrm", 4096): 1.7, ("wide_deep", 512): 1.5, ("wide_deep", 4096): 1.6,
            ("deepfm", 512): 1.6, ("deepfm", 4096): 2.0, ("dcnv2", 512): 1.5, ("dcnv2", 4096): 1.6,
            ("din", 512): 6.0, ("din", 4096): 6.0, ("dlrm", 128): 1.8, ("wide_deep", 128): 1.8}
