@@ -8,11 +8,17 @@
 #define BATCH_SAMPLE 64u
 
 int fth_gemm_zeros_of(const struct fth_gemm_shape *s) {
-    if (s->precision != FTH_FP32 || fth_cpu_get()->isa != FTH_ISA_AVX512 || s->n < LEAST)
+    fth_isa isa = fth_cpu_get()->isa;
+    if (s->precision != FTH_FP32 || isa == FTH_ISA_SCALAR || s->n < LEAST)
         return 0;
     if (s->form == FTH_GEMM_NN)
         return s->k < LEAST ? 0 : s->zeros & FTH_ZEROS_A;
-    return s->form != FTH_GEMM_TN || s->m < LEAST || s->accumulate ? 0 : s->zeros;
+    return isa != FTH_ISA_AVX512 || s->form != FTH_GEMM_TN || s->m < LEAST || s->accumulate ? 0 : s->zeros;
+}
+
+static uint64_t count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every) {
+    return fth_cpu_get()->isa == FTH_ISA_AVX2 ? fth_zeros_avx2_count(a, rows, columns, ld, every)
+                                              : fth_zeros_avx512_count(a, rows, columns, ld, every);
 }
 
 /* A weight gradient gains below 3/8 of the elements, tiles below half. */
@@ -21,14 +27,22 @@ int fth_gemm_zeros_many(const struct fth_gemm_shape *s, int zeros, uint32_t rows
         return 0;
     if (s->form == FTH_GEMM_NN) {
         uint64_t all = (uint64_t)((rows + TILE_SAMPLE - 1) / TILE_SAMPLE) * s->k;
-        return 2 * fth_zeros_avx512_count(a, rows, s->k, s->lda, TILE_SAMPLE) <= all ? FTH_ZEROS_A : 0;
+        return 2 * count(a, rows, s->k, s->lda, TILE_SAMPLE) <= all ? FTH_ZEROS_A : 0;
     }
     uint64_t sampled = (rows + BATCH_SAMPLE - 1) / BATCH_SAMPLE;
     uint64_t of_a = sampled * s->m, of_b = sampled * s->n, all_a = of_a, all_b = of_b;
     if (zeros & FTH_ZEROS_A)
-        of_a = fth_zeros_avx512_count(a, rows, s->m, s->lda, BATCH_SAMPLE);
+        of_a = count(a, rows, s->m, s->lda, BATCH_SAMPLE);
     if (zeros & FTH_ZEROS_B)
-        of_b = fth_zeros_avx512_count(b, rows, s->n, s->ldb, BATCH_SAMPLE);
+        of_b = count(b, rows, s->n, s->ldb, BATCH_SAMPLE);
     int of = of_a * all_b <= of_b * all_a ? FTH_ZEROS_A : FTH_ZEROS_B;
     return 8 * (of == FTH_ZEROS_A ? of_a : of_b) <= 3 * (of == FTH_ZEROS_A ? all_a : all_b) ? of : 0;
+}
+
+void fth_gemm_zeros_nn(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+                       const struct fth_gemm_finish *finish) {
+    if (fth_cpu_get()->isa == FTH_ISA_AVX2)
+        fth_zeros_avx2_nn(s, rows, a, b, c, finish);
+    else
+        fth_zeros_avx512_nn(s, rows, a, b, c, finish);
 }

@@ -10,11 +10,18 @@ int fth_gemm_zeros_of(const struct fth_gemm_shape *shape);
 /* The one of them whose are left out of a run, by their number; 0: neither. */
 int fth_gemm_zeros_many(const struct fth_gemm_shape *shape, int zeros, uint32_t rows, const float *a, const float *b);
 
-/* Of every `every`th row of a[rows][columns], from the first on, the elements that are no zeros. AVX-512. */
-uint64_t fth_zeros_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
-
-/* NN by AVX-512, B as it is or in panels: C[m, n] = A B without A's zeros, or added to C; every element summed in increasing k by
+/* NN, B as it is or in panels: C[m, n] = A B without A's zeros, or added to C; every element summed in increasing k by
  * fused multiply-adds. finish: or NULL. */
+void fth_gemm_zeros_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
+                       const struct fth_gemm_finish *finish);
+
+/* Of every `every`th row of a[rows][columns], from the first on, the elements that are no zeros. */
+uint64_t fth_zeros_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
+uint64_t fth_zeros_avx2_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
+
+/* fth_gemm_zeros_nn by instruction set. */
+void fth_zeros_avx2_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
+                       const struct fth_gemm_finish *finish);
 void fth_zeros_avx512_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
                          const struct fth_gemm_finish *finish);
 
