@@ -17,6 +17,7 @@ ABLATIONS = [
     ("concatenation in place", "concat_in_place", "memory", ALL),
     ("sums trained without rows", "train_sums", "memory", LINEAR),
     ("first layer factorised", "factorise_first_layer", "memory", LINEAR),
+    ("zeros of ReLU left out", "skip_zeros", "memory", LINEAR),
     ("tables in packs", "packing", "memory", ALL),
     ("weights in panels, for the products that read them", "weight_panels", "memory", ALL),
     ("updates with their gradients", "fuse_updates", "memory", ALL),
