@@ -99,6 +99,21 @@ static void test_factorised(void **state) {
     }
 }
 
+/* By AVX-512 a product without the zeros of ReLU has the bits of the whole one: both add up in the same order. */
+static void test_zeros_left_out(void **state) {
+    static const char *const models[] = {"wide_deep", "deepfm", "dcnv2"};
+    if (fth_cpu_get()->isa != FTH_ISA_AVX512)
+        skip();
+    for (size_t i = 0; i < 3; i++) {
+        struct run expected = {.config = run_config(models[i], run_data(0)), .overrides = {"model.hidden=[96, 64]"}};
+        run_train_ok(&expected);
+        struct run whole = {.config = run_config(models[i], run_data(0)),
+                            .overrides = {"model.hidden=[96, 64]", "without=[skip_zeros]", "threads=3"}};
+        run_train_ok(&whole);
+        same(&expected, &whole, models[i]);
+    }
+}
+
 /* Weights kept in panels of bf16 are what products round themselves; a restored model has them, too. */
 static void test_reduced_precision(void **state) {
     static const char *const precisions[] = {"precision=bf16", "precision=bf16x3"};
@@ -259,7 +274,7 @@ int main(void) {
         cmocka_unit_test(test_other_models),
         cmocka_unit_test(test_early_stopping),     cmocka_unit_test(test_more_steps),
         cmocka_unit_test(test_periodic_checkpoints), cmocka_unit_test(test_factorised),
-        cmocka_unit_test(test_reduced_precision),
+        cmocka_unit_test(test_reduced_precision), cmocka_unit_test(test_zeros_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
