@@ -21,10 +21,3 @@ foreach(source ${FATHOM_SOURCES})
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${FATHOM_AVX512_FLAGS};${how}")
   endif()
 endforeach()
-
-# Pure functions of one thread, of which the thread sanitizer has nothing to say; between its calls their vectors get lost
-# (GCC 12: wrong sums and wild reads there, never without it).
-if(FATHOM_SANITIZE STREQUAL "thread")
-  set_property(SOURCE src/kernels/gemm_zeros_avx2.c src/kernels/gemm_zeros_avx512.c src/kernels/gemm_zeros_tn_avx512.c
-    APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=thread)
-endif()

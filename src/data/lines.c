@@ -122,7 +122,8 @@ static size_t lines_before(fth_lines *lines, const char *text, size_t whole, siz
 /* What is read without waiting is parsed at once by the same worker: smaller blocks then stay in its first caches, and
  * leave the others less to wait for at a round's end. Not where lines are long. */
 static size_t target_bytes(const fth_lines *lines) {
-    size_t least = lines->block_bytes / 4, wanted = (size_t)(lines->offset / lines->line) * NOW_LINES;
+    uint64_t line_bytes = lines->line ? lines->offset / lines->line : 0; /* the lines so far, on average */
+    size_t least = lines->block_bytes / 4, wanted = (size_t)line_bytes * NOW_LINES;
     if (!lines->now || wanted > lines->block_bytes)
         return lines->block_bytes;
     return wanted > least ? wanted : least;

@@ -163,6 +163,7 @@ static void fetch_all(const struct fth_pack *pack, const struct fth_index *index
 
 /* The row that is to be the key's, FTH_ROW_NONE where the key is not in the index, or SEARCH. Which of these it is nothing
  * foretells, and behind a wrong guess nothing is asked for: no branch, the odd ones come last. */
+_Static_assert(FTH_ROW_NONE == 0 && SEARCH == UINT32_MAX, "rows are chosen by masks");
 static inline void fetch_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
                               uint32_t *rows) {
     uint32_t odd[STRETCH], n_odd = 0;

@@ -260,8 +260,8 @@ static fth_status take_chunk(struct fth_pack *pack, struct fth_shard *shard, fth
     return FTH_OK;
 }
 
-__attribute__((noinline)) static void draw_weights(const struct fth_pack *pack, const struct fth_member *member, uint32_t table,
-                         uint64_t hash, float *row) {
+static __attribute__((noinline)) void draw_weights(const struct fth_pack *pack, const struct fth_member *member,
+                                                   uint32_t table, uint64_t hash, float *row) {
     const struct fth_embedding_config *config = &pack->config;
     float scale = (float)config->init_scale, *weights = row + member->at;
     uint64_t seed = pack->seed ^ member->tables[table].hash, key = fth_pack_key(&pack->tables[table], hash);

@@ -50,7 +50,7 @@ static void put_part(const struct fth_bf16_panel *p, const float (*sums)[SIDE], 
     do {                                                                          \
         if (!p->add)                                                              \
             _tile_zero(tile);                                                     \
-        else if (in_c(p, r, n))                                                  \
+        else if (in_c(p, r, n))                                                   \
             _tile_loadd(tile, p->c + (r) * p->ldc + (n), c_bytes);                \
         else {                                                                    \
             get_part(p, sums, r, n);                                              \
@@ -59,7 +59,7 @@ static void put_part(const struct fth_bf16_panel *p, const float (*sums)[SIDE], 
     } while (0)
 #define END(tile, r, n)                                                           \
     do {                                                                          \
-        if (in_c(p, r, n))                                                       \
+        if (in_c(p, r, n))                                                        \
             _tile_stored(tile, p->c + (r) * p->ldc + (n), c_bytes);               \
         else {                                                                    \
             _tile_stored(tile, sums, 64);                                         \
@@ -68,8 +68,9 @@ static void put_part(const struct fth_bf16_panel *p, const float (*sums)[SIDE], 
     } while (0)
 
 /* 16 or 32 rows by 16 or 32 columns of C. */
-static inline __attribute__((always_inline)) void tiles_block(const struct fth_bf16_panel *p, uint32_t row, uint32_t column,
-                                                        const int two_rows, const int two_columns) {
+static inline __attribute__((always_inline)) void tiles_block(const struct fth_bf16_panel *p, uint32_t row,
+                                                              uint32_t column, const int two_rows,
+                                                              const int two_columns) {
     long a_bytes = (long)(p->a_row * sizeof(uint32_t)), b_bytes = (long)(p->ldb * sizeof(uint32_t));
     long c_bytes = (long)(p->ldc * sizeof(float));
     float sums[SIDE][SIDE] __attribute__((aligned(64)));

@@ -39,6 +39,19 @@ int fth_gemm_zeros_many(const struct fth_gemm_shape *s, int zeros, uint32_t rows
     return 8 * (of == FTH_ZEROS_A ? of_a : of_b) <= 3 * (of == FTH_ZEROS_A ? all_a : all_b) ? of : 0;
 }
 
+void fth_zeros_by_rows(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+                       const struct fth_gemm_finish *finish, fth_zeros_rows *run) {
+    if (rows <= FTH_ZEROS_ROWS) {
+        run(s, rows, a, b, c, finish);
+        return;
+    }
+    for (uint32_t i = 0; i < rows; i += FTH_ZEROS_ROWS)
+        run(s, rows - i < FTH_ZEROS_ROWS ? rows - i : FTH_ZEROS_ROWS, a + (size_t)i * s->lda, b, c + (size_t)i * s->ldc,
+            NULL);
+    if (finish)
+        finish->done(finish->ctx, 0, s->n);
+}
+
 void fth_gemm_zeros_nn(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish) {
     if (fth_cpu_get()->isa == FTH_ISA_AVX2)

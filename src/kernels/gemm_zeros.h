@@ -19,6 +19,13 @@ void fth_gemm_zeros_nn(const struct fth_gemm_shape *shape, uint32_t rows, const 
 uint64_t fth_zeros_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 uint64_t fth_zeros_avx2_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 
+/* fth_gemm_zeros_nn by a function for at most FTH_ZEROS_ROWS rows. */
+#define FTH_ZEROS_ROWS 64u
+typedef void fth_zeros_rows(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
+                            const struct fth_gemm_finish *finish);
+void fth_zeros_by_rows(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
+                       const struct fth_gemm_finish *finish, fth_zeros_rows *run);
+
 /* fth_gemm_zeros_nn by instruction set. */
 void fth_zeros_avx2_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish);

@@ -12,7 +12,7 @@
 #include "kernels/panels.h"
 
 #define INLINE static inline __attribute__((always_inline))
-#define ROWS 64u
+#define ROWS FTH_ZEROS_ROWS
 #define DEPTH 64u
 #define LANES 8u
 #define STRIP 16u
@@ -132,12 +132,5 @@ static void run_rows(const struct fth_gemm_shape *s, uint32_t rows, const float 
 
 void fth_zeros_avx2_nn(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish) {
-    if (rows <= ROWS) {
-        run_rows(s, rows, a, b, c, finish);
-        return;
-    }
-    for (uint32_t i = 0; i < rows; i += ROWS)
-        run_rows(s, rows - i < ROWS ? rows - i : ROWS, a + (size_t)i * s->lda, b, c + (size_t)i * s->ldc, NULL);
-    if (finish)
-        finish->done(finish->ctx, 0, s->n);
+    fth_zeros_by_rows(s, rows, a, b, c, finish, run_rows);
 }

@@ -1,7 +1,8 @@
-/* Products that leave out the zeros of an operand, by AVX-512.
+/* Products that leave out the zeros of A, by AVX-512.
  *
- * NN, C[m, n] = A[m, k] B[k, n], by panels (panels.h), whether or not B lies in them: of 64 rows and 64 columns of A the elements that are no zeros are
- * brought together, row by row; then each costs as many multiply-adds as a panel is wide in vectors:
+ * NN, C[m, n] = A[m, k] B[k, n], by panels (panels.h), whether or not B lies in them: of 64 rows and 64 columns of A the
+ * elements that are no zeros are brought together, row by row; then each costs as many multiply-adds as a panel is
+ * wide in vectors:
  *
  *     for 64 rows:  for 64 of k:  A's elements into lists
  *         for panel (64 x 64 of B, which stays in the first cache):  for row:  C[row, panel] += list B
@@ -12,7 +13,7 @@
 #include "kernels/gemm_zeros.h"
 #include "kernels/panels.h"
 
-#define ROWS 64u
+#define ROWS FTH_ZEROS_ROWS
 #define DEPTH 64u
 
 /* A's elements of a piece; row i has those from begin[i] to begin[i + 1]. A whole vector is stored at the end. */
@@ -22,14 +23,12 @@ struct lists {
     uint32_t begin[ROWS + 1];
 };
 
-static FTH_INLINE vm v_not_zero(vf x) { return _mm512_cmp_ps_mask(x, v_zero(), _CMP_NEQ_UQ); }
-
 uint64_t fth_zeros_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every) {
     uint64_t counted = 0;
     for (uint32_t i = 0; i < rows; i += every)
         for (uint32_t j = 0; j < columns; j += VW) {
             vt t = v_tail(columns - j < VW ? columns - j : VW);
-            counted += (uint32_t)__builtin_popcount(v_not_zero(v_load_part(a + (size_t)i * ld + j, t)));
+            counted += v_count(v_not_zero(v_load_part(a + (size_t)i * ld + j, t)));
         }
     return counted;
 }
@@ -43,7 +42,7 @@ static void make_lists(const float *a, size_t lda, uint32_t rows, uint32_t depth
             vm there = v_not_zero(x);
             v_store(out->value + n, _mm512_maskz_compress_ps(there, x));
             _mm512_storeu_si512(out->k + n, _mm512_maskz_compress_epi32(there, vi_add(vi_lanes(), vi_set(k))));
-            n += (uint32_t)__builtin_popcount(there);
+            n += v_count(there);
         }
     }
     out->begin[rows] = n;
@@ -125,12 +124,5 @@ static void run_rows(const struct fth_gemm_shape *s, uint32_t rows, const float 
 
 void fth_zeros_avx512_nn(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
                          const struct fth_gemm_finish *finish) {
-    if (rows <= ROWS) {
-        run_rows(s, rows, a, b, c, finish);
-        return;
-    }
-    for (uint32_t i = 0; i < rows; i += ROWS)
-        run_rows(s, rows - i < ROWS ? rows - i : ROWS, a + (size_t)i * s->lda, b, c + (size_t)i * s->ldc, NULL);
-    if (finish)
-        finish->done(finish->ctx, 0, s->n);
+    fth_zeros_by_rows(s, rows, a, b, c, finish, run_rows);
 }

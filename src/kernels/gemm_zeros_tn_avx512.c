@@ -83,10 +83,10 @@ static void make_lists(const float *s, size_t lds, uint32_t columns, uint32_t ro
             turn(r);
 #pragma GCC unroll 16
             for (uint32_t i = 0; i < VW; i++) {
-                vm there = _mm512_cmp_ps_mask(r[i], v_zero(), _CMP_NEQ_UQ);
+                vm there = v_not_zero(r[i]);
                 v_store(out->value[j + i] + n[i], _mm512_maskz_compress_ps(there, r[i]));
                 _mm512_storeu_si512(out->example[j + i] + n[i], _mm512_maskz_compress_epi32(there, example));
-                n[i] += (uint32_t)__builtin_popcount(there);
+                n[i] += v_count(there);
             }
         }
         for (uint32_t i = 0; i < VW; i++)

@@ -1,5 +1,5 @@
-/* Products leave out the zeros that a ReLU and its gradient make of their first operand, where these are at least half of it:
- * operations ask fth_ops_zeros for the values that may be such. By AVX2 and AVX-512 (kernels/gemm_zeros.h). */
+/* Products leave out the zeros that a ReLU and its gradient make of their operands, where these are many: operations ask
+ * fth_ops_zeros_of for the values that may be such. By AVX2 and AVX-512 (kernels/gemm_zeros.h). */
 #include "passes/passes.h"
 
 static fth_status run(fth_graph *graph, fth_error *err) {

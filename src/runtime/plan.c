@@ -40,7 +40,8 @@ static uint32_t usual_tile(fth_precision precision, uint32_t batch) {
 }
 
 uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int precision, uint32_t batch) {
-    uint32_t most = 1, tile = usual_tile((fth_precision)precision, batch), positions = hands_positions_on(graph) ? 1024 : 4096;
+    uint32_t most = 1, tile = usual_tile((fth_precision)precision, batch);
+    uint32_t positions = hands_positions_on(graph) ? 1024 : 4096;
     for (uint32_t v = 0; v < graph->n_values; v++) {
         const struct fth_value *value = &graph->values[v];
         if (value->extent != FTH_POSITIONS)
@@ -262,7 +263,7 @@ fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
     plan->parameters = parameters;
     plan->options = *options;
     if (!plan->options.tile)
-        plan->options.tile = 
+        plan->options.tile =
             fth_plan_tile(graph, options->group_max, options->precision, options->max_batch);
     if (plan->options.tile > options->max_batch)
         plan->options.tile = options->max_batch;
