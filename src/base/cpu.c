@@ -69,6 +69,11 @@ static void find_isa(struct fth_cpu *out) {
         out->amx_bf16 = !syscall(SYS_arch_prctl, REQUEST_TILE_PERMISSION, TILE_DATA_COMPONENT);
 }
 
+static int is_intel(void) {
+    uint32_t most, name[3];
+    return __get_cpuid(0, &most, &name[0], &name[2], &name[1]) && !memcmp(name, "GenuineIntel", sizeof name);
+}
+
 static void find_name(char out[64]) {
     uint32_t words[12], a, b, c, d;
     snprintf(out, 64, "unknown");
@@ -142,6 +147,7 @@ static void find(void) {
     cpu.isa = fth_cpu_clamp(cpu.isa, getenv("FATHOM_MAX_ISA"));
     if (cpu.isa < FTH_ISA_AVX512)
         cpu.avx512_bf16 = cpu.amx_bf16 = 0;
+    cpu.intel = is_intel();
     cpu.cores = find_cores();
     find_name(cpu.name);
 }

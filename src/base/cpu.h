@@ -12,6 +12,7 @@ struct fth_cpu {
                             AVX512 means f+cd+bw+dq+vl on top */
     int avx512_bf16;     /* both 0 when isa < FTH_ISA_AVX512 */
     int amx_bf16;        /* includes the kernel's permission to use the tile registers */
+    int intel;           /* by its vendor: which of two kernels with the same bits is the faster one */
     uint32_t cores;      /* CPUs this process may run on (affinity and cgroup quota) */
     char name[64];       /* "AMD EPYC ..." */
 };

@@ -1,7 +1,8 @@
 /* kernels/gemm, fth_gemm_run_step: the same bits as a scalar model, every element of the product summed in the order of
  * examples by fused multiply-adds, then the scalar optimizer row by row, then the copies of the block; nothing
- * outside the block is written. The product alone by the same model. Where no provider makes steps (below AVX-512)
- * it says so and does nothing; with FTH_TEST_SIMDE the kernel is the emulated one (tests/simde). */
+ * outside the block is written. The product alone by the same model, into nothing and on top of something. So each of the
+ * AVX-512 kernels, and the one that the provider chooses; where it makes no steps (below AVX-512) it says so and
+ * does nothing. With FTH_TEST_SIMDE the kernels are the emulated ones (tests/simde). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +13,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm_fp32.h"
 #include "kernels/kernels.h"
 #include "kernels/panels.h"
 
@@ -59,25 +60,34 @@ struct problem {
     const struct fth_opt_args *args;
 };
 
+/* The kernel under test; NULL: what the provider chooses. */
+static fth_fp32_avx512_kernel *kernel;
+
 #ifdef FTH_TEST_SIMDE
-void fth_fp32_avx512_run_simde(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b,
-                               float *c, const struct fth_gemm_step *step);
+fth_fp32_avx512_kernel fth_fp32_avx512_run_simde, fth_fp32_wide_avx512_run_simde;
+#define SQUARE fth_fp32_avx512_run_simde
+#define WIDE fth_fp32_wide_avx512_run_simde
 
 static int can_step(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); /* what it is built on */
 }
-
-static int run(const struct fth_gemm_shape *shape, const struct problem *p, float *c, const struct fth_gemm_step *step) {
-    if (can_step())
-        fth_fp32_avx512_run_simde(shape, p->k, p->a, p->b, c, step);
-    return can_step();
-}
 #else
+#define SQUARE fth_fp32_avx512_run
+#define WIDE fth_fp32_wide_avx512_run
+
 static int can_step(void) {
     return fth_cpu_get()->isa == FTH_ISA_AVX512;
 }
+#endif
 
-static int run(const struct fth_gemm_shape *shape, const struct problem *p, float *c, const struct fth_gemm_step *step) {
+static int run_kernel(const struct fth_gemm_shape *shape, const struct problem *p, float *c,
+                      const struct fth_gemm_step *step) {
+    if (can_step())
+        kernel(shape, p->k, p->a, p->b, c, step);
+    return can_step();
+}
+
+static int run_provider(const struct fth_gemm_shape *shape, const struct problem *p, float *c, const struct fth_gemm_step *step) {
     fth_gemm *gemm = NULL;
     fth_error err = {0};
     if (fth_gemm_create(shape, can_step() ? FTH_GEMM_FATHOM : FTH_GEMM_REFERENCE, NULL, &gemm, &err) != FTH_OK)
@@ -90,13 +100,16 @@ static int run(const struct fth_gemm_shape *shape, const struct problem *p, floa
     fth_gemm_destroy(gemm);
     return made && can_step();
 }
-#endif
 
-static void product(const struct problem *p, float *c, uint32_t ldc) {
+static int run(const struct fth_gemm_shape *shape, const struct problem *p, float *c, const struct fth_gemm_step *step) {
+    return kernel ? run_kernel(shape, p, c, step) : run_provider(shape, p, c, step);
+}
+
+static void product(const struct problem *p, int accumulate, float *c, uint32_t ldc) {
     for (uint32_t e = 0; e < p->k; e++)
         for (uint32_t i = 0; i < p->m; i++)
             for (uint32_t j = 0; j < p->n; j++) {
-                float from = e ? c[i * ldc + j] : 0.0f;
+                float from = e || accumulate ? c[i * ldc + j] : 0.0f;
                 c[i * ldc + j] = fmaf(p->a[e * p->lda + i], p->b[e * p->ldb + j], from);
             }
 }
@@ -139,24 +152,26 @@ static struct fth_gemm_shape shape_of(const struct problem *p) {
 }
 
 /* The product alone, to the bit; between the rows nothing is written. */
-static void check_product(const struct problem *p, const float *want) {
+static void check_product(const struct problem *p, int accumulate) {
     struct fth_gemm_shape shape = shape_of(p);
-    float *c = draws((size_t)p->m * shape.ldc, 9), *before = draws((size_t)p->m * shape.ldc, 9);
+    shape.accumulate = accumulate;
+    float *c = draws((size_t)p->m * shape.ldc, 9), *want = draws((size_t)p->m * shape.ldc, 9);
+    product(p, accumulate, want, shape.ldc);
     if (run(&shape, p, c, NULL))
-        for (size_t i = 0; i < (size_t)p->m * shape.ldc; i++) {
-            float x = i % shape.ldc < p->n ? want[i] : before[i];
-            if (memcmp(&x, &c[i], sizeof x))
-                fail_msg("%u x %u, %u examples: %zu is %.9g, not %.9g", p->m, p->n, p->k, i, (double)c[i], (double)x);
-        }
-    fth_free(before);
+        for (size_t i = 0; i < (size_t)p->m * shape.ldc; i++)
+            if (memcmp(&want[i], &c[i], sizeof *c))
+                fail_msg("%u x %u, %u examples: %zu is %.9g, not %.9g", p->m, p->n, p->k, i, (double)c[i],
+                         (double)want[i]);
+    fth_free(want);
     fth_free(c);
 }
 
 static void check(struct problem *p, uint32_t rows, uint32_t columns) {
     struct fth_gemm_shape shape = shape_of(p);
     float *gradient = draws((size_t)p->m * shape.ldc, 9), *c = draws((size_t)p->m * shape.ldc, 9);
-    product(p, gradient, shape.ldc);
-    check_product(p, gradient);
+    product(p, 0, gradient, shape.ldc);
+    check_product(p, 0);
+    check_product(p, 1);
     for (p->kind = FTH_STEP_SGD; p->kind <= FTH_STEP_ADAM; p->kind++) {
         struct weight want = weight(rows, columns), got = weight(rows, columns);
         assert_int_equal(together(p, &got, &shape, c), can_step());
@@ -173,17 +188,18 @@ static void check(struct problem *p, uint32_t rows, uint32_t columns) {
     fth_free(gradient);
 }
 
-static void as_one_after_the_other(void **state) {
-    (void)state;
+static void as_one_after_the_other(fth_fp32_avx512_kernel *of) {
+    kernel = of;
     static const uint32_t ks[] = {1, 7, 19, 64, 255, 257, 300, 600};
     static const struct {
         uint32_t row, column, m, n, rows, columns;
     } blocks[] = {{0, 0, 13, 16, 13, 16},    {0, 0, 16, 45, 16, 45},     {16, 64, 32, 64, 48, 128},
-                  {32, 48, 61, 77, 93, 125}, {0, 112, 33, 30, 80, 142}, {128, 0, 45, 80, 173, 80}};
+                  {32, 48, 61, 77, 93, 125}, {0, 112, 33, 30, 80, 142}, {128, 0, 45, 80, 173, 80},
+                  {16, 0, 51, 195, 67, 195}, {0, 64, 96, 128, 96, 192}};
     const struct fth_opt_args args = {.lr = 0.01f, .grad_scale = 0.5f, .l2 = 0.001f, .weight_decay = 0.01f,
                                       .eps = 1e-8f, .beta1 = 0.9f, .beta2 = 0.999f, .correction1 = 0.1f,
                                       .correction2 = 0.001f};
-    size_t ld = 144;
+    size_t ld = 208;
     float *a = draws(600 * ld, 20), *b = draws(600 * ld, 21);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) {
@@ -194,6 +210,21 @@ static void as_one_after_the_other(void **state) {
         }
     fth_free(a);
     fth_free(b);
+}
+
+static void by_square_tiles(void **state) {
+    (void)state;
+    as_one_after_the_other(SQUARE);
+}
+
+static void by_wide_tiles(void **state) {
+    (void)state;
+    as_one_after_the_other(WIDE);
+}
+
+static void by_the_provider(void **state) {
+    (void)state;
+    as_one_after_the_other(NULL);
 }
 
 static void no_step_without_examples_or_panels(void **state) {
@@ -214,7 +245,8 @@ static void no_step_without_examples_or_panels(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_one_after_the_other),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(by_square_tiles), cmocka_unit_test(by_wide_tiles),
+                                       cmocka_unit_test(by_the_provider),
                                        cmocka_unit_test(no_step_without_examples_or_panels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

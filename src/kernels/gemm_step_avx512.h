@@ -1,0 +1,149 @@
+/* The optimizer's step of a tile of 16 x 16 of W, whose gradient an AVX-512 kernel has made, in 20 small jobs to be done
+ * between steps of k of a next tile's product: 16 rows of weights and slots, then four times four rows of the
+ * transposed copy; each job fetches what the same job of the next tile needs. A step is that of
+ * cpu/optimize_simd.h, to the bit. Included by the kernels alone (gemm_fp32_avx512.c, gemm_fp32_wide_avx512.c). */
+#ifndef FTH_KERNELS_GEMM_STEP_AVX512_H
+#define FTH_KERNELS_GEMM_STEP_AVX512_H
+
+#include "kernels/cpu/simd_avx512.h"
+
+#include <math.h>
+
+#include "base/memory.h"
+#include "kernels/cpu/simd_math.h"
+#include "kernels/cpu/optimize_lanes_simd.h"
+#include "kernels/gemm.h"
+#include "kernels/panels.h"
+
+#define TILE 16u
+#define JOBS (TILE + TILE / 4)
+#define FULL ((vt)0xffff)
+
+/* A tile of W and of its copies. */
+struct place {
+    uint32_t rows, columns; /* rows 0: no tile */
+    float *w, *slots[2], *panel, *transposed;
+    size_t panel_ld, transposed_ld;
+    const float *gradient; /* rows of `gradient_ld` */
+};
+
+struct jobs {
+    fth_weight_step kind;
+    struct fth_opt_args args; /* a copy, so that stores cannot change it */
+    float rate, root;         /* Adam's */
+    size_t ld;                /* of W and its slots */
+    struct place now, next;   /* whose step is made; whose lines are fetched */
+    size_t gradient_ld;
+    float turn[TILE * TILE] __attribute__((aligned(FTH_CACHE_LINE)));
+};
+
+static FTH_INLINE void step_row(fth_weight_step kind, int part, const struct jobs *j, uint32_t row, float *turn) {
+    const struct place *p = &j->now;
+    vt t = v_tail(p->columns);
+    const float *g = p->gradient + row * j->gradient_ld;
+    size_t at = row * j->ld;
+    float *w = p->w + at;
+    if (kind == FTH_STEP_SGD)
+        sgd_lanes(part, t, w, g, &j->args);
+    else if (kind == FTH_STEP_ADAGRAD)
+        adagrad_lanes(part, t, w, p->slots[0] + at, g, &j->args);
+    else
+        adam_lanes(part, t, w, p->slots[0] + at, p->slots[1] + at, g, &j->args, j->rate, j->root);
+    vf x = v_get(w, part, t);
+    v_put(p->panel + row * p->panel_ld, part, t, x);
+    v_store(turn + row * TILE, x);
+}
+
+static FTH_INLINE vf lanes_of_rows(const float *x) {
+    __m512 v = _mm512_castps128_ps512(_mm_load_ps(x));
+    v = _mm512_insertf32x4(v, _mm_load_ps(x + 4 * TILE), 1);
+    v = _mm512_insertf32x4(v, _mm_load_ps(x + 8 * TILE), 2);
+    return _mm512_insertf32x4(v, _mm_load_ps(x + 12 * TILE), 3);
+}
+
+/* Columns 4 quad .. 4 quad + 3 of the tile become rows of the transposed copy. */
+static FTH_INLINE void turn_quad(const struct place *p, const float *turn, uint32_t quad) {
+    const float *x = turn + 4 * quad;
+    vf r0 = lanes_of_rows(x), r1 = lanes_of_rows(x + TILE), r2 = lanes_of_rows(x + 2 * TILE),
+       r3 = lanes_of_rows(x + 3 * TILE);
+    __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(r0, r1)), b = _mm512_castps_pd(_mm512_unpackhi_ps(r0, r1));
+    __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(r2, r3)), d = _mm512_castps_pd(_mm512_unpackhi_ps(r2, r3));
+    const vf rows[4] = {_mm512_castpd_ps(_mm512_unpacklo_pd(a, c)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, c)),
+                        _mm512_castpd_ps(_mm512_unpacklo_pd(b, d)), _mm512_castpd_ps(_mm512_unpackhi_pd(b, d))};
+    vt t = v_tail(p->rows);
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < 4; i++)
+        if (4 * quad + i < p->columns)
+            v_store_part(p->transposed + (4 * quad + i) * p->transposed_ld, t, rows[i]);
+}
+
+static FTH_INLINE void fetch(const float *x) {
+    _mm_prefetch((const char *)x, _MM_HINT_T0);
+}
+
+static FTH_INLINE void job_row(fth_weight_step kind, struct jobs *j, uint32_t row) {
+    if (row < j->now.rows && j->now.columns == TILE)
+        step_row(kind, 0, j, row, j->turn);
+    else if (row < j->now.rows)
+        step_row(kind, 1, j, row, j->turn);
+    if (row < j->next.rows) {
+        fetch(j->next.w + row * j->ld);
+        fetch(j->next.panel + row * j->next.panel_ld);
+        if (kind != FTH_STEP_SGD)
+            fetch(j->next.slots[0] + row * j->ld);
+        if (kind == FTH_STEP_ADAM)
+            fetch(j->next.slots[1] + row * j->ld);
+    }
+}
+
+static FTH_INLINE void job_quad(struct jobs *j, uint32_t quad) {
+    if (j->now.rows && j->now.transposed)
+        turn_quad(&j->now, j->turn, quad);
+    if (j->next.rows && j->next.transposed)
+        for (uint32_t i = 4 * quad; i < 4 * quad + 4 && i < j->next.columns; i++)
+            fetch(j->next.transposed + i * j->next.transposed_ld);
+}
+
+/* The jobs alone: behind the last tile, and where the next one makes no steps. */
+static inline void finish(struct jobs *jobs) {
+    for (uint32_t row = 0; row < TILE; row++)
+        if (jobs->kind == FTH_STEP_SGD)
+            job_row(FTH_STEP_SGD, jobs, row);
+        else if (jobs->kind == FTH_STEP_ADAGRAD)
+            job_row(FTH_STEP_ADAGRAD, jobs, row);
+        else
+            job_row(FTH_STEP_ADAM, jobs, row);
+    for (uint32_t quad = 0; quad < TILE / 4; quad++)
+        job_quad(jobs, quad);
+}
+
+static inline uint32_t least(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+static inline struct place place_of(const struct fth_gemm_step *s, uint32_t row, uint32_t rows, uint32_t column,
+                             uint32_t columns) {
+    size_t at = (size_t)row * s->ld + column;
+    struct fth_panels_place straight = fth_panels_at(&s->panels, s->row + row, s->column + column);
+    struct place place = {.rows = rows, .columns = columns, .w = s->w + at, .panel = straight.start,
+                          .panel_ld = straight.ld};
+    for (int i = 0; i < 2; i++)
+        place.slots[i] = s->slots[i] ? s->slots[i] + at : NULL;
+    if (s->transposed.panels) {
+        struct fth_panels_place turned = fth_panels_at(&s->transposed, s->column + column, s->row + row);
+        place.transposed = turned.start;
+        place.transposed_ld = turned.ld;
+    }
+    return place;
+}
+
+static inline struct jobs jobs_of(const struct fth_gemm_step *s, size_t gradient_ld) {
+    struct jobs jobs = {.kind = s->kind, .args = *s->args, .ld = s->ld, .gradient_ld = gradient_ld};
+    if (s->kind == FTH_STEP_ADAM) {
+        jobs.rate = s->args->lr / s->args->correction1;
+        jobs.root = sqrtf(s->args->correction2);
+    }
+    return jobs;
+}
+
+#endif
