@@ -310,6 +310,7 @@ fth_status fth_reader_create(fth_data_set *set, const struct fth_transform *tran
     reader->options = *options;
     reader->wake = -1;
     pthread_mutex_init(&reader->read_lock, NULL);
+    pthread_mutex_init(&reader->assemble_lock, NULL);
     pthread_cond_init(&reader->read_asked, NULL);
     fth_status status = reader_init(reader, err);
     if (status != FTH_OK) {
@@ -364,6 +365,7 @@ void fth_reader_destroy(fth_reader *reader) {
     fth_lines_destroy(reader->lines);
     pthread_cond_destroy(&reader->read_asked);
     pthread_mutex_destroy(&reader->read_lock);
+    pthread_mutex_destroy(&reader->assemble_lock);
     if (reader->wake >= 0 && !reader->options.wake)
         close(reader->wake);
     fth_free(reader->made);

@@ -99,14 +99,17 @@ struct fth_reader {
 
     /* Rounds on options.pool, see rounds.c: `window` is a ring of slots, counted since the beginning */
     struct fth_slot **window; /* [n_slots]; NULL: no rounds */
-    uint64_t window_begin, window_parsed, window_read;
-    uint32_t to_parse_first; /* read before this round began */
+    _Atomic uint64_t window_read;
     pthread_mutex_t read_lock;
     pthread_cond_t read_asked;
-    enum fth_reading reading; /* under read_lock, as the next, and in a round window_read */
+    uint64_t window_taken;    /* under read_lock, as the next two, and in a round what is put into the window */
+    enum fth_reading reading;
     int read_all;             /* nothing is left to read */
+    pthread_mutex_t assemble_lock;
+    uint64_t window_begin; /* under assemble_lock in a round, as all below but memory */
     struct fth_item **made; /* [n_items], a ring */
-    uint32_t made_begin, n_made;
+    uint32_t made_begin;
+    _Atomic uint32_t n_made;
     struct fth_item *partial; /* the batch that is being filled */
     uint64_t made_epoch;
     int made_last; /* nothing comes after what is made */

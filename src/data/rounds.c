@@ -1,20 +1,21 @@
 /* Parsing and assembling on the training threads, between steps: see reader.h.
  *
- *   in_order --take_read--> window  | parsed in earlier rounds | read since  |  --task 0--> made batches
- *                                   '-- task 0 assembles ------'-- a task a block parses, or reads and parses --'
+ *   in_order --take_read--> window  | parsed, or being parsed | read |  --assemble--> made batches
+ *                                   begin                     taken  read
  *
  * Threads that parse beside training would take the processors from its workers in the middle of a
  * phase, whose other workers then wait. So the caller of fth_reader_next, when no batch is left, does
- * a round with the pool: one task makes batches of what earlier rounds have parsed, the others parse.
+ * a round with the pool: each worker takes a block, parses it, and puts into the batch what is parsed up to there, unless
+ * another does; until a batch is made. So nothing waits for anything but the last block, and blocks are copied
+ * into the batch from the cache that they were parsed in.
  *
  * Reading has a thread of its own, because it waits. Where a plain file's bytes are in memory nothing waits, and
  * a worker that has nothing to parse reads the next block itself; when that would have to wait, the thread is asked, which
  * reads some blocks and gives the file back.
  *
- * Threads: within a round task 0 alone touches `window_begin`, the assembler and the made items, task
- * 1 + i alone the i-th block that was not parsed when the round began, or the one that it has read. Whoever `reading` names
- * has `lines`; it goes from the thread to the workers only between rounds, when all that the thread has read is in the
- * window, so blocks stay in order. */
+ * Threads: `window_begin`, the assembler and the made items belong to whoever has assemble_lock; a slot to the worker that
+ * took it, until it posts `parsed`. Whoever `reading` names has `lines`; it goes from the thread to the workers only between
+ * rounds, when all that the thread has read is in the window, so blocks stay in order. */
 #include "base/clock.h"
 #include "data/reader_private.h"
 
@@ -25,24 +26,36 @@ static struct fth_slot **window_at(struct fth_reader *reader, uint64_t i) {
     return &reader->window[i % reader->n_slots];
 }
 
+static void put_in_window(struct fth_reader *reader, struct fth_slot *slot) {
+    uint64_t at = atomic_load(&reader->window_read);
+    *window_at(reader, at) = slot;
+    atomic_store(&reader->window_read, at + 1);
+}
+
 struct fth_slot *fth_reader_take_parsed(struct fth_reader *reader) {
-    if (reader->window_begin == reader->window_parsed) {
+    uint64_t at = reader->window_begin;
+    if (at == atomic_load(&reader->window_read) || sem_trywait(&(*window_at(reader, at))->parsed) != 0) {
         reader->starved = 1;
         return NULL;
     }
-    return *window_at(reader, reader->window_begin++);
+    reader->window_begin++;
+    return *window_at(reader, at);
 }
 
 /* Whether what is parsed makes a batch, or ends the epoch. */
-static int makes_batch(const struct fth_reader *reader) {
+static int makes_batch(struct fth_reader *reader) {
     const struct fth_assembler *a = &reader->assembler;
     uint64_t examples = a->n_chosen - a->cursor;
     if (a->epoch_ended)
         return 1;
     if (a->buffer && !a->in_buffer)
         examples += a->buffer->n - a->taken;
-    for (uint64_t i = reader->window_begin; i < reader->window_parsed; i++) {
-        const struct fth_slot *slot = reader->window[i % reader->n_slots];
+    for (uint64_t i = reader->window_begin; i < atomic_load(&reader->window_read); i++) {
+        struct fth_slot *slot = *window_at(reader, i);
+        int parsed = 0;
+        sem_getvalue(&slot->parsed, &parsed);
+        if (!parsed)
+            break;
         if (slot->kind != FTH_SLOT_BLOCK)
             return 1;
         examples += slot->examples->n;
@@ -95,22 +108,30 @@ static void lock_reading(struct fth_reader *reader) {
     pthread_mutex_lock(&reader->read_lock);
 }
 
-/* The next block, in the window; NULL where there is no slot for it, or the thread has to wait for it. */
-static struct fth_slot *read_now(struct fth_reader *reader) {
-    void *slot = NULL;
-    lock_reading(reader);
-    if (reader->reading == FTH_READ_BY_WORKERS && !reader->read_all &&
-        fth_queue_try_pop(reader->free_slots, &slot)) {
-        if (fth_reader_read(reader, slot, 1)) {
-            *window_at(reader, reader->window_read++) = slot;
-            reader->read_all = fth_reader_read_last(reader, slot);
-        } else {
-            fth_queue_push_first(reader->free_slots, slot);
-            slot = NULL;
-            reader->reading = FTH_READ_BY_THREAD;
-            pthread_cond_signal(&reader->read_asked);
-        }
+/* Under read_lock. A block into the window, and whether there is one: not where there is no slot for it, or the thread
+ * has to wait for it. */
+static int read_now(struct fth_reader *reader) {
+    void *slot;
+    if (reader->reading != FTH_READ_BY_WORKERS || reader->read_all ||
+        !fth_queue_try_pop(reader->free_slots, &slot))
+        return 0;
+    if (!fth_reader_read(reader, slot, 1)) {
+        fth_queue_push_first(reader->free_slots, slot);
+        reader->reading = FTH_READ_BY_THREAD;
+        pthread_cond_signal(&reader->read_asked);
+        return 0;
     }
+    put_in_window(reader, slot);
+    reader->read_all = fth_reader_read_last(reader, slot);
+    return 1;
+}
+
+/* The next slot that nobody has taken; NULL: there is none. */
+static struct fth_slot *take_slot(struct fth_reader *reader) {
+    struct fth_slot *slot = NULL;
+    lock_reading(reader);
+    if (reader->window_taken < atomic_load(&reader->window_read) || read_now(reader))
+        slot = *window_at(reader, reader->window_taken++);
     pthread_mutex_unlock(&reader->read_lock);
     return slot;
 }
@@ -138,21 +159,28 @@ void *fth_reader_waiting_main(void *arg) {
     return NULL;
 }
 
-static void run_task(void *arg, uint32_t task, uint32_t worker) {
+/* What is parsed goes into batches, unless another worker is at it: what it does not see any more the next one will. */
+static void try_assemble(struct fth_reader *reader) {
+    if (pthread_mutex_trylock(&reader->assemble_lock) != 0)
+        return;
+    assemble(reader);
+    pthread_mutex_unlock(&reader->assemble_lock);
+}
+
+static void run_worker(void *arg, uint32_t worker) {
     struct fth_reader *reader = arg;
-    if (task == 0) {
-        assemble(reader);
-        return;
-    }
-    struct fth_slot *slot = task <= reader->to_parse_first
-                                ? *window_at(reader, reader->window_parsed + task - 1)
-                                : read_now(reader);
-    if (!slot || slot->kind != FTH_SLOT_BLOCK)
-        return;
     struct fth_parse_memory *memory = &reader->memory[worker];
-    exchange_cells(slot->block, memory);
-    fth_reader_parse(reader, slot, memory->scratch);
-    exchange_cells(slot->block, memory);
+    struct fth_slot *slot;
+    try_assemble(reader); /* what the round before has left */
+    while (atomic_load(&reader->n_made) == 0 && (slot = take_slot(reader)) != NULL) {
+        if (slot->kind == FTH_SLOT_BLOCK) {
+            exchange_cells(slot->block, memory);
+            fth_reader_parse(reader, slot, memory->scratch);
+            exchange_cells(slot->block, memory);
+        }
+        sem_post(&slot->parsed);
+        try_assemble(reader);
+    }
 }
 
 static enum fth_reading who_reads(struct fth_reader *reader) {
@@ -170,10 +198,10 @@ static int take_read(struct fth_reader *reader) {
     if (reading == FTH_READ_BY_THREAD && reader->starved && reader->window_begin == reader->window_read) {
         if (!fth_queue_pop(reader->in_order, &slot))
             return 0;
-        *window_at(reader, reader->window_read++) = slot;
+        put_in_window(reader, slot);
     }
     while (fth_queue_try_pop(reader->in_order, &slot))
-        *window_at(reader, reader->window_read++) = slot;
+        put_in_window(reader, slot);
     if (reading == FTH_READ_GIVEN_BACK) { /* all that it has read is in the window now */
         pthread_mutex_lock(&reader->read_lock);
         reader->reading = FTH_READ_BY_WORKERS;
@@ -187,12 +215,7 @@ struct fth_item *fth_reader_round(struct fth_reader *reader) {
         if (!take_read(reader))
             return NULL;
         uint64_t since = fth_now_ns();
-        uint32_t room = who_reads(reader) == FTH_READ_BY_WORKERS
-                            ? reader->n_slots - (uint32_t)(reader->window_read - reader->window_begin)
-                            : 0;
-        reader->to_parse_first = (uint32_t)(reader->window_read - reader->window_parsed);
-        fth_pool_for(reader->options.pool, 1 + reader->to_parse_first + room, run_task, reader);
-        reader->window_parsed = reader->window_read;
+        fth_pool_run(reader->options.pool, run_worker, reader);
         fth_reader_add_time(&reader->rounds_ns, since);
     }
     struct fth_item *item = reader->made[reader->made_begin];
