@@ -127,7 +127,7 @@ fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider
     if (provider == FTH_GEMM_AUTO)
         provider = fth_tuning_choose(tuning, shape);
     if (provider == FTH_GEMM_AUTO)
-        provider = fth_gemm_table_choose(shape, fth_cpu_get()->isa);
+        provider = fth_gemm_table_choose(shape, fth_cpu_get());
     const struct fth_gemm_backend *backend = fth_gemm_backend_get(provider);
     if (!backend)
         return fth_fail(err, FTH_E_ARGUMENT, "matrix product: unknown provider %d", (int)provider);

@@ -1,4 +1,4 @@
-/* Matrix products through one interface: oneDNN, OpenBLAS and libxsmm for fp32, our own for bf16, called
+/* Matrix products through one interface: oneDNN, OpenBLAS, libxsmm and our own for fp32, our own for bf16, called
  * single-threaded from our workers, chosen by shape from a table, never by timing.
  *
  * Threads: create from one thread; a created fth_gemm is read-only and may run on any number of
@@ -35,7 +35,7 @@ typedef enum fth_gemm_provider {
     FTH_GEMM_ONEDNN,
     FTH_GEMM_OPENBLAS,
     FTH_GEMM_XSMM,
-    FTH_GEMM_FATHOM, /* our own: fp32 for AVX2, its form TN for AVX-512, bf16 and bf16x3 */
+    FTH_GEMM_FATHOM, /* our own: fp32 for AVX2 and AVX-512, but NT; bf16 and bf16x3 */
     FTH_GEMM_PROVIDERS
 } fth_gemm_provider;
 

@@ -1,4 +1,4 @@
-/* The provider of our own products: fp32 by AVX2, fp32 weight gradients by AVX-512, bf16 and bf16x3 by AVX512-BF16
+/* The provider of our own products: fp32 by AVX2 and AVX-512, bf16 and bf16x3 by AVX512-BF16
  * or AMX.
  *
  * On a batch's way: chosen by gemm_table.c. Threads: pure functions; each run has its own scratch. */
@@ -19,7 +19,7 @@ static fth_fp32_avx512_kernel *fp32_avx512_kernel(void) {
 }
 
 static void version(char out[96]) {
-    static const char *const fp32[FTH_ISA_COUNT] = {"not with this instruction set", "AVX2", "AVX-512: tn"};
+    static const char *const fp32[FTH_ISA_COUNT] = {"not with this instruction set", "AVX2", "AVX-512"};
     snprintf(out, 96, "fp32 products (%s), bf16 products (%s)", fp32[fth_cpu_get()->isa],
              fth_cpu_get()->avx512_bf16 ? bf16_kernel()->name : "not on this CPU");
 }
@@ -29,8 +29,6 @@ static const char *refusal(fth_gemm_form form, fth_precision precision) {
         return NULL;
     if (fth_cpu_get()->isa == FTH_ISA_SCALAR)
         return "fathom's own fp32 products need AVX2";
-    if (fth_cpu_get()->isa == FTH_ISA_AVX512)
-        return form == FTH_GEMM_TN ? NULL : "by AVX-512 fathom has fp32 products of the form tn alone";
     return form == FTH_GEMM_NT ? "fathom has no fp32 product with the second matrix transposed; use "
                                  "onednn or openblas, or a transposed copy and nn"
                                : NULL;
@@ -53,18 +51,21 @@ static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows
     (void)state;
     if (s->precision != FTH_FP32)
         fth_bf16_run(s, bf16_kernel(), rows, a, b, c, scratch, NULL);
+    else if (fth_cpu_get()->isa == FTH_ISA_AVX512 && s->form == FTH_GEMM_NN)
+        fth_fp32_nn_avx512_run(s, rows, a, b, c, NULL);
     else if (fth_cpu_get()->isa == FTH_ISA_AVX512)
         fp32_avx512_kernel()(s, rows, a, b, c, NULL);
     else
         fth_fp32_run(s, rows, a, b, c, scratch);
 }
 
-/* In fp32 there is NN by AVX2 alone. */
 static void run_finish(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
                        const float *b, float *c, void *scratch, const struct fth_gemm_finish *finish) {
     (void)state;
     if (s->precision != FTH_FP32)
         fth_bf16_run(s, bf16_kernel(), rows, a, b, c, scratch, finish);
+    else if (fth_cpu_get()->isa == FTH_ISA_AVX512)
+        fth_fp32_nn_avx512_run(s, rows, a, b, c, finish);
     else
         fth_fp32_run_finish(s, rows, a, b, c, finish);
 }

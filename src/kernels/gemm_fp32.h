@@ -19,4 +19,8 @@ typedef void fth_fp32_avx512_kernel(const struct fth_gemm_shape *shape, uint32_t
                                     float *c, const struct fth_gemm_step *step);
 fth_fp32_avx512_kernel fth_fp32_avx512_run, fth_fp32_wide_avx512_run;
 
+/* NN by AVX-512, by rows or panels; finish: or NULL. */
+void fth_fp32_nn_avx512_run(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b,
+                            float *c, const struct fth_gemm_finish *finish);
+
 #endif

@@ -2,7 +2,7 @@
  * them, where a core makes two multiply-adds of 512 bits a cycle: the tiles of gemm_fp32_avx512.c would wait there for
  * their operands' loads, 17 for 16 multiply-adds.
  *
- * A tile is 6 x 64 of C in 24 registers: a step of k is four loads of B, six elements of A and 24 multiply-adds.
+ * A tile is 6 x 64 of C (gemm_wide_avx512.h).
  *
  *     for chunk of k:  for strip of 6 rows of C (its part of A packed: six after six numbers):  for tile
  *
@@ -13,14 +13,10 @@
  * Every element of C is summed in increasing k: the same bits as gemm_fp32_avx512.c. Threads: pure functions. */
 #include "kernels/gemm_fp32.h"
 #include "kernels/gemm_step_avx512.h"
+#include "kernels/gemm_wide_avx512.h"
 
-#define ROWS 6u
-#define VECTORS 4u
-#define COLUMNS (VECTORS * VW)
 #define DEPTH 128u
-#define GROUP 4u    /* steps of k a turn of the loop */
-#define FETCHES 2u  /* lines of the next chunk fetched meanwhile */
-#define PAIR 2u     /* tiles of a step side by side */
+#define PAIR 2u /* tiles of a step side by side */
 
 struct product {
     const float *a, *b; /* a: packed */
@@ -50,27 +46,13 @@ struct steps {
     struct jobs jobs[PAIR];
 };
 
-static FTH_INLINE void step_of_k(const int m, const int v, const float *a, const float *b, vt columns, vf *sums) {
-    vf y[VECTORS];
-#pragma GCC unroll 4
-    for (int j = 0; j < v; j++)
-        y[j] = j + 1 < v ? v_load(b + j * VW) : v_load_part(b + j * VW, columns);
-#pragma GCC unroll 6
-    for (int i = 0; i < m; i++) {
-        vf x = v_set(a[i]);
-#pragma GCC unroll 4
-        for (int j = 0; j < v; j++)
-            sums[i * v + j] = v_fma(x, y[j], sums[i * v + j]);
-    }
-}
-
 static FTH_INLINE void groups_of_k(const int m, const int v, struct product *t, uint32_t groups, vf *sums) {
     for (; groups > 0; groups--) {
         for (uint32_t i = 0; i < FETCHES; i++, t->next += t->ld_next)
             _mm_prefetch((const char *)t->next, _MM_HINT_T1);
 #pragma GCC unroll 4
         for (uint32_t i = 0; i < GROUP; i++, t->a += m, t->b += t->ldb)
-            step_of_k(m, v, t->a, t->b, t->columns, sums);
+            step_of_k(m, v, t->a, t->a + 3, 1, t->b, t->columns, sums);
     }
 }
 
@@ -79,13 +61,7 @@ static FTH_INLINE void tile(const int m, const int v, fth_weight_step kind, cons
                             struct jobs *jobs) {
     struct product t = *of;
     vf sums[ROWS * VECTORS];
-#pragma GCC unroll 6
-    for (int i = 0; i < m; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < v; j++)
-            sums[i * v + j] = !t.from       ? v_zero()
-                              : j + 1 < v ? v_load(t.from + i * t.ldc + j * VW)
-                                            : v_load_part(t.from + i * t.ldc + j * VW, t.columns);
+    load_sums(m, v, t.from, t.ldc, t.columns, sums);
     uint32_t groups = t.k / GROUP, between = groups / JOBS;
     if (kind != FTH_STEP_NONE) {
         for (uint32_t row = 0; row < TILE; row++) {
@@ -102,27 +78,18 @@ static FTH_INLINE void tile(const int m, const int v, fth_weight_step kind, cons
     }
     groups_of_k(m, v, &t, groups, sums);
     for (uint32_t p = t.k % GROUP; p > 0; p--, t.a += m, t.b += t.ldb)
-        step_of_k(m, v, t.a, t.b, t.columns, sums);
-#pragma GCC unroll 6
-    for (int i = 0; i < m; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < v; j++)
-            if (j + 1 < v)
-                v_store(t.to + i * t.ldc + j * VW, sums[i * v + j]);
-            else
-                v_store_part(t.to + i * t.ldc + j * VW, t.columns, sums[i * v + j]);
+        step_of_k(m, v, t.a, t.a + 3, 1, t.b, t.columns, sums);
+    store_sums(m, v, t.to, t.ldc, t.columns, sums);
 }
 
-/* Heights of strips: six as long as there are, the rest is cut into those below. */
-#define TILES(TILE_OF) TILE_OF(1) TILE_OF(2) TILE_OF(4) TILE_OF(6)
 #define DEFINE(m) \
     static void tile_##m##_1(const struct product *t) { tile(m, 1, FTH_STEP_NONE, t, NULL); } \
     static void tile_##m##_2(const struct product *t) { tile(m, 2, FTH_STEP_NONE, t, NULL); } \
     static void tile_##m##_3(const struct product *t) { tile(m, 3, FTH_STEP_NONE, t, NULL); } \
     static void tile_##m##_4(const struct product *t) { tile(m, 4, FTH_STEP_NONE, t, NULL); }
-TILES(DEFINE)
+HEIGHTS(DEFINE)
 #define NAMES(m) [m] = {tile_##m##_1, tile_##m##_2, tile_##m##_3, tile_##m##_4},
-static void (*const plain_tiles[ROWS + 1][VECTORS])(const struct product *) = {TILES(NAMES)};
+static void (*const plain_tiles[ROWS + 1][VECTORS])(const struct product *) = {HEIGHTS(NAMES)};
 
 static void sgd_tile(const struct product *t, struct jobs *jobs) {
     tile(ROWS, VECTORS, FTH_STEP_SGD, t, jobs);
@@ -226,8 +193,7 @@ void fth_fp32_wide_avx512_run(const struct fth_gemm_shape *s, uint32_t rows, con
         t.k = last ? rows - p : DEPTH;
         t.from = s->accumulate || p > 0 ? c : NULL;
         for (uint32_t row = 0, m; row < s->m; row += m) {
-            uint32_t left = s->m - row;
-            m = left >= ROWS ? ROWS : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+            m = strip_height(s->m - row);
             pack(a + row, s->lda, m, t.k, packed);
             run_strip(s, &t, b, m, c + row * (size_t)s->ldc, &ahead, last && step ? &steps : NULL, row);
         }

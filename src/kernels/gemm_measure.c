@@ -88,7 +88,7 @@ static void time_candidates(struct candidate *candidates, const struct fth_gemm_
 /* The fastest that allocates nothing in a step. */
 static fth_gemm_provider fastest(const struct candidate *candidates,
                                  const struct fth_gemm_shape *s) {
-    fth_gemm_provider best = fth_gemm_table_choose(s, fth_cpu_get()->isa);
+    fth_gemm_provider best = fth_gemm_table_choose(s, fth_cpu_get());
     double limit = candidates[best].median * MARGIN;
     for (int p = 0; p < FTH_GEMM_PROVIDERS; p++) {
         if (candidates[p].gemm && !fth_gemm_allocates(p, s) && candidates[p].median > limit) {

@@ -45,8 +45,8 @@ fth_status fth_openblas_reserve(uint32_t threads, fth_error *err);
 
 const struct fth_gemm_backend *fth_gemm_backend_get(fth_gemm_provider provider);
 
-/* The built-in table's choice for this CPU's instruction set. */
-fth_gemm_provider fth_gemm_table_choose(const struct fth_gemm_shape *shape, fth_isa isa);
+/* The built-in table's choice: by shape, instruction set and vendor; B's panels change nothing, so that they change no bits. */
+fth_gemm_provider fth_gemm_table_choose(const struct fth_gemm_shape *shape, const struct fth_cpu *cpu);
 
 /* The tuning's choice, or FTH_GEMM_AUTO when it has none for this shape (or is NULL). */
 fth_gemm_provider fth_tuning_choose(const fth_tuning *tuning, const struct fth_gemm_shape *shape);

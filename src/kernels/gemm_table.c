@@ -13,7 +13,13 @@
  *   TN m,n  128,256: 111/108/96  64,1024: 110/112/93   13,256: 113/107/68    64,16: 115/81/111
  *   NT k,n  512,256: -/98/89     367,512: -/102/88     64,16: -/59/80
  *
- * AVX2: the same CPU limited to AVX2: our own kernels do 108-113 (NN by panels) and 103-110 (TN) also where the
+ * AVX-512 on Intel: a Xeon with AMX (two shared virtual CPUs), one core, NN by panels of 64, tiles of 64 examples of 4096,
+ * share of the FMA bursts measured between them; libxsmm / our own:
+ *
+ *   k,n  1024,512: .82/.90   512,1024: .81/.91   512,256: .90/.95   429,1024: .77/.94   256,429: .84/.95
+ *        192,256: .87/.90    128,256: .95/.90    64,256: .88/.86    13,512: .57/.53     512,48: .91/.89   512,16: .79/.58
+ *
+ * AVX2: the AMD limited to AVX2: our own kernels do 108-113 (NN by panels) and 103-110 (TN) also where the
  * operands come from beyond the second cache; libxsmm 87-95 and 86-105 there, and as much as ours on operands
  * in cache (docs/performance.md). Alone in cache, libxsmm / oneDNN / OpenBLAS (its Zen kernels):
  *
@@ -32,43 +38,52 @@ struct line {
     uint32_t max_n, n_multiple;
     uint32_t max_mn; /* m n; m is not looked at where it is the number of examples */
     fth_gemm_provider provider;
+    uint32_t least_n, least_k;
 };
 
 static const struct line avx512[] = {
-    {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_XSMM},
-    {FTH_GEMM_TN, ANY, 1, ANY, FTH_GEMM_FATHOM},
-    {FTH_GEMM_NT, ANY, 1, ANY, FTH_GEMM_OPENBLAS},
+    {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_XSMM, 0, 0},
+    {FTH_GEMM_TN, ANY, 1, ANY, FTH_GEMM_FATHOM, 0, 0},
+    {FTH_GEMM_NT, ANY, 1, ANY, FTH_GEMM_OPENBLAS, 0, 0},
+};
+
+static const struct line avx512_intel[] = {
+    {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_FATHOM, 64, 192},
+    {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_XSMM, 0, 0},
+    {FTH_GEMM_TN, ANY, 1, ANY, FTH_GEMM_FATHOM, 0, 0},
+    {FTH_GEMM_NT, ANY, 1, ANY, FTH_GEMM_OPENBLAS, 0, 0},
 };
 
 static const struct line avx2[] = {
-    {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_FATHOM},
+    {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_FATHOM, 0, 0},
     /* Packing A pays for wide products only; oneDNN calls malloc when C is large. */
-    {FTH_GEMM_TN, 31, 1, FTH_ONEDNN_QUIET_MN, FTH_GEMM_ONEDNN},
-    {FTH_GEMM_TN, ANY, 1, ANY, FTH_GEMM_FATHOM},
-    {FTH_GEMM_NT, ANY, 1, ANY, FTH_GEMM_OPENBLAS},
+    {FTH_GEMM_TN, 31, 1, FTH_ONEDNN_QUIET_MN, FTH_GEMM_ONEDNN, 0, 0},
+    {FTH_GEMM_TN, ANY, 1, ANY, FTH_GEMM_FATHOM, 0, 0},
+    {FTH_GEMM_NT, ANY, 1, ANY, FTH_GEMM_OPENBLAS, 0, 0},
 };
 
 static const struct line scalar[] = {
-    {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_XSMM},
-    {FTH_GEMM_TN, ANY, 1, ANY, FTH_GEMM_XSMM},
-    {FTH_GEMM_NT, ANY, 1, ANY, FTH_GEMM_OPENBLAS},
+    {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_XSMM, 0, 0},
+    {FTH_GEMM_TN, ANY, 1, ANY, FTH_GEMM_XSMM, 0, 0},
+    {FTH_GEMM_NT, ANY, 1, ANY, FTH_GEMM_OPENBLAS, 0, 0},
 };
 
-static const struct {
+static const struct table {
     const struct line *lines;
     size_t count;
-} tables[FTH_ISA_COUNT] = {
+} intel = {avx512_intel, sizeof avx512_intel / sizeof *avx512_intel}, tables[FTH_ISA_COUNT] = {
     [FTH_ISA_SCALAR] = {scalar, sizeof scalar / sizeof *scalar},
     [FTH_ISA_AVX2] = {avx2, sizeof avx2 / sizeof *avx2},
     [FTH_ISA_AVX512] = {avx512, sizeof avx512 / sizeof *avx512},
 };
 
-fth_gemm_provider fth_gemm_table_choose(const struct fth_gemm_shape *s, fth_isa isa) {
+fth_gemm_provider fth_gemm_table_choose(const struct fth_gemm_shape *s, const struct fth_cpu *cpu) {
+    const struct table *table = cpu->isa == FTH_ISA_AVX512 && cpu->intel ? &intel : &tables[cpu->isa];
     if (s->precision != FTH_FP32)
         return FTH_GEMM_FATHOM;
-    for (size_t i = 0; i < tables[isa].count; i++) {
-        const struct line *l = &tables[isa].lines[i];
-        if (l->form == s->form && s->n <= l->max_n && s->n % l->n_multiple == 0 &&
+    for (size_t i = 0; i < table->count; i++) {
+        const struct line *l = &table->lines[i];
+        if (l->form == s->form && s->n >= l->least_n && s->k >= l->least_k && s->n <= l->max_n && s->n % l->n_multiple == 0 &&
             (s->form != FTH_GEMM_TN || (uint64_t)s->m * s->n <= l->max_mn || l->max_mn == ANY))
             return l->provider;
     }
