@@ -42,18 +42,17 @@ static fth_status make_room(struct fth_embedding *embedding, uint64_t occurrence
     embedding->block = block;
     embedding->capacity = capacity;
     embedding->part_hash = carve(&block, capacity, sizeof(uint64_t));
-    embedding->hash = carve(&block, capacity, sizeof(uint64_t));
+    embedding->hash = carve(&block, capacity, sizeof(uint64_t)); /* by_part these two are `missing` */
     embedding->seen = carve(&block, capacity, sizeof(uint64_t));
     uint32_t **arrays[] = {
         &embedding->item_of,      &embedding->item_count,   &embedding->item_first,
-        &embedding->item_row,     &embedding->item_at,      &embedding->sorted,
-        &embedding->item,         &embedding->unique_row,   &embedding->shard_count,  &embedding->shard_first,
+        &embedding->item_row,     &embedding->item_at,      &embedding->list,
+        (uint32_t **)&embedding->unique_weight, &embedding->unique_row,   &embedding->shard_count,  &embedding->shard_first,
         &embedding->unique_end,   &embedding->first_of,     &embedding->example_of};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         *arrays[i] = carve(&block, capacity, sizeof(uint32_t));
-    embedding->list = embedding->sorted;
+    embedding->missing = (struct fth_missing *)(void *)embedding->hash;
     embedding->weight_of = (float *)(void *)embedding->seen;
-    embedding->unique_weight = (float *)(void *)embedding->item;
     return FTH_OK;
 }
 

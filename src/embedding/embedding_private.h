@@ -29,7 +29,7 @@
  * which they are met, and have the numbers of the part's first occurrences.
  *
  *   prepare, phase 1 (a task a part)    item_of, item_count, item_first, part_hash; unique_row where there
- *                                       is a row; sorted: the other items, stably by shard
+ *                                       is a row; missing: the other items, stably by shard
  *            phase 2 (a task a shard)   unique_row of these, new rows and candidates
  *            phase 3 (a task a part)    row_of, list, unique_end, frequencies and last steps; item_weight
  *
@@ -88,8 +88,14 @@ struct fth_part {
     uint32_t base, n, shift;     /* occurrences; at most 2^shift */
     uint32_t n_items, n_rows;    /* by_part: n_rows of the items had one already */
     uint32_t items;              /* its first item; by_part: base */
-    uint32_t at[FTH_SHARDS + 1];      /* among the items (by_part: the sorted ones), where each shard's begin */
+    uint32_t at[FTH_SHARDS + 1];      /* among the items (by_part: the missing ones), where each shard's begin */
     uint32_t occurrences[FTH_SHARDS]; /* of each shard's items */
+};
+
+/* A unique key that has no row yet. */
+struct fth_missing {
+    uint64_t hash;
+    uint32_t item, count;
 };
 
 /* Where an update task begins: unique key `unique` of a segment. */
@@ -153,20 +159,19 @@ struct fth_embedding {
     uint32_t met_stride; /* room for a part a worker; 0: there is none, each part has its own */
     void *block;
     uint64_t *part_hash; /* by item: its key, then its hash */
-    uint64_t *hash;      /* by shard: of unique keys; by_part: of items without a row */
+    uint64_t *hash;      /* by shard: of unique keys */
     uint32_t *seen;      /* [2 capacity] by shard, from 2 start on: a table of its unique keys */
     uint32_t *item_of;   /* by occurrence: its item, within the part */
     uint32_t *item_count, *item_first, *item_row; /* by item */
     float *item_weight;  /* by item: weights of the member of one number */
     uint32_t *item_at; /* by item: where its next occurrence goes in the list */
-    uint32_t *sorted;  /* by_part: items without a row, by part */
-    uint32_t *item;    /* the same by shard */
+    struct fth_missing *missing; /* by_part: items without a row, by part, in each by shard; hash's and seen's memory */
     uint32_t *unique_row, *unique_end; /* by shard; by_part: by item */
     uint32_t *shard_count, *shard_first;             /* by shard */
     uint32_t *unique_count, *unique_first;           /* these two, by_part the items' */
-    float *unique_weight; /* by shard: as item_weight; item's memory, where nothing is by_part */
+    float *unique_weight; /* by shard: as item_weight */
     float *weight_of;     /* by occurrence: the same, from phase 3 on; seen's memory */
-    uint32_t *list;       /* by shard; sorted's memory, from phase 3 on */
+    uint32_t *list;       /* by shard; from phase 3 on */
     uint32_t *row_of;     /* by occurrence: its row, from phase 3 on; item_of's memory, by_part first_of's */
     uint32_t *first_of;   /* by occurrence, of lookups with `firsts`: the unique entry it is first in, or FTH_NO_UNIQUE */
     uint32_t *example_of; /* by occurrence: pooled ragged fields whose sources are positions, or by_part */
@@ -246,9 +251,9 @@ void fth_part_keep(void *arg, uint32_t task, uint32_t worker);
  * one. Only reads. */
 uint32_t fth_find_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
                        uint32_t *rows, float *weight);
-/* For a unique key without a row: makes it, where its count with this batch's occurrences allows it. */
-fth_status fth_create_row(struct fth_embedding *embedding, struct fth_pack *pack,
-                          struct fth_shard *shard, uint32_t unique, uint64_t hash);
+/* For a unique key without a row: makes it, where its count with this batch's occurrences, `count`, allows it. */
+fth_status fth_create_row(struct fth_pack *pack, struct fth_shard *shard, uint32_t table, uint64_t hash,
+                          uint64_t count, uint32_t *row);
 /* Adds to the count of a key that is a candidate. */
 void fth_count_candidate(const struct fth_pack *pack, uint64_t hash, uint32_t count);
 /* ahead.c: decides which memory of rows the coming batches are to find ready; touches what is wanted, once. */

@@ -95,10 +95,13 @@ uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part,
     return n;
 }
 
-/* The items without a row brought together in `sorted` by shard, keeping their order. */
+/* The items without a row brought together by shard, keeping their order, with all that making a row needs: the
+ * shard's task reads a run of them, written by another core, instead of a line here and there for each. */
 static void sort_missing(struct fth_embedding *embedding, struct fth_part *part, uint32_t n) {
     const uint64_t *hashes = embedding->part_hash + part->base;
     const uint32_t *rows = embedding->unique_row + part->base;
+    const uint32_t *count = embedding->item_count + part->base;
+    struct fth_missing *sorted = embedding->missing + part->base;
     uint32_t next[FTH_SHARDS] = {0}, at = 0, m = 0;
     uint16_t missing[1 << FTH_PART_SHIFT_MAX];
     for (uint32_t u = 0; u < n; u++) {
@@ -113,24 +116,11 @@ static void sort_missing(struct fth_embedding *embedding, struct fth_part *part,
         next[s] = part->at[s];
     }
     part->at[FTH_SHARDS] = at;
-    for (uint32_t i = 0; i < m; i++)
-        embedding->sorted[part->base + next[fth_shard_of(hashes[missing[i]])]++] = part->base + missing[i];
-}
-
-/* Brings the shard's sorted items together, part after part, so in the batch's order. */
-static void collect_missing(struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t s) {
-    struct fth_shard *shard = &pack->shards[s];
-    uint32_t to = shard->start;
-    for (uint32_t i = 0; i < pack->n_parts; i++) {
-        const struct fth_part *part =
-            &embedding->parts[embedding->part_order[pack->first_part + i]];
-        const uint32_t *from = embedding->sorted + part->base;
-        for (uint32_t k = part->at[s]; k < part->at[s + 1]; k++, to++) {
-            embedding->item[to] = from[k];
-            embedding->hash[to] = embedding->part_hash[from[k]];
-        }
+    for (uint32_t i = 0; i < m; i++) {
+        uint32_t u = missing[i];
+        sorted[next[fth_shard_of(hashes[u])]++] =
+            (struct fth_missing){.hash = hashes[u], .item = part->base + u, .count = count[u]};
     }
-    shard->n_items = to - shard->start;
 }
 
 static inline const struct fth_shard *shard_of(const struct fth_pack *pack, uint64_t hash) {
@@ -264,38 +254,50 @@ void fth_part_find(void *arg, uint32_t task, uint32_t worker) {
         memset(part->at, 0, sizeof part->at);
 }
 
-fth_status fth_create_row(struct fth_embedding *embedding, struct fth_pack *pack,
-                          struct fth_shard *shard, uint32_t unique, uint64_t hash) {
-    uint32_t table = fth_lookup_of(embedding, embedding->unique_first[unique])->table;
-    uint64_t count = embedding->unique_count[unique];
+fth_status fth_create_row(struct fth_pack *pack, struct fth_shard *shard, uint32_t table, uint64_t hash,
+                          uint64_t count, uint32_t *row) {
     uint32_t *entry = shard->n_candidates ? fth_shard_find(pack, shard, hash) : NULL;
     shard->failed_table = table;
     if (entry)
         count += shard->candidates[*entry & ~FTH_ROW_CANDIDATE].count;
     if (count >= pack->tables[table].min_count)
-        return fth_shard_add_row(pack, shard, hash, table, entry,
-                                 &embedding->unique_row[unique], NULL);
+        return fth_shard_add_row(pack, shard, hash, table, entry, row, NULL);
     return entry ? FTH_OK : fth_shard_add_candidate(pack, shard, hash, table, NULL);
 }
 
-/* Phase 2. */
+/* Makes the rows of the shard's run of one part. */
+static void create_run(struct fth_embedding *embedding, struct fth_pack *pack, struct fth_shard *shard,
+                       const struct fth_part *part, uint32_t first, uint32_t last) {
+    uint32_t table = embedding->lookups[part->lookup].table;
+    const struct fth_missing *missing = embedding->missing + part->base;
+    for (uint32_t k = first; k < last && shard->status == FTH_OK; k++) {
+        uint32_t row = FTH_ROW_NONE;
+        shard->status = fth_create_row(pack, shard, table, missing[k].hash, missing[k].count, &row);
+        if (row == FTH_ROW_NONE)
+            continue;
+        embedding->unique_row[missing[k].item] = row;
+        shard->n_unique_rows++;
+        float weight = *fth_pack_row(pack, row);
+        if (pack->single && weight != 0) /* 0 is there already, and the line another core's */
+            embedding->item_weight[missing[k].item] = weight;
+    }
+}
+
+/* Phase 2: part after part, so in the batch's order. */
 void fth_part_create(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     struct fth_pack *pack = &embedding->packs[task / FTH_SHARDS];
     struct fth_shard *shard = &pack->shards[task % FTH_SHARDS];
+    uint32_t s = task % FTH_SHARDS;
     (void)worker;
-    collect_missing(embedding, pack, task % FTH_SHARDS);
-    const uint32_t *item = embedding->item + shard->start;
-    const uint64_t *hash = embedding->hash + shard->start;
-    uint32_t n = shard->n_items;
-    for (uint32_t i = 0; i < n; i++)
-        fth_index_prefetch(&shard->index, hash[i]);
-    for (uint32_t i = 0; i < n && shard->status == FTH_OK; i++) {
-        shard->status = fth_create_row(embedding, pack, shard, item[i], hash[i]);
-        uint32_t row = embedding->unique_row[item[i]];
-        shard->n_unique_rows += row != FTH_ROW_NONE;
-        if (pack->single)
-            embedding->item_weight[item[i]] = fth_pack_row(pack, row)[0];
+    for (uint32_t i = 0; i < pack->n_parts; i++) {
+        const struct fth_part *part = &embedding->parts[embedding->part_order[pack->first_part + i]];
+        for (uint32_t k = part->at[s]; k < part->at[s + 1]; k++)
+            fth_index_prefetch(&shard->index, embedding->missing[part->base + k].hash);
+    }
+    for (uint32_t i = 0; i < pack->n_parts; i++) {
+        const struct fth_part *part = &embedding->parts[embedding->part_order[pack->first_part + i]];
+        create_run(embedding, pack, shard, part, part->at[s], part->at[s + 1]);
     }
 }
 

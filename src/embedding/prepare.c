@@ -170,7 +170,9 @@ static void find_rows(void *arg, uint32_t task, uint32_t worker) {
     for (uint32_t u = 0; u < n && !all && embedding->training && shard->status == FTH_OK; u++) {
         if (rows[u] != FTH_ROW_NONE)
             continue;
-        shard->status = fth_create_row(embedding, pack, shard, shard->start + u, hash[u]);
+        uint32_t table = fth_lookup_of(embedding, embedding->unique_first[shard->start + u])->table;
+        shard->status = fth_create_row(pack, shard, table, hash[u], embedding->unique_count[shard->start + u],
+                                       &embedding->unique_row[shard->start + u]);
         if (weight)
             weight[u] = fth_pack_row(pack, rows[u])[pack->members[one].at];
     }
