@@ -13,6 +13,7 @@
 /* How far ahead, in items, rows are fetched. */
 #define ROWS_AHEAD 16
 
+#define KEYS_AHEAD 64 /* of a part that are numbered */
 #define LIST_AHEAD 24 /* sources, the places where they go in the list */
 
 /* The example of a position of a ragged field. */
@@ -46,9 +47,9 @@ static void number_examples(struct fth_embedding *embedding,
  * twice the part's size, filled linearly; its entries are numbers from 1 on. Which keys are new nothing foretells:
  * number 0, an empty entry, has the key that is looked for, so that there is no branch, and what a new key needs is
  * written for every key. */
-static uint32_t number_items(const struct fth_embedding *embedding, const struct fth_part *part,
-                             const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
-                             uint32_t *item_first) {
+static inline __attribute__((always_inline)) uint32_t
+number_items(const struct fth_embedding *embedding, const struct fth_part *part, const uint64_t *keys,
+             uint64_t *item_key, uint32_t *item_count, uint32_t *item_first) {
     uint16_t table[2 << FTH_PART_SHIFT_MAX];
     uint64_t key_of[1 + (1 << FTH_PART_SHIFT_MAX)];
     uint32_t *item_of = embedding->item_of + part->base;
@@ -58,11 +59,13 @@ static uint32_t number_items(const struct fth_embedding *embedding, const struct
     for (uint32_t i = 0; i < n_keys; i++) {
         uint64_t key = keys[i];
         uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> shift), item;
+        __builtin_prefetch(keys + i + KEYS_AHEAD); /* written by both cores */
         key_of[0] = key;
         while (key_of[item = table[at]] != key)
             at = (at + 1) & mask;
         item_count[n] = 0;
-        item_first[n] = base + i;
+        if (item_first)
+            item_first[n] = base + i;
         uint32_t is_new = (item - 1) >> 31;
         n += is_new;
         item |= n & (0 - is_new);
@@ -83,7 +86,8 @@ uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part,
     const uint64_t *keys = lookup->keys + (part->base - lookup->base);
     uint32_t n = part->shift > embedding->part_shift
                      ? fth_long_part_number(embedding, part, keys, hashes, count, first)
-                     : number_items(embedding, part, keys, hashes, count, first);
+                 : first ? number_items(embedding, part, keys, hashes, count, first)
+                         : number_items(embedding, part, keys, hashes, count, NULL);
     for (uint32_t u = 0; u < n; u++) {
         hashes[u] = fth_pack_hash(table, hashes[u]);
         if (embedding->by_part) /* looked up next, by this task */
@@ -240,8 +244,7 @@ void fth_part_find(void *arg, uint32_t task, uint32_t worker) {
     struct fth_part *part = &embedding->parts[task];
     const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
     uint32_t n = fth_part_number(embedding, part, embedding->part_hash + part->base,
-                                 embedding->item_count + part->base,
-                                 embedding->item_first + part->base);
+                                 embedding->item_count + part->base, NULL);
     (void)worker;
     const uint64_t *hash = embedding->part_hash + part->base;
     uint32_t *rows = embedding->unique_row + part->base;
