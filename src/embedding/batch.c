@@ -47,10 +47,11 @@ static fth_status make_room(struct fth_embedding *embedding, uint64_t occurrence
     uint32_t **arrays[] = {
         &embedding->item_of,      &embedding->item_count,   &embedding->item_first,
         &embedding->item_row,     &embedding->item_at,      &embedding->list,
-        (uint32_t **)&embedding->unique_weight, &embedding->unique_row,   &embedding->shard_count,  &embedding->shard_first,
+        &embedding->unique_row,   &embedding->shard_count,  &embedding->unique_first,
         &embedding->unique_end,   &embedding->first_of,     &embedding->example_of};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         *arrays[i] = carve(&block, capacity, sizeof(uint32_t));
+    embedding->unique_weight = carve(&block, capacity, sizeof(float));
     embedding->missing = (struct fth_missing *)(void *)embedding->hash;
     embedding->weight_of = (float *)(void *)embedding->seen;
     return FTH_OK;
@@ -285,7 +286,6 @@ fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struc
     embedding->unique_count = by_part ? embedding->item_count : embedding->shard_count;
     embedding->item_weight = (float *)(void *)(by_part ? embedding->item_row : embedding->item_first);
     embedding->row_of = by_part ? embedding->first_of : embedding->item_of;
-    embedding->unique_first = by_part ? embedding->item_first : embedding->shard_first;
     uint64_t most = (units << embedding->part_shift) / (SHARES * workers), largest = 0;
     uint32_t unit = 0;
     embedding->n_parts = 0;

@@ -28,7 +28,7 @@
  * the unique keys, and nothing has to be brought together by shard: `by_part`. There items are in the order in
  * which they are met, and have the numbers of the part's first occurrences.
  *
- *   prepare, phase 1 (a task a part)    item_of, item_count, item_first, part_hash; unique_row where there
+ *   prepare, phase 1 (a task a part)    item_of, item_count, part_hash; unique_row where there
  *                                       is a row; missing: the other items, stably by shard
  *            phase 2 (a task a shard)   unique_row of these, new rows and candidates
  *            phase 3 (a task a part)    row_of, list, unique_end, frequencies and last steps; item_weight
@@ -167,8 +167,8 @@ struct fth_embedding {
     uint32_t *item_at; /* by item: where its next occurrence goes in the list */
     struct fth_missing *missing; /* by_part: items without a row, by part, in each by shard; hash's and seen's memory */
     uint32_t *unique_row, *unique_end; /* by shard; by_part: by item */
-    uint32_t *shard_count, *shard_first;             /* by shard */
-    uint32_t *unique_count, *unique_first;           /* these two, by_part the items' */
+    uint32_t *shard_count, *unique_first; /* by shard */
+    uint32_t *unique_count;               /* the former, by_part the items' */
     float *unique_weight; /* by shard: as item_weight */
     float *weight_of;     /* by occurrence: the same, from phase 3 on; seen's memory */
     uint32_t *list;       /* by shard; from phase 3 on */
@@ -239,8 +239,8 @@ void fth_part_list(struct fth_embedding *embedding, const struct fth_part *part,
 uint32_t fth_long_part_number(const struct fth_embedding *embedding, const struct fth_part *part,
                               const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
                               uint32_t *item_first);
-/* A part's items in the order in which they are met: hashes, counts, first occurrences; how many
- * (phase 1, both ways). */
+/* A part's items in the order in which they are met: hashes, counts, unless `first` is NULL first occurrences; how
+ * many (phase 1, both ways). */
 uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part, uint64_t *hashes,
                          uint32_t *count, uint32_t *first);
 /* The phases 1 to 3 of by_part. */

@@ -29,7 +29,7 @@ static void split_part(void *arg, uint32_t task, uint32_t worker) {
     uint32_t met = embedding->met_stride ? worker * embedding->met_stride : part->base;
     uint64_t *met_hash = embedding->hash + met;
     uint32_t *met_count = embedding->shard_count + met;
-    uint32_t *met_first = embedding->shard_first + met;
+    uint32_t *met_first = embedding->unique_first + met;
     uint32_t n = fth_part_number(embedding, part, met_hash, met_count, met_first);
     part->items = take_items(embedding, n);
     uint32_t *place = embedding->item_at + part->items, next[FTH_SHARDS] = {0}, at = 0;
