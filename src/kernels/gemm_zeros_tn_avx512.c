@@ -94,10 +94,41 @@ static void make_lists(const float *s, size_t lds, uint32_t columns, uint32_t ro
     }
 }
 
+/* The next examples' rows of S and X: pieces of other pages, which the hardware does not fetch. All at once they would fill
+ * the few places for lines under way, and the kernel would wait; so it asks for some a column of D. */
+struct ahead {
+    const float *s, *x; /* the present row */
+    size_t lds, ldx;
+    uint32_t rows, of_s, lines, line; /* rows left; lines of a row, of S and of both; the next one */
+    uint32_t share;
+};
+
+static struct ahead ahead_of(const struct sums *p, const float *s, const float *x, uint32_t columns, uint32_t rows,
+                             uint32_t panels) {
+    struct ahead ahead = {.s = s, .x = x, .lds = p->lds, .ldx = p->ldx, .rows = rows, .of_s = (columns + LINE - 1) / LINE};
+    ahead.lines = ahead.of_s + (p->n + LINE - 1) / LINE;
+    ahead.share = (rows * ahead.lines + panels * columns - 1) / (panels * columns);
+    return ahead;
+}
+
+static FTH_INLINE void fetch(struct ahead *a) {
+    for (uint32_t i = 0; i < a->share && a->rows; i++) {
+        const float *line = a->line < a->of_s ? a->s + a->line * LINE : a->x + (a->line - a->of_s) * LINE;
+        _mm_prefetch((const char *)line, _MM_HINT_T1);
+        if (++a->line < a->lines)
+            continue;
+        a->line = 0;
+        a->rows--;
+        a->s += a->lds;
+        a->x += a->ldx;
+    }
+}
+
 /* Columns of D of one panel: m vectors, of the last one the lanes t. */
 static FTH_INLINE void run_panel(const uint32_t m, vt t, const struct lists *lists, uint32_t columns, const float *x,
-                                 size_t ldx, float *d, size_t ldd, int add) {
+                                 size_t ldx, float *d, size_t ldd, int add, struct ahead *ahead) {
     for (uint32_t j = 0; j < columns; j++) {
+        fetch(ahead);
         float *to = d + j * ldd;
         const float *value = lists->value[j];
         const uint32_t *example = lists->example[j];
@@ -120,32 +151,25 @@ static FTH_INLINE void run_panel(const uint32_t m, vt t, const struct lists *lis
 }
 
 static void run_any_panel(uint32_t n, const struct lists *lists, uint32_t columns, const float *x, size_t ldx, float *d,
-                          size_t ldd, int add) {
+                          size_t ldd, int add, struct ahead *ahead) {
     uint32_t m = (n + VW - 1) / VW;
     vt t = v_tail(n - (m - 1) * VW);
     switch (m) {
     case 1:
-        run_panel(1, t, lists, columns, x, ldx, d, ldd, add);
+        run_panel(1, t, lists, columns, x, ldx, d, ldd, add, ahead);
         break;
     case 2:
-        run_panel(2, t, lists, columns, x, ldx, d, ldd, add);
+        run_panel(2, t, lists, columns, x, ldx, d, ldd, add, ahead);
         break;
     case 3:
-        run_panel(3, t, lists, columns, x, ldx, d, ldd, add);
+        run_panel(3, t, lists, columns, x, ldx, d, ldd, add, ahead);
         break;
     case 4:
-        run_panel(4, t, lists, columns, x, ldx, d, ldd, add);
+        run_panel(4, t, lists, columns, x, ldx, d, ldd, add, ahead);
         break;
     default:
-        run_panel(5, t, lists, columns, x, ldx, d, ldd, add);
+        run_panel(5, t, lists, columns, x, ldx, d, ldd, add, ahead);
     }
-}
-
-/* The next examples' rows: pieces of other pages, which the hardware does not fetch. */
-static void fetch(const float *x, size_t ld, uint32_t columns, uint32_t rows) {
-    for (uint32_t e = 0; e < rows; e++)
-        for (uint32_t j = 0; j < columns; j += LINE)
-            _mm_prefetch((const char *)(x + e * ld + j), _MM_HINT_T1);
 }
 
 static void run_sums(const struct sums *p) {
@@ -158,11 +182,10 @@ static void run_sums(const struct sums *p) {
             uint32_t left = p->rows - e, rows = left < EXAMPLES ? left : EXAMPLES;
             uint32_t next = left - rows < EXAMPLES ? left - rows : EXAMPLES;
             make_lists(s, p->lds, columns, rows, &lists);
-            fetch(s + EXAMPLES * p->lds, p->lds, columns, next);
-            fetch(x + EXAMPLES * p->ldx, p->ldx, p->n, next);
+            struct ahead ahead = ahead_of(p, s + EXAMPLES * p->lds, x + EXAMPLES * p->ldx, columns, next, panels.count);
             for (uint32_t i = 0; i < panels.count; i++)
                 run_any_panel(i + 1 == panels.count ? panels.last : panels.width, &lists, columns, x + i * panels.width,
-                              p->ldx, p->d + j * p->ldd + i * panels.width, p->ldd, e > 0);
+                              p->ldx, p->d + j * p->ldd + i * panels.width, p->ldd, e > 0, &ahead);
         }
     }
 }
