@@ -186,9 +186,15 @@ size_t fth_gemm_scratch(const fth_gemm *gemm, uint32_t rows) {
     return most > own ? most : own;
 }
 
+/* Exported, but in no header. */
+extern int blas_thread_shutdown_(void) __attribute__((weak));
+
 static pthread_once_t openblas_once = PTHREAD_ONCE_INIT;
 static void openblas_single(void) {
     openblas_set_num_threads(1);
+    /* Its own threads look for work for their first tenth of a second, each on one of our workers' processors. */
+    if (blas_thread_shutdown_)
+        blas_thread_shutdown_();
 }
 
 void fth_gemm_thread_init(void) {
