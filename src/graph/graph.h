@@ -59,6 +59,7 @@ struct fth_value {
     float init_scale;
     int panels;             /* parameters that matrix products read: kept in panels, too (kernels/panels.h); 0, or
                                1 + the graph's precision */
+    int tiles;              /* the numbers of `columns` columns rounded to bf16 in this way (kernels/tiles.h); 0: floats */
     int no_decay;           /* parameters that L2 and weight decay leave alone (biases, norms) */
 };
 

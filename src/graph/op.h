@@ -25,6 +25,7 @@ typedef enum fth_granularity { FTH_PER_TILE, FTH_WHOLE_BATCH } fth_granularity;
 struct fth_view {
     float *data;             /* NULL: absent optional input, or all-ones weights */
     uint32_t rows, columns, ld;
+    int tiles;               /* 0, or the way in which `data` lies in tiles (kernels/tiles.h) */
     const uint32_t *offsets; /* FTH_POSITIONS: [examples + 1], absolute positions; row 0 of `data` is
                                 position offsets[0] */
     /* parameters: */

@@ -87,6 +87,12 @@ static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
         return fth_fail(err, FTH_E_ARGUMENT,
                         "matrix product %s of m %u, n %u, k %u: only products nn take panels", form,
                         s->m, s->n, s->k);
+    if (s->tiles && (s->precision != FTH_BF16 || s->form == FTH_GEMM_NT))
+        return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s: tiles are for bf16 of the forms nn and tn", form);
+    if (s->tiles) {
+        columns_a /= 2;
+        columns_b /= s->form == FTH_GEMM_TN ? 2 : 1;
+    }
     if (s->lda < columns_a || (!s->panels && s->ldb < columns_b) || s->ldc < s->n)
         return fth_fail(err, FTH_E_ARGUMENT,
                         "matrix product %s of m %u, n %u, k %u: leading dimensions "
@@ -100,7 +106,7 @@ static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
 }
 
 struct fth_gemm_cut fth_gemm_cut(fth_precision precision) {
-    static const struct fth_gemm_cut usual = {64, 128, 256}, amx = {256, 256, 512};
+    struct fth_gemm_cut usual = {64, 128, 256, 0}, amx = {256, 256, 512, precision == FTH_BF16};
     return precision != FTH_FP32 && fth_cpu_get()->amx_bf16 ? amx : usual;
 }
 
@@ -124,6 +130,8 @@ fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider
                         "(instruction set in use: %s) does not offer; use fp32",
                         shape->precision == FTH_BF16 ? "bf16" : "bf16x3", fth_cpu_get()->name,
                         fth_isa_name(fth_cpu_get()->isa));
+    if (shape->tiles && !fth_gemm_cut(shape->precision).tiles)
+        return fth_fail(err, FTH_E_UNSUPPORTED, "matrix product: tiles need a CPU with AMX");
     if (provider == FTH_GEMM_AUTO)
         provider = fth_tuning_choose(tuning, shape);
     if (provider == FTH_GEMM_AUTO)
@@ -135,8 +143,8 @@ fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider
     if (refusal)
         return fth_fail(err, FTH_E_UNSUPPORTED, "matrix product %s by %s: %s",
                         fth_gemm_form_name(shape->form), backend->name, refusal);
-    if (shape->panels && shape->precision != FTH_FP32 && provider != FTH_GEMM_FATHOM)
-        return fth_fail(err, FTH_E_UNSUPPORTED, "matrix product by %s: it cannot read panels of bf16",
+    if ((shape->panels || shape->tiles) && shape->precision != FTH_FP32 && provider != FTH_GEMM_FATHOM)
+        return fth_fail(err, FTH_E_UNSUPPORTED, "matrix product by %s: it cannot read panels or tiles of bf16",
                         backend->name);
     fth_gemm *gemm = fth_alloc(1, sizeof *gemm);
     if (!gemm)

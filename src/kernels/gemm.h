@@ -50,6 +50,8 @@ struct fth_gemm_shape {
     fth_precision precision;
     int panels;              /* NN: B lies in panels of the precision (panels.h); ldb is not looked at */
     int zeros;               /* FTH_ZEROS_A, _B (TN): it may be mostly zeros, which a run in fp32 may leave out (gemm_zeros.h) */
+    int tiles;               /* BF16: what has a row an example lies in tiles (tiles.h), A of NN, A and B of TN; lda, ldb
+                                are theirs */
 };
 
 typedef struct fth_gemm fth_gemm;
@@ -59,6 +61,7 @@ typedef struct fth_gemm fth_gemm;
  * multiplies so fast that weights are to be read once for many examples, activations once for many weights. */
 struct fth_gemm_cut {
     uint32_t tile, block_rows, block_columns;
+    int tiles; /* they take what has a row an example in tiles (fth_gemm_shape) */
 };
 struct fth_gemm_cut fth_gemm_cut(fth_precision precision);
 

@@ -34,7 +34,9 @@ static struct layout layout_of(const struct fth_gemm_shape *s, const struct fth_
     l.depth = up(tn ? kernel->chunk : s->k, kernel->depth);
     l.a_ld = pairs ? up(s->m, 16) : up(l.depth / 2, 16) | 16;
     l.a_part = l.a_ld * (pairs ? l.depth / 2 : tn ? up(s->m, 16) : kernel->rows);
-    l.b_part = s->panels ? 0 : (size_t)WIDEST * up(l.depth / 2, 16);
+    if (s->tiles)
+        l.a_part = 0;
+    l.b_part = s->panels || (s->tiles && tn) ? 0 : (size_t)WIDEST * up(l.depth / 2, 16);
     return l;
 }
 
@@ -81,6 +83,14 @@ static void pack_b(const struct fth_gemm_shape *s, const struct fth_bf16_kernel 
     panel->b_low = low;
 }
 
+/* A and B as this file packs them, for AMX. */
+static void steps_of_packed(struct fth_bf16_panel *panel) {
+    panel->a_block = 16 * panel->a_row;
+    panel->a_step = 16;
+    panel->b_block = 16;
+    panel->b_step = 16 * panel->ldb;
+}
+
 static void pack_a(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel,
                    const struct layout *l, const float *a, uint32_t first, uint32_t n, uint32_t k,
                    struct fth_bf16_panel *panel, uint32_t *out, uint32_t *turned) {
@@ -116,8 +126,41 @@ static void fetch_next(const struct fth_gemm_shape *s, struct fth_bf16_panel *pa
     panel->next_rows = !last ? end - first : rows - end < end - first ? rows - end : end - first;
 }
 
+static void steps_of_rows(const struct fth_gemm_shape *s, struct fth_bf16_panel *panel) {
+    panel->a_row = FTH_TILES_LINE;
+    panel->a_block = FTH_TILES_LINE * (size_t)s->lda;
+    panel->a_step = FTH_TILES_WORDS;
+}
+
+/* TN of operands in tiles: nothing is packed. */
+static void run_tiles(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel, uint32_t rows, const float *a,
+                      const float *b, float *c) {
+    struct fth_bf16_panel panel = {.rows = s->m,
+                                   .columns = s->n,
+                                   .terms = 1,
+                                   .a_row = FTH_TILES_LINE,
+                                   .a_block = FTH_TILES_WORDS,
+                                   .a_step = FTH_TILES_ROUND * (size_t)s->lda,
+                                   .ldb = FTH_TILES_LINE,
+                                   .b_block = FTH_TILES_WORDS,
+                                   .b_step = FTH_TILES_ROUND * (size_t)s->ldb,
+                                   .c = c,
+                                   .ldc = s->ldc,
+                                   .add = s->accumulate,
+                                   .depth = up(rows, FTH_TILES_ROUND),
+                                   .a = (const uint32_t *)(const void *)a,
+                                   .b = (const uint32_t *)(const void *)b};
+    kernel->begin();
+    kernel->panel(&panel);
+    kernel->end();
+}
+
 void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel, uint32_t rows,
                   const float *a, const float *b, float *c, void *scratch, const struct fth_gemm_finish *finish) {
+    if (s->tiles && s->form == FTH_GEMM_TN) {
+        run_tiles(s, kernel, rows, a, b, c);
+        return;
+    }
     struct layout l = layout_of(s, kernel);
     int tn = s->form == FTH_GEMM_TN;
     uint32_t *words_a = scratch, *words_b = words_a + l.a_part * (size_t)l.parts;
@@ -133,7 +176,10 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
                                        .terms = s->precision == FTH_BF16X3 ? 3 : 1,
                                        .ldc = s->ldc,
                                        .add = s->accumulate || (tn && first > 0)};
-        pack_a(s, kernel, &l, a, first, panel.rows, k, &panel, words_a, turned);
+        if (s->tiles)
+            panel.a = (const uint32_t *)(const void *)a + (size_t)first * s->lda;
+        else
+            pack_a(s, kernel, &l, a, first, panel.rows, k, &panel, words_a, turned);
         for (uint32_t p = 0; p < panels.count; p++) {
             int last = p + 1 == panels.count;
             panel.columns = last ? panels.last : FTH_PANEL;
@@ -147,6 +193,9 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
             }
             if (tn)
                 fetch_next(s, &panel, b, first, first + n, rows, p, panels.count);
+            steps_of_packed(&panel);
+            if (s->tiles)
+                steps_of_rows(s, &panel);
             kernel->panel(&panel);
             if (finish && rows <= chunk)
                 finish->done(finish->ctx, p * FTH_PANEL, panel.columns);
@@ -156,4 +205,38 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
         kernel->end();
     if (finish && rows > chunk)
         finish->done(finish->ctx, 0, s->n);
+}
+
+void fth_bf16_tiles_store(const struct fth_bf16_kernel *kernel, fth_tiles_way way, const float *x, size_t ldx, uint32_t rows,
+                          uint32_t columns, uint32_t *tiles, size_t ld) {
+    uint32_t group = way == FTH_TILES_ROWS ? 16 : 32, wide = way == FTH_TILES_ROWS ? up(columns, 32) : 16;
+    struct fth_bf16_pack pack = {.ldx = ldx, .ldo = FTH_TILES_LINE, .width = FTH_TILES_LINE, .step = FTH_TILES_WORDS};
+    uint32_t turned[FTH_TILES_WORDS] __attribute__((aligned(64)));
+    for (uint32_t row = 0; row < rows; row += group) {
+        uint32_t left = rows - row < group ? rows - row : group;
+        uint32_t *out = tiles + row * ld;
+        for (uint32_t column = 0; column < columns; column += wide, out += FTH_TILES_WORDS) {
+            uint32_t n = columns - column < wide ? columns - column : wide;
+            pack.x = x + row * ldx + column;
+            pack.out = way == FTH_TILES_TURNED ? turned : out;
+            if (way == FTH_TILES_ROWS) {
+                pack.n = left;
+                pack.k = n;
+                pack.depth = wide;
+                kernel->pack_rows(&pack);
+                continue;
+            }
+            pack.n = n;
+            pack.k = left;
+            pack.depth = group;
+            kernel->pack_pairs(&pack);
+            if (way == FTH_TILES_TURNED)
+                turn(FTH_TILES_LINE, FTH_TILES_LINE, turned, FTH_TILES_LINE, out, FTH_TILES_LINE);
+        }
+    }
+}
+
+void fth_tiles_store(fth_tiles_way way, const float *x, size_t ldx, uint32_t rows, uint32_t columns, float *tiles,
+                     size_t ld) {
+    fth_bf16_tiles_store(&fth_bf16_amx, way, x, ldx, rows, columns, (uint32_t *)(void *)tiles, ld);
 }

@@ -20,6 +20,7 @@
 #define FTH_KERNELS_GEMM_BF16_H
 
 #include "kernels/gemm.h"
+#include "kernels/tiles.h"
 
 /* A matrix to be packed: n is its extent beside k. depth is k padded, even; what is behind k becomes
  * zero. ldo counts words of out; low is 0 where no low part is wanted. */
@@ -30,15 +31,18 @@ struct fth_bf16_pack {
     uint32_t *out;
     size_t ldo, low;
     size_t width; /* pairs: words of a row that are written, a multiple of 16 */
+    size_t step;  /* rows: words between two lines of 16; 0: they follow each other */
 };
 
-/* C[rows, columns] = or += A B for one panel of B; columns is at most 79. */
+/* C[rows, columns] = or += A B for one panel of B; columns is at most 79, but for tiles. */
 struct fth_bf16_panel {
     uint32_t rows, columns, depth;
     const uint32_t *a; /* word of row r, pair q: a[r a_row + q a_pair] */
     size_t a_row, a_pair, a_low;
     const uint32_t *b; /* pair q, column j: b[q ldb + j]; ldb is a multiple of 16, rows at 64 bytes */
     size_t ldb, b_low;
+    /* AMX: from 16 rows of A, or columns of B, to the next; and from 16 pairs to the next. */
+    size_t a_block, a_step, b_block, b_step;
     int terms; /* 1, or 3 for bf16x3 */
     float *c;
     size_t ldc;
@@ -67,13 +71,17 @@ void fth_bf16_pack_rows(const struct fth_bf16_pack *pack);
 void fth_bf16_pack_pairs(const struct fth_bf16_pack *pack);
 
 extern const struct fth_bf16_kernel fth_bf16_avx512;
-extern const struct fth_bf16_kernel fth_bf16_amx; /* not run on any machine so far: emulated in tests only */
+extern const struct fth_bf16_kernel fth_bf16_amx;
 
 /* The product of a shape by a kernel; scratch of fth_bf16_scratch bytes, 64-byte aligned; finish as in gemm.h, of NN
  * alone, or NULL. */
 size_t fth_bf16_scratch(const struct fth_gemm_shape *shape, const struct fth_bf16_kernel *kernel);
 void fth_bf16_run(const struct fth_gemm_shape *shape, const struct fth_bf16_kernel *kernel, uint32_t rows,
                   const float *a, const float *b, float *c, void *scratch, const struct fth_gemm_finish *finish);
+
+/* tiles.h's function, by a kernel's packing. */
+void fth_bf16_tiles_store(const struct fth_bf16_kernel *kernel, fth_tiles_way way, const float *x, size_t ldx, uint32_t rows,
+                          uint32_t columns, uint32_t *tiles, size_t ld);
 
 /* panels.h's functions for bf16 and bf16x3. */
 void fth_panels_store_bf16(const struct fth_panels_target *target, uint32_t row, uint32_t column, uint32_t height,

@@ -17,6 +17,7 @@
 #endif
 
 #define SIDE 16u
+#define DEPTH 256u
 
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
@@ -72,6 +73,7 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
                                                               uint32_t column, const int two_rows,
                                                               const int two_columns) {
     long a_bytes = (long)(p->a_row * sizeof(uint32_t)), b_bytes = (long)(p->ldb * sizeof(uint32_t));
+    size_t a_block = p->a_block, a_step = p->a_step, b_block = p->b_block, b_step = p->b_step;
     long c_bytes = (long)(p->ldc * sizeof(float));
     float sums[SIDE][SIDE] __attribute__((aligned(64)));
     BEGIN(0, row, column);
@@ -82,18 +84,18 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
     if (two_rows && two_columns)
         BEGIN(3, row + SIDE, column + SIDE);
     for (int term = p->terms - 1; term >= 0; term--) {
-        const uint32_t *a = p->a + row * p->a_row + (term == 2 ? p->a_low : 0);
-        const uint32_t *b = p->b + column + (term == 1 ? p->b_low : 0);
-        for (uint32_t q = 0; q < p->depth / 2; q += SIDE, a += SIDE, b += SIDE * p->ldb) {
+        const uint32_t *a = p->a + row / SIDE * a_block + (term == 2 ? p->a_low : 0);
+        const uint32_t *b = p->b + column / SIDE * b_block + (term == 1 ? p->b_low : 0);
+        for (uint32_t q = 0; q < p->depth / 2; q += SIDE, a += a_step, b += b_step) {
             _tile_loadd(6, b, b_bytes);
             _tile_loadd(4, a, a_bytes);
             _tile_dpbf16ps(0, 4, 6);
             if (two_rows) {
-                _tile_loadd(5, a + SIDE * p->a_row, a_bytes);
+                _tile_loadd(5, a + a_block, a_bytes);
                 _tile_dpbf16ps(2, 5, 6);
             }
             if (two_columns) {
-                _tile_loadd(7, b + SIDE, b_bytes);
+                _tile_loadd(7, b + b_block, b_bytes);
                 _tile_dpbf16ps(1, 4, 7);
                 if (two_rows)
                     _tile_dpbf16ps(3, 5, 7);
@@ -109,7 +111,7 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
         END(3, row + SIDE, column + SIDE);
 }
 
-static void tiles_panel(const struct fth_bf16_panel *p) {
+static void tiles_depth(const struct fth_bf16_panel *p) {
     for (uint32_t column = 0; column < p->columns; column += 2 * SIDE) {
         int two_columns = p->columns - column > SIDE;
         for (uint32_t row = 0; row < p->rows; row += 2 * SIDE) {
@@ -124,6 +126,21 @@ static void tiles_panel(const struct fth_bf16_panel *p) {
                 tiles_block(p, row, column, 0, 0);
         }
     }
+}
+
+/* Depth by depth, so that B's columns stay in the first cache for all rows; sums begin with C, so to the same bits. */
+static void tiles_panel(const struct fth_bf16_panel *p) {
+    struct fth_bf16_panel part = *p;
+    uint32_t left = p->depth;
+    for (; p->terms == 1 && left >= 2 * DEPTH; left -= DEPTH) {
+        part.depth = DEPTH;
+        tiles_depth(&part);
+        part.a += DEPTH / (2 * SIDE) * p->a_step;
+        part.b += DEPTH / (2 * SIDE) * p->b_step;
+        part.add = 1;
+    }
+    part.depth = left;
+    tiles_depth(&part);
 }
 
 static void tiles_begin(void) {

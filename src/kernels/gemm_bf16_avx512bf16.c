@@ -76,16 +76,17 @@ void fth_bf16_pack_rows(const struct fth_bf16_pack *p) {
     for (uint32_t i = 0; i < p->n; i++) {
         const float *x = p->x + i * p->ldx;
         uint32_t *out = p->out + i * p->ldo;
-        for (uint32_t k = 0; k < p->depth; k += 32) {
+        size_t step = p->step ? p->step : 16;
+        for (uint32_t k = 0; k < p->depth; k += 32, out += step) {
             uint32_t left = k < p->k ? p->k - k : 0, words = (p->depth - k) / 2;
             __m512 lower = _mm512_maskz_loadu_ps(lanes(left), x + k);
             __m512 upper = _mm512_maskz_loadu_ps(lanes(left > 16 ? left - 16 : 0), x + k + 16);
             __m512i high = WORDS _mm512_cvtne2ps_pbh(upper, lower);
-            _mm512_mask_storeu_epi32(out + k / 2, lanes(words), high);
+            _mm512_mask_storeu_epi32(out, lanes(words), high);
             if (p->low) {
                 __m512i low = WORDS _mm512_cvtne2ps_pbh(_mm512_sub_ps(upper, upper_half(high)),
                                                            _mm512_sub_ps(lower, lower_half(high)));
-                _mm512_mask_storeu_epi32(out + p->low + k / 2, lanes(words), low);
+                _mm512_mask_storeu_epi32(out + p->low, lanes(words), low);
             }
         }
     }

@@ -66,6 +66,7 @@ static fth_status gemm_prepare(struct fth_prepare *prepare, uint32_t n, uint32_t
                                   .lda = prepare->in[0].ld,
                                   .ldb = ldb,
                                   .ldc = prepare->out[0].ld,
+                                  .tiles = prepare->in[0].tiles != 0,
                                   .panels = prepare->graph->values[prepare->node->inputs[1]].panels != 0,
                                   .zeros = fth_ops_zeros_of(prepare, prepare->node->inputs[0], FTH_NONE),
                                   .precision = (fth_precision)prepare->precision};

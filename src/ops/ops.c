@@ -152,7 +152,7 @@ void fth_ops_cost(const fth_graph *graph, const struct fth_node *node, double ex
             continue;
         const struct fth_value *v = &graph->values[id];
         double n = fth_ops_rows(v, examples, positions) * v->columns;
-        numbers += n;
+        numbers += v->tiles ? n / 2 : n;
         most = n > most ? n : most;
     }
     out->flops = most;

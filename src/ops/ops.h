@@ -24,6 +24,10 @@ void fth_ops_store_copies(const struct fth_view *parameter, uint32_t row, uint32
 struct fth_linear_attributes {
     fth_act act;
 };
+/* to_tiles(x): by rows, and as `weight_grad`, one of the other ways (fth_tiles_way), reads it */
+struct fth_to_tiles_attributes {
+    int weight_grad;
+};
 /* bias_act(x, bias or none), act_grad(saved, dy) */
 struct fth_act_attributes {
     fth_act act;

@@ -2,6 +2,8 @@
  * many workers there are or who computes it. */
 #include "ops/weight_blocks.h"
 
+#include "kernels/tiles.h"
+
 void fth_weight_blocks_cut(const struct fth_prepare *prepare, const struct fth_view *x, const struct fth_view *dy,
                            struct fth_blocks *out) {
     struct fth_gemm_cut cut = fth_gemm_cut((fth_precision)prepare->precision);
@@ -25,6 +27,7 @@ fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struc
                                        .lda = x->ld,
                                        .ldb = dy->ld,
                                        .ldc = ldc,
+                                       .tiles = x->tiles != 0,
                                        .zeros = zeros,
                                        .precision = (fth_precision)prepare->precision};
         fth_status status = fth_ops_product(prepare, &shape, &made.gemms[i], err);
@@ -46,6 +49,11 @@ size_t fth_weight_blocks_scratch(const struct fth_weight_blocks *blocks, uint32_
     return fth_ops_align(fth_ops_products_scratch(blocks->gemms, 4, rows));
 }
 
+/* Column of an operand that lies as it is or in tiles. */
+static const float *from_column(const struct fth_view *x, uint32_t column) {
+    return x->data + (x->tiles ? fth_tiles_column(column) : column);
+}
+
 static const fth_gemm *gemm_of(const struct fth_weight_blocks *blocks, uint32_t block) {
     const struct fth_blocks *b = &blocks->blocks;
     return blocks->gemms[2 * (block / b->across == b->down - 1) + (block % b->across == b->across - 1)];
@@ -55,7 +63,7 @@ void fth_weight_blocks_run(const struct fth_weight_blocks *blocks, uint32_t bloc
                            const struct fth_view *x, const struct fth_view *dy, float *c,
                            void *scratch) {
     struct fth_block_range range = fth_blocks_range(&blocks->blocks, block);
-    fth_gemm_run(gemm_of(blocks, block), x->rows, x->data + range.row, dy->data + range.column, c, scratch);
+    fth_gemm_run(gemm_of(blocks, block), x->rows, from_column(x, range.row), from_column(dy, range.column), c, scratch);
 }
 
 int fth_weight_blocks_step(const struct fth_weight_blocks *blocks, uint32_t block, const struct fth_view *x,
@@ -69,6 +77,6 @@ int fth_weight_blocks_step(const struct fth_weight_blocks *blocks, uint32_t bloc
                                  .transposed = {w->transposed, w->columns, w->rows, w->precision}};
     for (uint32_t i = 0; i < optimizer->n_slots; i++)
         step.slots[i] = w->slots[i] + corner;
-    return fth_gemm_run_step(gemm_of(blocks, block), x->rows, x->data + range.row, dy->data + range.column, c,
-                             &step);
+    return fth_gemm_run_step(gemm_of(blocks, block), x->rows, from_column(x, range.row),
+                             from_column(dy, range.column), c, &step);
 }

@@ -3,6 +3,7 @@
  * by a different number of cache lines (docs/layout.md). */
 #include <string.h>
 
+#include "kernels/tiles.h"
 #include "runtime/plan_private.h"
 
 uint32_t fth_plan_group_max(const fth_graph *graph, const uint32_t *group_max, int32_t group) {
@@ -43,7 +44,8 @@ static void resolve_views(struct fth_plan *plan) {
         }
         place->root = at;
         place->column = column;
-        place->ld = fth_padded_columns(plan->graph->values[at].columns);
+        uint32_t columns = plan->graph->values[at].columns;
+        place->ld = plan->graph->values[at].tiles ? fth_tiles_ld(columns) : fth_padded_columns(columns);
     }
 }
 
@@ -85,8 +87,9 @@ static enum fth_place_kind kind_of(const struct fth_plan *plan, const struct fth
 
 static int value_bytes(const struct fth_plan *plan, const struct fth_value *value, int tile,
                        size_t *out) {
-    size_t floats;
-    return fth_mul_size(fth_plan_rows(plan, value, tile), plan->places[value->id].ld, &floats) &&
+    size_t floats, rows = fth_plan_rows(plan, value, tile);
+    rows = value->tiles ? (rows + FTH_TILES_ROUND - 1) / FTH_TILES_ROUND * FTH_TILES_ROUND : rows;
+    return fth_mul_size(rows, plan->places[value->id].ld, &floats) &&
            fth_mul_size(floats, sizeof(float), out) && *out < SIZE_MAX / 4;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/gemm.h"
+#include "kernels/tiles.h"
 #include "runtime/plan_private.h"
 
 static const struct fth_node *producer_of(const fth_graph *graph, fth_id value) {
@@ -49,7 +50,8 @@ uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int pr
         uint32_t rows = fth_plan_group_max(graph, group_max, value->group);
         most = rows > most ? rows : most;
     }
-    while (tile > 8 && (uint64_t)tile * most > positions)
+    uint32_t least = fth_gemm_cut((fth_precision)precision).tiles ? FTH_TILES_ROUND : 8;
+    while (tile > least && (uint64_t)tile * most > positions)
         tile /= 2;
     return tile;
 }
@@ -160,7 +162,8 @@ static struct fth_view shape_view(const struct fth_plan *plan, const struct fth_
     int tile = node->op->granularity == FTH_PER_TILE;
     struct fth_view view = {.rows = (uint32_t)fth_plan_rows(plan, value, tile),
                             .columns = value->columns,
-                            .ld = plan->places[id].ld};
+                            .ld = plan->places[id].ld,
+                            .tiles = value->tiles};
     if (value->role == FTH_ROLE_PARAMETER || value->role == FTH_ROLE_STATE)
         view.ld_transposed = fth_padded_columns(value->rows);
     return view;
@@ -267,6 +270,8 @@ fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
             fth_plan_tile(graph, options->group_max, options->precision, options->max_batch);
     if (plan->options.tile > options->max_batch)
         plan->options.tile = options->max_batch;
+    if (fth_gemm_cut((fth_precision)options->precision).tiles)
+        plan->options.tile = (plan->options.tile + FTH_TILES_ROUND - 1) / FTH_TILES_ROUND * FTH_TILES_ROUND;
     plan->max_tiles = (options->max_batch + plan->options.tile - 1) / plan->options.tile;
     plan->group_max = fth_alloc(options->n_groups + 1, sizeof *plan->group_max);
     plan->places = fth_alloc(graph->n_values ? graph->n_values : 1, sizeof *plan->places);

@@ -60,6 +60,7 @@ static struct fth_view make_view(const struct fth_plan *plan, fth_id id, const s
     view.rows = rows_of(plan, value, extent, &first, &view.offsets);
     view.columns = value->columns;
     view.ld = place->ld;
+    view.tiles = value->tiles;
     switch (place->kind) {
     case FTH_PLACE_DENSE:
         view.ld = batch->dense_ld;

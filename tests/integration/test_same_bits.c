@@ -77,7 +77,7 @@ static void test_factorised(void **state) {
     static const char *const changes[][3] = {{"threads=1"},
                                              {"threads=8", "data.parse_threads=3"},
                                              {"without=[packing]"},
-                                             {"without=[weight_panels, fuse_updates]", "threads=3"},
+                                             {"without=[weight_panels, fuse_updates, round_once]", "threads=3"},
                                              {"data.block_bytes=1024", "data.queue_depth=1"}};
     static const char *const large = "train.batch_size=400", *const wide = "embedding.dim=8";
     struct run expected = {.config = run_config("wide_deep", run_data(0)), .overrides = {large, wide}};
@@ -123,7 +123,7 @@ static void test_reduced_precision(void **state) {
         struct run expected = {.config = run_config("wide_deep", run_data(0)), .overrides = {precisions[i]}};
         run_train_ok(&expected);
         struct run plain = {.config = run_config("wide_deep", run_data(0)),
-                            .overrides = {precisions[i], "without=[weight_panels, fuse_updates]", "threads=3"}};
+                            .overrides = {precisions[i], "without=[weight_panels, fuse_updates, round_once]", "threads=3"}};
         run_train_ok(&plain);
         same(&expected, &plain, precisions[i]);
         struct run run = {.config = run_config("wide_deep", run_data(0)), .dir = run_new_dir(), .stop_after = 9,

@@ -1,0 +1,38 @@
+/* Tiles: rows of a matrix rounded to bf16 once, in the order in which AMX takes them.
+ *
+ * A tile is 16 x 16 words, of two bf16 each (gemm_bf16.h), one after another: 1 kB, loaded as one stream. X[rows, columns]
+ * lies in tiles in one of three ways, `ld` words a row of X; tile t is 256 t words behind its group of rows:
+ *
+ *   FTH_TILES_ROWS     groups of 16 rows at 16 ld; tile t: columns 32 t ..; a line is a row, a word two columns
+ *   FTH_TILES_PAIRS    groups of 32 rows at 32 ld; tile t: columns 16 t ..; a line is two rows, a word a column
+ *   FTH_TILES_TURNED   the same groups and tiles; a line is a column, a word two rows
+ *
+ * The first is the left operand of a product NN, the others are the right and the left one of TN (X^T). Numbers behind X
+ * in its last tiles are 0. Threads: groups of rows may be written at the same time. */
+#ifndef FTH_KERNELS_TILES_H
+#define FTH_KERNELS_TILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/memory.h"
+
+enum { FTH_TILES_LINE = 16, FTH_TILES_WORDS = 256, FTH_TILES_ROUND = 32 };
+
+typedef enum fth_tiles_way { FTH_TILES_ROWS = 1, FTH_TILES_PAIRS, FTH_TILES_TURNED } fth_tiles_way;
+
+/* Words of a row, for rows of any way. Room is to be there for rows up to a multiple of FTH_TILES_ROUND. */
+static inline uint32_t fth_tiles_ld(uint32_t columns) {
+    return fth_padded_columns((columns + 31) / 32 * 16);
+}
+
+/* Where the tiles of a column begin in a group of rows, PAIRS and TURNED; a multiple of 16. */
+static inline size_t fth_tiles_column(uint32_t column) {
+    return (size_t)column * FTH_TILES_LINE;
+}
+
+/* x[rows][ldx] into tiles, rows up to the next whole group. Where a CPU has AMX (fth_gemm_cut's tiles). */
+void fth_tiles_store(fth_tiles_way way, const float *x, size_t ldx, uint32_t rows, uint32_t columns, float *tiles,
+                     size_t ld);
+
+#endif
