@@ -16,6 +16,7 @@
 #include "kernels/panels.h"
 
 #define WIDEST (FTH_PANEL + 16u)
+#define TILES_CHUNK 256u
 
 struct layout {
     uint32_t depth;      /* padded */
@@ -146,12 +147,20 @@ static void run_tiles(const struct fth_gemm_shape *s, const struct fth_bf16_kern
                                    .b_step = FTH_TILES_ROUND * (size_t)s->ldb,
                                    .c = c,
                                    .ldc = s->ldc,
-                                   .add = s->accumulate,
-                                   .depth = up(rows, FTH_TILES_ROUND),
                                    .a = (const uint32_t *)(const void *)a,
                                    .b = (const uint32_t *)(const void *)b};
     kernel->begin();
-    kernel->panel(&panel);
+    for (uint32_t first = 0; first < rows; first += TILES_CHUNK) {
+        uint32_t n = rows - first < TILES_CHUNK ? rows - first : TILES_CHUNK, pieces = (rows - first - n) / FTH_TILES_ROUND;
+        pieces = pieces < TILES_CHUNK / FTH_TILES_ROUND ? pieces : TILES_CHUNK / FTH_TILES_ROUND;
+        panel.depth = up(n, FTH_TILES_ROUND);
+        panel.add = s->accumulate || first > 0;
+        panel.ahead[0] = (struct fth_bf16_ahead){panel.a + TILES_CHUNK * (size_t)s->lda, panel.a_step, s->m, pieces};
+        panel.ahead[1] = (struct fth_bf16_ahead){panel.b + TILES_CHUNK * (size_t)s->ldb, panel.b_step, s->n, pieces};
+        kernel->panel(&panel);
+        panel.a += TILES_CHUNK * (size_t)s->lda;
+        panel.b += TILES_CHUNK * (size_t)s->ldb;
+    }
     kernel->end();
 }
 
@@ -188,6 +197,8 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
             if (s->panels) {
                 panel.b = (const uint32_t *)(const void *)b + (size_t)p * FTH_PANEL * fth_panels_pairs(k);
                 panel.b_low = l.parts > 1 ? fth_panels_words(k, s->n) : 0;
+                panel.ahead[0] = (struct fth_bf16_ahead){panel.b + FTH_PANEL * (size_t)fth_panels_pairs(k), 0,
+                                                         4 * fth_panels_pairs(k), !last};
             } else {
                 pack_b(s, kernel, &l, b, tn ? first : 0, k, p * FTH_PANEL, &panel, words_b, turned);
             }

@@ -34,6 +34,13 @@ struct fth_bf16_pack {
     size_t step;  /* rows: words between two lines of 16; 0: they follow each other */
 };
 
+/* What is read next: pieces of lines of 16 words, `step` words from each to the next. */
+struct fth_bf16_ahead {
+    const uint32_t *from;
+    size_t step;
+    uint32_t lines, pieces;
+};
+
 /* C[rows, columns] = or += A B for one panel of B; columns is at most 79, but for tiles. */
 struct fth_bf16_panel {
     uint32_t rows, columns, depth;
@@ -43,6 +50,7 @@ struct fth_bf16_panel {
     size_t ldb, b_low;
     /* AMX: from 16 rows of A, or columns of B, to the next; and from 16 pairs to the next. */
     size_t a_block, a_step, b_block, b_step;
+    struct fth_bf16_ahead ahead[2];
     int terms; /* 1, or 3 for bf16x3 */
     float *c;
     size_t ldc;

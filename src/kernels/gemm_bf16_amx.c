@@ -12,12 +12,15 @@
 
 #ifdef FTH_SIMDE
 #include "emulated_bf16.h"
+#define FETCH(place) ((void)(place))
 #else
 #include <immintrin.h>
+#define FETCH(place) _mm_prefetch((const char *)(place), _MM_HINT_T1)
 #endif
 
 #define SIDE 16u
 #define DEPTH 256u
+#define AHEAD 8
 
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
@@ -71,7 +74,7 @@ static void put_part(const struct fth_bf16_panel *p, const float (*sums)[SIDE], 
 /* 16 or 32 rows by 16 or 32 columns of C. */
 static inline __attribute__((always_inline)) void tiles_block(const struct fth_bf16_panel *p, uint32_t row,
                                                               uint32_t column, const int two_rows,
-                                                              const int two_columns) {
+                                                              const int two_columns, const uint32_t *ahead) {
     long a_bytes = (long)(p->a_row * sizeof(uint32_t)), b_bytes = (long)(p->ldb * sizeof(uint32_t));
     size_t a_block = p->a_block, a_step = p->a_step, b_block = p->b_block, b_step = p->b_step;
     long c_bytes = (long)(p->ldc * sizeof(float));
@@ -90,6 +93,9 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
             _tile_loadd(6, b, b_bytes);
             _tile_loadd(4, a, a_bytes);
             _tile_dpbf16ps(0, 4, 6);
+#pragma GCC unroll 8
+            for (int i = 0; i < AHEAD; i++, ahead += SIDE)
+                FETCH(ahead);
             if (two_rows) {
                 _tile_loadd(5, a + a_block, a_bytes);
                 _tile_dpbf16ps(2, 5, 6);
@@ -111,36 +117,51 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
         END(3, row + SIDE, column + SIDE);
 }
 
-static void tiles_depth(const struct fth_bf16_panel *p) {
+/* Where the block of that number fetches AHEAD lines a step of depth. */
+static const uint32_t *ahead_of(const struct fth_bf16_panel *p, uint32_t block) {
+    for (int i = 0; i < 2; i++) {
+        const struct fth_bf16_ahead *next = &p->ahead[i];
+        uint32_t run = AHEAD * DEPTH / (2 * SIDE), runs = (next->lines + run - 1) / run;
+        if (block < runs * next->pieces)
+            return next->from + block / runs * next->step + block % runs * run * SIDE;
+        block -= runs * next->pieces;
+    }
+    return p->a; /* in cache */
+}
+
+/* Returns the number of the next block. */
+static uint32_t tiles_depth(const struct fth_bf16_panel *p, uint32_t block) {
     for (uint32_t column = 0; column < p->columns; column += 2 * SIDE) {
         int two_columns = p->columns - column > SIDE;
         for (uint32_t row = 0; row < p->rows; row += 2 * SIDE) {
             int two_rows = p->rows - row > SIDE;
+            const uint32_t *ahead = ahead_of(p, block++);
             if (two_rows && two_columns)
-                tiles_block(p, row, column, 1, 1);
+                tiles_block(p, row, column, 1, 1, ahead);
             else if (two_rows)
-                tiles_block(p, row, column, 1, 0);
+                tiles_block(p, row, column, 1, 0, ahead);
             else if (two_columns)
-                tiles_block(p, row, column, 0, 1);
+                tiles_block(p, row, column, 0, 1, ahead);
             else
-                tiles_block(p, row, column, 0, 0);
+                tiles_block(p, row, column, 0, 0, ahead);
         }
     }
+    return block;
 }
 
 /* Depth by depth, so that B's columns stay in the first cache for all rows; sums begin with C, so to the same bits. */
 static void tiles_panel(const struct fth_bf16_panel *p) {
     struct fth_bf16_panel part = *p;
-    uint32_t left = p->depth;
+    uint32_t left = p->depth, block = 0;
     for (; p->terms == 1 && left >= 2 * DEPTH; left -= DEPTH) {
         part.depth = DEPTH;
-        tiles_depth(&part);
+        block = tiles_depth(&part, block);
         part.a += DEPTH / (2 * SIDE) * p->a_step;
         part.b += DEPTH / (2 * SIDE) * p->b_step;
         part.add = 1;
     }
     part.depth = left;
-    tiles_depth(&part);
+    tiles_depth(&part, block);
 }
 
 static void tiles_begin(void) {
