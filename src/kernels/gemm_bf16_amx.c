@@ -12,10 +12,10 @@
 
 #ifdef FTH_SIMDE
 #include "emulated_bf16.h"
-#define FETCH(place) ((void)(place))
+#define FETCH_FAR(place) ((void)(place))
 #else
 #include <immintrin.h>
-#define FETCH(place) _mm_prefetch((const char *)(place), _MM_HINT_T1)
+#define FETCH_FAR(place) _mm_prefetch((const char *)(place), _MM_HINT_T1)
 #endif
 
 #define SIDE 16u
@@ -95,7 +95,7 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
             _tile_dpbf16ps(0, 4, 6);
 #pragma GCC unroll 8
             for (int i = 0; i < AHEAD; i++, ahead += SIDE)
-                FETCH(ahead);
+                FETCH_FAR(ahead);
             if (two_rows) {
                 _tile_loadd(5, a + a_block, a_bytes);
                 _tile_dpbf16ps(2, 5, 6);

@@ -8,7 +8,7 @@
  *   FTH_TILES_TURNED   the same groups and tiles; a line is a column, a word two rows
  *
  * The first is the left operand of a product NN, the others are the right and the left one of TN (X^T). Numbers behind X
- * in its last tiles are 0. Threads: groups of rows may be written at the same time. */
+ * in its last tiles are 0, but for rows behind it by ROWS, which are not written. Threads: groups of rows may be written at the same time. */
 #ifndef FTH_KERNELS_TILES_H
 #define FTH_KERNELS_TILES_H
 
@@ -26,12 +26,13 @@ static inline uint32_t fth_tiles_ld(uint32_t columns) {
     return fth_padded_columns((columns + 31) / 32 * 16);
 }
 
-/* Where the tiles of a column begin in a group of rows, PAIRS and TURNED; a multiple of 16. */
-static inline size_t fth_tiles_column(uint32_t column) {
-    return (size_t)column * FTH_TILES_LINE;
+/* Where the tiles of a column begin in a group of rows; it is a multiple of 32 by ROWS, else of 16. */
+static inline size_t fth_tiles_column(int way, uint32_t column) {
+    return (size_t)column * (way == FTH_TILES_ROWS ? FTH_TILES_LINE / 2 : FTH_TILES_LINE);
 }
 
-/* x[rows][ldx] into tiles, rows up to the next whole group. Where a CPU has AMX (fth_gemm_cut's tiles). */
+/* x[rows][ldx] into tiles of a matrix whose first row and column it begins at; rows up to the next whole group. Where a
+ * CPU has AMX (fth_gemm_cut's tiles). */
 void fth_tiles_store(fth_tiles_way way, const float *x, size_t ldx, uint32_t rows, uint32_t columns, float *tiles,
                      size_t ld);
 

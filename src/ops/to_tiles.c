@@ -3,6 +3,8 @@
 #include "kernels/tiles.h"
 #include "ops/ops_private.h"
 
+#define PIECE 128u /* columns */
+
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     const struct fth_to_tiles_attributes *a = node->attributes;
     const int ways[2] = {FTH_TILES_ROWS, a->weight_grad};
@@ -16,12 +18,22 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
     return FTH_OK;
 }
 
+/* Both ways piece by piece, so that x comes into the first cache once. */
 static void run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0];
-    for (uint32_t i = 0; i < 2; i++)
-        if (run->out[i].data)
-            fth_tiles_store((fth_tiles_way)run->out[i].tiles, x->data, x->ld, x->rows, x->columns, run->out[i].data,
-                            run->out[i].ld);
+    for (uint32_t row = 0; row < x->rows; row += FTH_TILES_ROUND)
+        for (uint32_t column = 0; column < x->columns; column += PIECE) {
+            uint32_t rows = x->rows - row < FTH_TILES_ROUND ? x->rows - row : FTH_TILES_ROUND;
+            uint32_t columns = x->columns - column < PIECE ? x->columns - column : PIECE;
+            const float *from = x->data + (size_t)row * x->ld + column;
+            for (uint32_t i = 0; i < 2; i++) {
+                const struct fth_view *out = &run->out[i];
+                fth_tiles_way way = (fth_tiles_way)out->tiles;
+                if (out->data)
+                    fth_tiles_store(way, from, x->ld, rows, columns,
+                                    out->data + (size_t)row * out->ld + fth_tiles_column(way, column), out->ld);
+            }
+        }
 }
 
 static void print(const struct fth_node *node, struct fth_text *out) {

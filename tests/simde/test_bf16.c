@@ -45,6 +45,7 @@ struct operands {
     uint32_t rows;
     float *a, *b;
     float *panels; /* B's, where the shape says so */
+    float *tiles_a, *tiles_b; /* what the shape says is in tiles */
 };
 
 static float a_of(const struct operands *o, uint32_t i, uint32_t p) {
@@ -123,7 +124,13 @@ static float *run(const struct operands *o, const struct fth_bf16_kernel *kernel
     memcpy(copy, before, floats * sizeof *c);
     struct told told = {.o = o, .c = c, .copy = copy};
     int tells = o->shape.form == FTH_GEMM_NN;
-    fth_bf16_run(&o->shape, kernel, o->rows, o->a, o->shape.panels ? o->panels : o->b, c, scratch,
+    struct fth_gemm_shape shape = o->shape;
+    const float *a = o->tiles_a ? o->tiles_a : o->a, *b = o->shape.panels ? o->panels : o->tiles_b ? o->tiles_b : o->b;
+    if (o->tiles_a)
+        shape.lda = fth_tiles_ld(shape.form == FTH_GEMM_TN ? shape.m : shape.k);
+    if (o->tiles_b)
+        shape.ldb = fth_tiles_ld(shape.n);
+    fth_bf16_run(&shape, kernel, o->rows, a, b, c, scratch,
                  tells ? &(struct fth_gemm_finish){told_of, &told} : NULL);
     if (tells) {
         assert_int_equal(told.columns, o->shape.n);
@@ -141,7 +148,7 @@ static void check(const struct operands *o) {
     uint32_t m = s->form == FTH_GEMM_TN ? s->m : o->rows;
     size_t floats = (size_t)(m + 1) * s->ldc;
     float *before = numbers(floats);
-    for (int amx = 0; amx < 2; amx++) {
+    for (int amx = o->shape.tiles; amx < 2; amx++) {
         float *c = run(o, amx ? &emulated_bf16_amx : &emulated_bf16_avx512, before, floats);
         for (size_t at = 0; at < floats; at++) {
             uint32_t i = (uint32_t)(at / s->ldc), j = (uint32_t)(at % s->ldc);
@@ -246,6 +253,73 @@ static void panels_equal_the_model(void **state) {
     }
 }
 
+static float *tiles_of(fth_tiles_way way, const float *x, size_t ldx, uint32_t rows, uint32_t columns) {
+    size_t n = (size_t)(rows + 31) / 32 * 32 * fth_tiles_ld(columns);
+    float *tiles = fth_alloc(n, sizeof *tiles);
+    assert_non_null(tiles);
+    memset(tiles, 0xff, n * sizeof *tiles);
+    fth_bf16_tiles_store(&emulated_bf16_amx, way, x, ldx, rows, columns, (uint32_t *)(void *)tiles, fth_tiles_ld(columns));
+    return tiles;
+}
+
+/* Where tiles.h says that x[row][column] lies, as the number of a half word. */
+static size_t half_at(fth_tiles_way way, uint32_t row, uint32_t column, size_t ld) {
+    uint32_t line = row % 16, word = column % 32 / 2, half = column % 2, tile = column / 32, group = 16;
+    if (way != FTH_TILES_ROWS) {
+        group = 32;
+        half = row % 2;
+        tile = column / 16;
+        line = way == FTH_TILES_PAIRS ? row % 32 / 2 : column % 16;
+        word = way == FTH_TILES_PAIRS ? column % 16 : row % 32 / 2;
+    }
+    return 2 * (row / group * group * ld + 256 * tile + 16 * line + word) + half;
+}
+
+static void tiles_lie_as_they_say(void **state) {
+    (void)state;
+    static const uint32_t rows[] = {1, 15, 16, 33, 70, 64}, columns[] = {1, 16, 17, 32, 49, 130};
+    for (int i = 0; i < 18; i++) {
+        fth_tiles_way way = (fth_tiles_way)(1 + i % 3);
+        uint32_t m = rows[i % 6], n = columns[i / 3], ldx = n + draw(5);
+        float *x = numbers((size_t)m * ldx), *tiles = tiles_of(way, x, ldx, m, n);
+        uint32_t group = way == FTH_TILES_ROWS ? 16 : 32, wide = way == FTH_TILES_ROWS ? 32 : 16;
+        const uint16_t *halves = (const uint16_t *)(const void *)tiles;
+        for (uint32_t r = 0; r < (m + group - 1) / group * group; r++)
+            for (uint32_t c = 0; c < (n + wide - 1) / wide * wide; c++) {
+                uint16_t is = halves[half_at(way, r, c, fth_tiles_ld(n))];
+                int behind = c >= n || r >= m;
+                if (r < m || way != FTH_TILES_ROWS)
+                    assert_int_equal(is, behind ? 0 : fth_bf16_from_float(x[(size_t)r * ldx + c]));
+            }
+        fth_free(tiles);
+        fth_free(x);
+    }
+}
+
+/* Depths and examples beyond the kernel's pieces, too. */
+static void tiles_equal_the_model(void **state) {
+    (void)state;
+    static const uint32_t rows[] = {1, 16, 33, 300, 600}, fixed[] = {1, 31, 33, 64, 70, 600},
+                          widths[] = {2, 15, 16, 40, 64, 79, 81, 150};
+    for (int i = 0; i < 32; i++) {
+        int tn = i % 2;
+        struct operands o = operands(tn ? FTH_GEMM_TN : FTH_GEMM_NN, FTH_BF16, rows[draw(5)], fixed[draw(6)], widths[i / 4]);
+        uint32_t k = o.shape.k, m = o.shape.m;
+        o.shape.tiles = 1;
+        o.shape.panels = !tn && i % 4 < 2;
+        o.panels = o.shape.panels ? panels_of(&o, 1) : NULL;
+        o.tiles_a = tn ? tiles_of(FTH_TILES_TURNED, o.a, o.shape.lda, o.rows, m)
+                       : tiles_of(FTH_TILES_ROWS, o.a, o.shape.lda, o.rows, k);
+        o.tiles_b = tn ? tiles_of(FTH_TILES_PAIRS, o.b, o.shape.ldb, o.rows, o.shape.n) : NULL;
+        check(&o);
+        fth_free(o.tiles_a);
+        fth_free(o.tiles_b);
+        fth_free(o.panels);
+        fth_free(o.a);
+        fth_free(o.b);
+    }
+}
+
 /* What bf16x3 is for: 17 bits of every operand. */
 static void three_products_are_near_fp32(void **state) {
     (void)state;
@@ -275,6 +349,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_the_model),
         cmocka_unit_test(panels_equal_the_model),
+        cmocka_unit_test(tiles_lie_as_they_say),
+        cmocka_unit_test(tiles_equal_the_model),
         cmocka_unit_test(three_products_are_near_fp32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,7 @@ fth_graph *zoo_graph(const struct zoo_options *options) {
     fth_error err = {0};
     assert_non_null(model);
     must(fth_graph_create(ZOO_DENSE, &graph, &err), &err);
+    graph->precision = options->precision;
     if (model->several_tasks) {
         static const char *const tasks[] = {"first", "second"};
         static const float weights[] = {1, 0.5f};

@@ -12,6 +12,7 @@ struct zoo_options {
     int plain;              /* no dropout, no batch norm */
     const char *attention_activation; /* din; NULL: the others' */
     float clip_norm;
+    int precision;          /* of matrix products (fth_precision) */
     int no_passes;          /* none at all */
     const char *without;    /* one pass that is left out; NULL: none */
 };

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/cpu.h"
 #include "graph/op.h"
+#include "kernels/gemm.h"
 #include "model/model.h"
 #include "ops/ops.h"
 #include "passes/passes.h"
@@ -80,6 +82,25 @@ static void test_lamb_at_any_thread_count(void **state) {
     }
 }
 
+/* What products round, rounded once: whole and part tiles of a batch, weights' gradients known whole or used block by
+ * block. A tile of 40 is made 64. */
+static void test_round_once(void **state) {
+    static const char *const extras[] = {"train.batch_size=100", "train.clip_norm=0.5", "tile=40"};
+    if (!fth_cpu_get()->amx_bf16)
+        skip();
+    for (const struct fth_model *const *model = fth_models(); *model; model++)
+        for (size_t i = 0; i < 3; i++) {
+            struct run expected = {.config = run_config((*model)->name, run_data(0)),
+                                   .overrides = {"train.max_steps=10", "precision=bf16", extras[i]}};
+            struct run run = expected;
+            run_train_ok(&expected);
+            run.overrides[3] = "without=[round_once]";
+            run_train_ok(&run);
+            if (strcmp(expected.digest, run.digest))
+                fail_msg("%s: round_once changed bits where %s", (*model)->name, extras[i]);
+        }
+}
+
 static void test_unknown_names(void **state) {
     struct run run = {.config = run_config("lr", run_data(0)), .overrides = {"without=[fuse_update]"}};
     run_train(&run);
@@ -116,6 +137,12 @@ static void test_each_does_something(void **state) {
                 int linear = strstr("lr fm deepfm xdeepfm wide_deep", name) != NULL;
                 assert_int_equal(count_ops(full, "row_sum_grad"), 0);
                 assert_int_equal(count_ops(graph, "row_sum_grad"), linear);
+            } else if (!strcmp((*pass)->name, "round_once")) {
+                struct zoo_options bf16 = {.model = name, .plain = 1, .precision = FTH_BF16};
+                fth_graph *reduced = zoo_graph(&bf16);
+                assert_int_equal(count_ops(full, "to_tiles"), 0);
+                assert_int_equal(count_ops(reduced, "to_tiles") > 0, deep && fth_cpu_get()->amx_bf16);
+                fth_graph_destroy(reduced);
             } else if (!strcmp((*pass)->name, "split_attention") && !strcmp(name, "din")) {
                 assert_int_equal(count_ops(full, "attention_weights"), 1);
                 assert_int_equal(count_ops(full, "attention_layer"), 1);
@@ -219,6 +246,7 @@ int main(void) {
         cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_same_bits_where_passes_hold_back),
         cmocka_unit_test(test_lamb_at_any_thread_count),
+        cmocka_unit_test(test_round_once),
         cmocka_unit_test(test_unknown_names),
         cmocka_unit_test(test_panels_of_two_precisions),
     };
