@@ -217,37 +217,3 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
     if (finish && rows > chunk)
         finish->done(finish->ctx, 0, s->n);
 }
-
-void fth_bf16_tiles_store(const struct fth_bf16_kernel *kernel, fth_tiles_way way, const float *x, size_t ldx, uint32_t rows,
-                          uint32_t columns, uint32_t *tiles, size_t ld) {
-    uint32_t group = way == FTH_TILES_ROWS ? 16 : 32, wide = way == FTH_TILES_ROWS ? up(columns, 32) : 16;
-    struct fth_bf16_pack pack = {.ldx = ldx, .ldo = FTH_TILES_LINE, .width = FTH_TILES_LINE, .step = FTH_TILES_WORDS};
-    uint32_t turned[FTH_TILES_WORDS] __attribute__((aligned(64)));
-    for (uint32_t row = 0; row < rows; row += group) {
-        uint32_t left = rows - row < group ? rows - row : group;
-        uint32_t *out = tiles + row * ld;
-        for (uint32_t column = 0; column < columns; column += wide, out += FTH_TILES_WORDS) {
-            uint32_t n = columns - column < wide ? columns - column : wide;
-            pack.x = x + row * ldx + column;
-            pack.out = way == FTH_TILES_TURNED ? turned : out;
-            if (way == FTH_TILES_ROWS) {
-                pack.n = left;
-                pack.k = n;
-                pack.depth = wide;
-                kernel->pack_rows(&pack);
-                continue;
-            }
-            pack.n = n;
-            pack.k = left;
-            pack.depth = group;
-            kernel->pack_pairs(&pack);
-            if (way == FTH_TILES_TURNED)
-                turn(FTH_TILES_LINE, FTH_TILES_LINE, turned, FTH_TILES_LINE, out, FTH_TILES_LINE);
-        }
-    }
-}
-
-void fth_tiles_store(fth_tiles_way way, const float *x, size_t ldx, uint32_t rows, uint32_t columns, float *tiles,
-                     size_t ld) {
-    fth_bf16_tiles_store(&fth_bf16_amx, way, x, ldx, rows, columns, (uint32_t *)(void *)tiles, ld);
-}

@@ -31,7 +31,14 @@ struct fth_bf16_pack {
     uint32_t *out;
     size_t ldo, low;
     size_t width; /* pairs: words of a row that are written, a multiple of 16 */
-    size_t step;  /* rows: words between two lines of 16; 0: they follow each other */
+};
+
+/* 32 x 32 numbers into tiles (tiles.h): by rows two, `group` words apart; by pairs two, side by side. Either may be NULL. */
+struct fth_bf16_block {
+    const float *x;
+    size_t ldx;
+    uint32_t *by_rows, *by_pairs;
+    size_t group;
 };
 
 /* What is read next: pieces of lines of 16 words, `step` words from each to the next. */
@@ -69,6 +76,7 @@ struct fth_bf16_kernel {
     int a_by_rows;  /* wants a_pair == 1 */
     void (*pack_rows)(const struct fth_bf16_pack *pack);
     void (*pack_pairs)(const struct fth_bf16_pack *pack);
+    void (*round_block)(const struct fth_bf16_block *block);
     void (*begin)(void), (*end)(void); /* around the panels of a run; NULL: nothing to do */
     void (*panel)(const struct fth_bf16_panel *panel);
 };
@@ -77,6 +85,7 @@ struct fth_bf16_kernel {
  * x[2q + 1][j]), j < n; zero up to `width`. */
 void fth_bf16_pack_rows(const struct fth_bf16_pack *pack);
 void fth_bf16_pack_pairs(const struct fth_bf16_pack *pack);
+void fth_bf16_round_block(const struct fth_bf16_block *block);
 
 extern const struct fth_bf16_kernel fth_bf16_avx512;
 extern const struct fth_bf16_kernel fth_bf16_amx;
@@ -88,8 +97,7 @@ void fth_bf16_run(const struct fth_gemm_shape *shape, const struct fth_bf16_kern
                   const float *a, const float *b, float *c, void *scratch, const struct fth_gemm_finish *finish);
 
 /* tiles.h's function, by a kernel's packing. */
-void fth_bf16_tiles_store(const struct fth_bf16_kernel *kernel, fth_tiles_way way, const float *x, size_t ldx, uint32_t rows,
-                          uint32_t columns, uint32_t *tiles, size_t ld);
+void fth_bf16_tiles_store(const struct fth_bf16_kernel *kernel, const struct fth_tiles_store *store);
 
 /* panels.h's functions for bf16 and bf16x3. */
 void fth_panels_store_bf16(const struct fth_panels_target *target, uint32_t row, uint32_t column, uint32_t height,

@@ -178,6 +178,7 @@ const struct fth_bf16_kernel fth_bf16_amx = {.name = "amx-bf16",
                                              .a_by_rows = 1,
                                              .pack_rows = fth_bf16_pack_rows,
                                              .pack_pairs = fth_bf16_pack_pairs,
+                                             .round_block = fth_bf16_round_block,
                                              .begin = tiles_begin,
                                              .end = tiles_end,
                                              .panel = tiles_panel};

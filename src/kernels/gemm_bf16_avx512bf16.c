@@ -50,7 +50,8 @@ INLINE __m512 upper_half(__m512i words) {
 }
 #endif
 
-#define PACK_AHEAD 8u /* rows, which lie apart */
+#define PACK_AHEAD 8u   /* rows, which lie apart */
+#define BLOCKS_AHEAD 2u /* of 32 columns */
 
 void fth_bf16_pack_pairs(const struct fth_bf16_pack *p) {
     for (uint32_t q = 0; q < p->depth / 2; q++) {
@@ -76,8 +77,7 @@ void fth_bf16_pack_rows(const struct fth_bf16_pack *p) {
     for (uint32_t i = 0; i < p->n; i++) {
         const float *x = p->x + i * p->ldx;
         uint32_t *out = p->out + i * p->ldo;
-        size_t step = p->step ? p->step : 16;
-        for (uint32_t k = 0; k < p->depth; k += 32, out += step) {
+        for (uint32_t k = 0; k < p->depth; k += 32, out += 16) {
             uint32_t left = k < p->k ? p->k - k : 0, words = (p->depth - k) / 2;
             __m512 lower = _mm512_maskz_loadu_ps(lanes(left), x + k);
             __m512 upper = _mm512_maskz_loadu_ps(lanes(left > 16 ? left - 16 : 0), x + k + 16);
@@ -88,6 +88,24 @@ void fth_bf16_pack_rows(const struct fth_bf16_pack *p) {
                                                            _mm512_sub_ps(lower, lower_half(high)));
                 _mm512_mask_storeu_epi32(out + p->low, lanes(words), low);
             }
+        }
+    }
+}
+
+/* Rows lie apart, and the blocks of a row are asked for in its direction: BLOCKS_AHEAD of them. */
+void fth_bf16_round_block(const struct fth_bf16_block *b) {
+    for (uint32_t q = 0; q < 16; q++) {
+        const float *even = b->x + 2 * q * b->ldx, *odd = even + b->ldx;
+        __m512 x[2][2] = {{_mm512_loadu_ps(even), _mm512_loadu_ps(even + 16)},
+                          {_mm512_loadu_ps(odd), _mm512_loadu_ps(odd + 16)}};
+        for (uint32_t half = 0; half < 2; half++) {
+            FETCH(_MM_HINT_T0, even + BLOCKS_AHEAD * 32 + half * 16);
+            FETCH(_MM_HINT_T0, odd + BLOCKS_AHEAD * 32 + half * 16);
+            if (b->by_rows)
+                _mm512_storeu_si512(b->by_rows + (q / 8) * b->group + (2 * q % 16 + half) * 16,
+                                    WORDS _mm512_cvtne2ps_pbh(x[half][1], x[half][0]));
+            if (b->by_pairs)
+                _mm512_storeu_si512(b->by_pairs + half * 256 + q * 16, interleaved(x[0][half], x[1][half]));
         }
     }
 }
@@ -178,4 +196,5 @@ const struct fth_bf16_kernel fth_bf16_avx512 = {
     .chunk = 256,
     .pack_rows = fth_bf16_pack_rows,
     .pack_pairs = fth_bf16_pack_pairs,
+    .round_block = fth_bf16_round_block,
     .panel = panel};

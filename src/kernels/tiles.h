@@ -31,9 +31,17 @@ static inline size_t fth_tiles_column(int way, uint32_t column) {
     return (size_t)column * (way == FTH_TILES_ROWS ? FTH_TILES_LINE / 2 : FTH_TILES_LINE);
 }
 
-/* x[rows][ldx] into tiles of a matrix whose first row and column it begins at; rows up to the next whole group. Where a
- * CPU has AMX (fth_gemm_cut's tiles). */
-void fth_tiles_store(fth_tiles_way way, const float *x, size_t ldx, uint32_t rows, uint32_t columns, float *tiles,
-                     size_t ld);
+/* x[rows][ldx] rounded, into tiles of a matrix whose first row and column it begins at, as many rows as make whole groups.
+ * Either of them may be NULL. Where a CPU has AMX (fth_gemm_cut's tiles). */
+struct fth_tiles_store {
+    const float *x;
+    size_t ldx;
+    uint32_t rows, columns;
+    float *by_rows;
+    float *summed; /* rows are what a product sums over: PAIRS or TURNED */
+    fth_tiles_way way;
+    size_t ld; /* of both */
+};
+void fth_tiles_store(const struct fth_tiles_store *store);
 
 #endif

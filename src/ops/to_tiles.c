@@ -3,8 +3,6 @@
 #include "kernels/tiles.h"
 #include "ops/ops_private.h"
 
-#define PIECE 128u /* columns */
-
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     const struct fth_to_tiles_attributes *a = node->attributes;
     const int ways[2] = {FTH_TILES_ROWS, a->weight_grad};
@@ -18,22 +16,11 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
     return FTH_OK;
 }
 
-/* Both ways piece by piece, so that x comes into the first cache once. */
 static void run(const struct fth_run *run) {
-    const struct fth_view *x = &run->in[0];
-    for (uint32_t row = 0; row < x->rows; row += FTH_TILES_ROUND)
-        for (uint32_t column = 0; column < x->columns; column += PIECE) {
-            uint32_t rows = x->rows - row < FTH_TILES_ROUND ? x->rows - row : FTH_TILES_ROUND;
-            uint32_t columns = x->columns - column < PIECE ? x->columns - column : PIECE;
-            const float *from = x->data + (size_t)row * x->ld + column;
-            for (uint32_t i = 0; i < 2; i++) {
-                const struct fth_view *out = &run->out[i];
-                fth_tiles_way way = (fth_tiles_way)out->tiles;
-                if (out->data)
-                    fth_tiles_store(way, from, x->ld, rows, columns,
-                                    out->data + (size_t)row * out->ld + fth_tiles_column(way, column), out->ld);
-            }
-        }
+    const struct fth_view *x = &run->in[0], *by_rows = &run->out[0], *summed = &run->out[1];
+    fth_tiles_store(&(struct fth_tiles_store){.x = x->data, .ldx = x->ld, .rows = x->rows, .columns = x->columns,
+                                              .by_rows = by_rows->data, .summed = summed->data,
+                                              .way = (fth_tiles_way)summed->tiles, .ld = by_rows->ld});
 }
 
 static void print(const struct fth_node *node, struct fth_text *out) {

@@ -258,7 +258,10 @@ static float *tiles_of(fth_tiles_way way, const float *x, size_t ldx, uint32_t r
     float *tiles = fth_alloc(n, sizeof *tiles);
     assert_non_null(tiles);
     memset(tiles, 0xff, n * sizeof *tiles);
-    fth_bf16_tiles_store(&emulated_bf16_amx, way, x, ldx, rows, columns, (uint32_t *)(void *)tiles, fth_tiles_ld(columns));
+    struct fth_tiles_store store = {.x = x, .ldx = ldx, .rows = rows, .columns = columns, .way = way,
+                                    .ld = fth_tiles_ld(columns)};
+    *(way == FTH_TILES_ROWS ? &store.by_rows : &store.summed) = tiles;
+    fth_bf16_tiles_store(&emulated_bf16_amx, &store);
     return tiles;
 }
 
