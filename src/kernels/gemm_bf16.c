@@ -4,7 +4,7 @@
  *   NN, NT   for chunk of examples:  A packed by rows;   for panel of columns:  B's panel packed, C written
  *   TN       for chunk of examples:  A packed by pairs;  for panel of columns:  B's panel packed, C added to
  *
- * Where B lies in panels of bf16 (panels.h, NN), nothing of it is packed.
+ * Where B lies in panels of bf16 (panels.h, NN), nothing of it is packed; nor of what lies in tiles (tiles.h).
  *
  * For a kernel that wants A by rows, pairs are turned. A panel of B is used as soon as it is packed, while it is in cache. Threads: no state; scratch belongs
  * to the caller. */
