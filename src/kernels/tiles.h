@@ -8,7 +8,8 @@
  *   FTH_TILES_TURNED   the same groups and tiles; a line is a column, a word two rows
  *
  * The first is the left operand of a product NN, the others are the right and the left one of TN (X^T). Numbers behind X
- * in its last tiles are 0, but for rows behind it by ROWS, which are not written. Threads: groups of rows may be written at the same time. */
+ * in its last tiles are 0, but for rows behind it by ROWS, which are not written. Threads: groups of rows may be written
+ * at the same time. */
 #ifndef FTH_KERNELS_TILES_H
 #define FTH_KERNELS_TILES_H
 

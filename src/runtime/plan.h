@@ -45,7 +45,8 @@ struct fth_plan_options {
 /* 64 examples (measured best; up to a sixteenth of the batch where fth_gemm_cut asks for more), fewer (down to 8) where
  * the graph has values for the positions of examples that carry many: about 1024 positions where nodes hand such
  * values on to each other, so that they stay in the L2 cache; 4096 where they are only kept (attention_unit), so
- * that sums over tiles have few parts. At least 32, and a multiple of it, where products take tiles (kernels/tiles.h). precision: fth_precision; batch: the most examples of one. */
+ * that sums over tiles have few parts. At least 32, and a multiple of it, where products take tiles (kernels/tiles.h).
+ * precision: fth_precision; batch: the most examples of one. */
 uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int precision, uint32_t batch);
 
 /* Graph and parameters are borrowed for the plan's life. Owned: fth_plan_destroy. */

@@ -329,6 +329,7 @@ static const struct {
     {"segment_pool", "test_sequence_gradients"},
     {"position_bias", "test_sequence_gradients"},
     {"prune_graph", "test_prune_graph"}, /* has none */
+    {"to_tiles", "test_passes"},         /* has none */
     {"row_softmax", "test_gradients_tasks"},
     {"mix_experts", "test_gradients_tasks"},
     {"domain_update", "test_updates"},
