@@ -28,9 +28,8 @@ def text_file(options):
     return name
 
 
-def rate_of_training(options, fathom, file):
-    read_through(options.work / file)
-    printed = fathom.call("train", fathom.config, "--threads", str(shapes.THREADS))
+def rate_of_training(fathom, *arguments):
+    printed = fathom.call("train", fathom.config, "--threads", str(shapes.THREADS), *arguments)
     found = re.search(r"^ +([0-9]+) examples/s$", printed, re.MULTILINE)
     if not found:
         raise Failed(f"fathom train printed no examples/s:\n{printed}")
@@ -57,6 +56,11 @@ def in_turns(options, results, measure, model, batch, ways):
             options.progress(f"{measure}: {model}, {repetition + 1} of {options.repetitions}, {name}: {sample['value']:,.6g}")
 
 
+def rate_from_text(options, fathom, file):
+    read_through(options.work / file)
+    return rate_of_training(fathom)
+
+
 def pandas_peer(options, model, file):
     read_through(options.work / file)
     done = subprocess.run([python_of("pytorch"), os.path.join(HERE, "torch_text.py"), file, model, str(options.peer_lines)],
@@ -77,7 +81,7 @@ def text(options, results):
     file = text_file(options)
     for model in options.models or ["dlrm", "deepfm"]:
         fathom = Fathom(options, model, file)
-        ways = {"fathom": lambda: rate_of_training(options, fathom, file), "fathom in memory": lambda: rate_in_memory(fathom)}
+        ways = {"fathom": lambda: rate_from_text(options, fathom, file), "fathom in memory": lambda: rate_in_memory(fathom)}
         if needs(options, "pytorch"):
             ways["pytorch"] = lambda: pandas_peer(options, model, file)
         in_turns(options, results, "text", model, 4096, ways)
@@ -95,7 +99,7 @@ def parse(options, results):
 def linear(options, results):
     file = text_file(options)
     fathom = Fathom(options, "lr", configuration=LINEAR | {"data": LINEAR["data"] | {"train": file}})
-    ways = {"fathom": lambda: rate_of_training(options, fathom, file)}
+    ways = {"fathom": lambda: rate_from_text(options, fathom, file)}
     if needs(options, "vowpalwabbit"):
         ways["vowpalwabbit"] = vowpal.prepare(options, file, python_of("vowpalwabbit"))
     in_turns(options, results, "linear", "lr", 4096, ways)
