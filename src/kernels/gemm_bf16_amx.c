@@ -37,14 +37,21 @@ static int in_c(const struct fth_bf16_panel *p, uint32_t row, uint32_t column) {
 }
 
 /* The part of a tile that C has. */
+static __mmask16 part_columns(const struct fth_bf16_panel *p, uint32_t column) {
+    uint32_t n = p->columns - column;
+    return n >= SIDE ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1);
+}
 static void get_part(const struct fth_bf16_panel *p, float (*sums)[SIDE], uint32_t row, uint32_t column) {
-    for (uint32_t r = 0; r < SIDE; r++)
-        for (uint32_t n = 0; n < SIDE; n++)
-            sums[r][n] = row + r < p->rows && column + n < p->columns ? p->c[(row + r) * p->ldc + column + n] : 0;
+    uint32_t rows = p->rows - row < SIDE ? p->rows - row : SIDE;
+    __mmask16 mask = part_columns(p, column);
+    for (uint32_t r = 0; r < rows; r++)
+        _mm512_storeu_ps(sums[r], _mm512_maskz_loadu_ps(mask, p->c + (row + r) * p->ldc + column));
+    for (uint32_t r = rows; r < SIDE; r++)
+        _mm512_storeu_ps(sums[r], _mm512_setzero_ps());
 }
 static void put_part(const struct fth_bf16_panel *p, const float (*sums)[SIDE], uint32_t row, uint32_t column) {
-    uint32_t rows = p->rows - row < SIDE ? p->rows - row : SIDE, n = p->columns - column;
-    __mmask16 mask = n >= SIDE ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1);
+    uint32_t rows = p->rows - row < SIDE ? p->rows - row : SIDE;
+    __mmask16 mask = part_columns(p, column);
     for (uint32_t r = 0; r < rows; r++)
         _mm512_mask_storeu_ps(p->c + (row + r) * p->ldc + column, mask, _mm512_loadu_ps(sums[r]));
 }

@@ -8,6 +8,8 @@
 #include "kernels/tiles.h"
 #include "runtime/plan_private.h"
 
+#define LARGE_SCRATCH ((size_t)4 << 20)
+
 static const struct fth_node *producer_of(const fth_graph *graph, fth_id value) {
     for (uint32_t i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i]->id == graph->values[value].producer)
@@ -53,6 +55,14 @@ uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int pr
     uint32_t least = fth_gemm_cut((fth_precision)precision).tiles ? FTH_TILES_ROUND : 8;
     while (tile > least && (uint64_t)tile * most > positions)
         tile /= 2;
+    return tile;
+}
+
+uint32_t fth_plan_tile_for(uint32_t tile, size_t scratch) {
+    while (tile > 128 && scratch > LARGE_SCRATCH) {
+        tile /= 2;
+        scratch /= 2;
+    }
     return tile;
 }
 
@@ -257,6 +267,20 @@ static fth_status make_sessions(struct fth_plan *plan, fth_error *err) {
     return ok ? FTH_OK : fth_fail(err, FTH_E_MEMORY, "no memory for the offsets of sessions");
 }
 
+/* By tiles that are chosen here unless the caller did. */
+static fth_status place(struct fth_plan *plan, int choose, fth_error *err) {
+    struct fth_plan_options *options = &plan->options;
+    for (uint32_t tile = 0; tile != options->tile;) {
+        tile = options->tile;
+        plan->max_tiles = (options->max_batch + tile - 1) / tile;
+        plan->scratch_bytes = 0;
+        FTH_TRY(fth_plan_place(plan, err));
+        if (choose)
+            options->tile = fth_plan_tile_for(tile, plan->scratch_bytes);
+    }
+    return FTH_OK;
+}
+
 fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
                            const struct fth_plan_options *options, fth_plan **out, fth_error *err) {
     fth_plan *plan = fth_alloc(1, sizeof *plan);
@@ -272,7 +296,6 @@ fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
         plan->options.tile = options->max_batch;
     if (fth_gemm_cut((fth_precision)options->precision).tiles)
         plan->options.tile = (plan->options.tile + FTH_TILES_ROUND - 1) / FTH_TILES_ROUND * FTH_TILES_ROUND;
-    plan->max_tiles = (options->max_batch + plan->options.tile - 1) / plan->options.tile;
     plan->group_max = fth_alloc(options->n_groups + 1, sizeof *plan->group_max);
     plan->places = fth_alloc(graph->n_values ? graph->n_values : 1, sizeof *plan->places);
     fth_status status = FTH_E_MEMORY;
@@ -286,7 +309,7 @@ fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
     FTH_TRY_GOTO(status, make_sessions(plan, err), fail);
     FTH_TRY_GOTO(status, choose_nodes(plan, err), fail);
     FTH_TRY_GOTO(status, make_phases(plan, err), fail);
-    FTH_TRY_GOTO(status, fth_plan_place(plan, err), fail);
+    FTH_TRY_GOTO(status, place(plan, options->tile == 0, err), fail);
     FTH_TRY_GOTO(status, prepare_nodes(plan, err), fail);
     FTH_TRY_GOTO(status, fth_gemm_reserve(options->workers, err), fail);
     FTH_TRY_GOTO(status, make_workers(plan, err), fail);

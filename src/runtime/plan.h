@@ -27,7 +27,7 @@ typedef struct fth_plan fth_plan;
 
 struct fth_plan_options {
     uint32_t max_batch;         /* examples */
-    uint32_t tile;              /* examples; 0: fth_plan_tile's rule */
+    uint32_t tile;              /* examples; 0: by the rules of fth_plan_tile and fth_plan_tile_for */
     const uint32_t *group_max;  /* [n_groups] most positions an example has; borrowed during create */
     uint32_t n_groups;
     int training;               /* 0: forward nodes only */
@@ -48,6 +48,10 @@ struct fth_plan_options {
  * that sums over tiles have few parts. At least 32, and a multiple of it, where products take tiles (kernels/tiles.h).
  * precision: fth_precision; batch: the most examples of one. */
 uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int precision, uint32_t batch);
+
+/* Instead of a tile whose values take that many bytes of a worker's scratch: more than 128 examples only where they stay
+ * below 4 MB, twice an L2 cache of a CPU with AMX. */
+uint32_t fth_plan_tile_for(uint32_t tile, size_t scratch);
 
 /* Graph and parameters are borrowed for the plan's life. Owned: fth_plan_destroy. */
 fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,

@@ -63,6 +63,9 @@ static inline __m512 _mm512_maskz_loadu_ps(__mmask16 mask, const float *from) {
             out.f[i] = from[i];
     return out;
 }
+static inline void _mm512_storeu_ps(void *to, __m512 x) {
+    memcpy(to, &x, 64);
+}
 static inline void _mm512_mask_storeu_ps(float *to, __mmask16 mask, __m512 x) {
     for (int i = 0; i < 16; i++)
         if (mask >> i & 1)

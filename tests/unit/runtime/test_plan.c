@@ -289,6 +289,12 @@ static void test_tile_rule(void **state) {
     assert_int_equal(fth_plan_tile(pooled, longest, FTH_BF16, 16 * wanted), wanted);
     assert_int_equal(fth_plan_tile(pooled, longest, FTH_BF16, 8 * wanted), wanted > 64 ? wanted / 2 : 64);
     assert_int_equal(fth_plan_tile(pooled, longest, FTH_BF16, 1), 64);
+    /* Fewer where their values would not stay near the second cache, but not below 128. */
+    assert_int_equal(fth_plan_tile_for(256, 4u << 20), 256);
+    assert_int_equal(fth_plan_tile_for(256, (4u << 20) + 1), 128);
+    assert_int_equal(fth_plan_tile_for(256, 64u << 20), 128);
+    assert_int_equal(fth_plan_tile_for(512, 7u << 20), 256);
+    assert_int_equal(fth_plan_tile_for(64, 64u << 20), 64);
     fth_graph_destroy(kept);
     fth_graph_destroy(unit);
     fth_graph_destroy(pooled);
