@@ -222,7 +222,7 @@ static int run_without_zeros(const fth_gemm *gemm, uint32_t rows, const float *a
     if (of && gemm->whole.form == FTH_GEMM_NN)
         fth_gemm_zeros_nn(&gemm->whole, rows, a, b, c, finish);
     else if (of)
-        fth_zeros_avx512_tn(&gemm->whole, of == FTH_ZEROS_B, rows, a, b, c, scratch);
+        fth_gemm_zeros_tn(&gemm->whole, of == FTH_ZEROS_B, rows, a, b, c, scratch);
     return of != 0;
 }
 

@@ -57,5 +57,10 @@ void fth_gemm_zeros_nn(const struct fth_gemm_shape *s, uint32_t rows, const floa
     if (fth_cpu_get()->isa == FTH_ISA_AVX2)
         fth_zeros_avx2_nn(s, rows, a, b, c, finish);
     else
-        fth_zeros_avx512_nn(s, rows, a, b, c, finish);
+        fth_zeros_avx512_nn(s, fth_cpu_get()->intel, rows, a, b, c, finish);
+}
+
+void fth_gemm_zeros_tn(const struct fth_gemm_shape *s, int of_b, uint32_t rows, const float *a, const float *b, float *c,
+                       void *scratch) {
+    fth_zeros_avx512_tn(s, fth_cpu_get()->intel, of_b, rows, a, b, c, scratch);
 }

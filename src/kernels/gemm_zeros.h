@@ -4,6 +4,7 @@
 #define FTH_KERNELS_GEMM_ZEROS_H
 
 #include "kernels/gemm.h"
+#include "kernels/panels.h"
 
 /* Whose zeros (FTH_ZEROS_A, _B) products of the shape leave out where they are many, on this CPU. */
 int fth_gemm_zeros_of(const struct fth_gemm_shape *shape);
@@ -26,16 +27,23 @@ typedef void fth_zeros_rows(const struct fth_gemm_shape *shape, uint32_t rows, c
 void fth_zeros_by_rows(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish, fth_zeros_rows *run);
 
-/* fth_gemm_zeros_nn by instruction set. */
+/* TN: C[m, n] = A^T B by `rows` examples, at least one, without the zeros of A or (of_b) of B; the same bits as
+ * fth_fp32_avx512_run, with which it has no element to add to. scratch: of fth_zeros_tn_scratch bytes, for B's. */
+void fth_gemm_zeros_tn(const struct fth_gemm_shape *shape, int of_b, uint32_t rows, const float *a, const float *b,
+                       float *c, void *scratch);
+size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *shape);
+
+/* By instruction set. pairs: two panels at a time, the same bits. */
 void fth_zeros_avx2_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish);
-void fth_zeros_avx512_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
-                         const struct fth_gemm_finish *finish);
+void fth_zeros_avx512_nn(const struct fth_gemm_shape *shape, int pairs, uint32_t rows, const float *a, const float *b,
+                         float *c, const struct fth_gemm_finish *finish);
+void fth_zeros_avx512_tn(const struct fth_gemm_shape *shape, int pairs, int of_b, uint32_t rows, const float *a,
+                         const float *b, float *c, void *scratch);
 
-/* TN by AVX-512 without the zeros of A or (of_b) of B, by `rows` examples, at least one; the same bits as
- * fth_fp32_avx512_run, with which it has no element to add to. scratch: of fth_zeros_tn_scratch bytes, for B's. */
-void fth_zeros_avx512_tn(const struct fth_gemm_shape *shape, int of_b, uint32_t rows, const float *a, const float *b,
-                         float *c, void *scratch);
-size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *shape);
+/* Panel i and the next one are 64 columns wide. */
+static inline int fth_zeros_are_pair(const struct fth_panels *panels, uint32_t i) {
+    return panels->width == FTH_PANEL && (i + 2 < panels->count || (i + 2 == panels->count && panels->last == FTH_PANEL));
+}
 
 #endif

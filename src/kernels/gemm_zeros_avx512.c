@@ -7,6 +7,9 @@
  *     for 64 rows:  for 64 of k:  A's elements into lists
  *         for panel (64 x 64 of B, which stays in the first cache):  for row:  C[row, panel] += list B
  *
+ * In pairs, two panels are gone through together: with one, four sums, a core that makes two multiply-adds a cycle waits
+ * for the last of the same sum. They take 32 KB of the first cache.
+ *
  * Every element of C is summed in increasing k. Threads: pure functions. */
 #include "kernels/cpu/simd_avx512.h"
 
@@ -15,6 +18,7 @@
 
 #define ROWS FTH_ZEROS_ROWS
 #define DEPTH 64u
+#define VECTORS (FTH_PANEL / VW)
 
 /* A's elements of a piece; row i has those from begin[i] to begin[i + 1]. A whole vector is stored at the end. */
 struct lists {
@@ -48,39 +52,74 @@ static void make_lists(const float *a, size_t lda, uint32_t rows, uint32_t depth
     out->begin[rows] = n;
 }
 
-/* A panel's columns are m vectors, of the last one the lanes t. */
 struct panel {
     const float *b;
     size_t ld;
     float *c;
     size_t ldc;
-    vt t;
+    uint32_t columns;
     int add;
 };
 
+/* m vectors. */
 static FTH_INLINE void run_panel(const uint32_t m, const struct lists *lists, uint32_t rows, const struct panel *p) {
+    vt t = v_tail(p->columns - (m - 1) * VW);
     for (uint32_t i = 0; i < rows; i++) {
         float *c = p->c + i * p->ldc;
         vf sums[5];
 #pragma GCC unroll 5
         for (uint32_t j = 0; j < m; j++)
-            sums[j] = p->add ? v_load_part(c + j * VW, j + 1 == m ? p->t : v_tail(VW)) : v_zero();
+            sums[j] = p->add ? v_load_part(c + j * VW, j + 1 == m ? t : v_tail(VW)) : v_zero();
         for (uint32_t at = lists->begin[i]; at < lists->begin[i + 1]; at++) {
             const float *b = p->b + lists->k[at] * p->ld;
             vf x = v_set(lists->value[at]);
 #pragma GCC unroll 5
             for (uint32_t j = 0; j + 1 < m; j++)
                 sums[j] = v_fma(x, v_load(b + j * VW), sums[j]);
-            sums[m - 1] = v_fma(x, v_load_part(b + (m - 1) * VW, p->t), sums[m - 1]);
+            sums[m - 1] = v_fma(x, v_load_part(b + (m - 1) * VW, t), sums[m - 1]);
         }
 #pragma GCC unroll 5
         for (uint32_t j = 0; j < m; j++)
-            v_store_part(c + j * VW, j + 1 == m ? p->t : v_tail(VW), sums[j]);
+            v_store_part(c + j * VW, j + 1 == m ? t : v_tail(VW), sums[j]);
     }
 }
 
-static void run_any_panel(uint32_t m, const struct lists *lists, uint32_t rows, const struct panel *p) {
-    switch (m) {
+struct pair {
+    struct panel first;
+    size_t second;      /* from a panel's b to the other's */
+    const float *ahead; /* what is read next is brought into the second cache; NULL: nothing */
+};
+
+/* Two panels of 64 columns, side by side in C. */
+static void run_pair(const struct lists *lists, uint32_t rows, const struct pair *pair) {
+    const struct panel *p = &pair->first;
+    for (uint32_t i = 0; i < rows; i++) {
+        float *c = p->c + i * p->ldc;
+        vf sums[2 * VECTORS];
+        for (uint32_t j = 0; pair->ahead && j < VECTORS; j++) {
+            _mm_prefetch((const char *)(pair->ahead + i * p->ld + j * VW), _MM_HINT_T1);
+            _mm_prefetch((const char *)(pair->ahead + pair->second + i * p->ld + j * VW), _MM_HINT_T1);
+        }
+#pragma GCC unroll 8
+        for (uint32_t j = 0; j < 2 * VECTORS; j++)
+            sums[j] = p->add ? v_load(c + j * VW) : v_zero();
+        for (uint32_t at = lists->begin[i]; at < lists->begin[i + 1]; at++) {
+            const float *b = p->b + lists->k[at] * p->ld, *second = b + pair->second;
+            vf x = v_set(lists->value[at]);
+#pragma GCC unroll 4
+            for (uint32_t j = 0; j < VECTORS; j++) {
+                sums[j] = v_fma(x, v_load(b + j * VW), sums[j]);
+                sums[VECTORS + j] = v_fma(x, v_load(second + j * VW), sums[VECTORS + j]);
+            }
+        }
+#pragma GCC unroll 8
+        for (uint32_t j = 0; j < 2 * VECTORS; j++)
+            v_store(c + j * VW, sums[j]);
+    }
+}
+
+static void run_any_panel(const struct lists *lists, uint32_t rows, const struct panel *p) {
+    switch ((p->columns + VW - 1) / VW) {
     case 1:
         run_panel(1, lists, rows, p);
         break;
@@ -98,31 +137,71 @@ static void run_any_panel(uint32_t m, const struct lists *lists, uint32_t rows, 
     }
 }
 
-static void run_rows(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
-                     const struct fth_gemm_finish *finish) {
-    struct fth_panels panels = fth_panels_of(s->n);
+/* What a product is, and how its columns lie. */
+struct product {
+    const struct fth_gemm_shape *shape;
+    struct fth_panels panels;
+    uint32_t rows;
+    const float *a, *b;
+    float *c;
+};
+
+/* Panel i from k on. */
+static struct panel panel_of(const struct product *p, uint32_t i, uint32_t k) {
+    const struct fth_gemm_shape *s = p->shape;
+    uint32_t column = i * p->panels.width, last = i + 1 == p->panels.count;
+    uint32_t columns = last ? p->panels.last : p->panels.width;
+    size_t ld = !s->panels ? s->ldb : last ? p->panels.ld_last : p->panels.width;
+    return (struct panel){.b = p->b + (s->panels ? (size_t)column * s->k : column) + k * ld,
+                          .ld = ld,
+                          .c = p->c + column,
+                          .ldc = s->ldc,
+                          .columns = columns,
+                          .add = s->accumulate || k > 0};
+}
+
+static struct pair pair_of(const struct product *p, uint32_t i, uint32_t k) {
+    struct pair pair = {.first = panel_of(p, i, k),
+                        .second = FTH_PANEL * (size_t)(p->shape->panels ? p->shape->k : 1)};
+    if (fth_zeros_are_pair(&p->panels, i + 2))
+        pair.ahead = pair.first.b + 2 * pair.second;
+    else if (k + 2 * DEPTH <= p->shape->k)
+        pair.ahead = panel_of(p, 0, k + DEPTH).b;
+    return pair;
+}
+
+static FTH_INLINE void run_rows(const struct fth_gemm_shape *s, int pairs, uint32_t rows, const float *a, const float *b,
+                                float *c, const struct fth_gemm_finish *finish) {
+    struct fth_panels panels = s->panels ? fth_panels_of(s->n) : fth_panels_cut(s->n, FTH_PANEL);
+    struct product p = {s, panels, rows, a, b, c};
     struct lists lists;
     for (uint32_t k = 0; k < s->k; k += DEPTH) {
         int end = s->k - k <= DEPTH;
         make_lists(a + k, s->lda, rows, end ? s->k - k : DEPTH, &lists);
-        for (uint32_t i = 0; i < panels.count; i++) {
-            uint32_t column = i * panels.width, last = i + 1 == panels.count;
-            uint32_t columns = last ? panels.last : panels.width, m = (columns + VW - 1) / VW;
-            size_t ld = !s->panels ? s->ldb : last ? panels.ld_last : panels.width;
-            struct panel p = {.b = b + (s->panels ? (size_t)column * s->k : column) + k * ld,
-                              .ld = ld,
-                              .c = c + column,
-                              .ldc = s->ldc,
-                              .t = v_tail(columns - (m - 1) * VW),
-                              .add = s->accumulate || k > 0};
-            run_any_panel(m, &lists, rows, &p);
+        for (uint32_t i = 0, n; i < p.panels.count; i += n) {
+            n = pairs && fth_zeros_are_pair(&p.panels, i) ? 2 : 1;
+            struct pair pair = pair_of(&p, i, k);
+            if (n == 2)
+                run_pair(&lists, rows, &pair);
+            else
+                run_any_panel(&lists, rows, &pair.first);
             if (end && finish)
-                finish->done(finish->ctx, column, columns);
+                finish->done(finish->ctx, i * p.panels.width, n == 2 ? 2 * FTH_PANEL : pair.first.columns);
         }
     }
 }
 
-void fth_zeros_avx512_nn(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
-                         const struct fth_gemm_finish *finish) {
-    fth_zeros_by_rows(s, rows, a, b, c, finish, run_rows);
+static void run_panels(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+                       const struct fth_gemm_finish *finish) {
+    run_rows(s, 0, rows, a, b, c, finish);
+}
+
+static void run_pairs(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+                      const struct fth_gemm_finish *finish) {
+    run_rows(s, 1, rows, a, b, c, finish);
+}
+
+void fth_zeros_avx512_nn(const struct fth_gemm_shape *s, int pairs, uint32_t rows, const float *a, const float *b,
+                         float *c, const struct fth_gemm_finish *finish) {
+    fth_zeros_by_rows(s, rows, a, b, c, finish, pairs ? run_pairs : run_panels);
 }

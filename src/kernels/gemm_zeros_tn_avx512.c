@@ -4,6 +4,9 @@
  *     for 128 columns of S:  for 64 examples:  S's elements into a list a column
  *         for 64 columns of X (whose 64 rows stay in the first cache):  for column:  D[column] += list X
  *
+ * In pairs, 128 columns of X: with 64, four sums, a core that makes two multiply-adds a cycle waits for the last of the
+ * same sum.
+ *
  * Every element is summed in the order of the examples. Threads: pure functions, with the caller's scratch. */
 #include "kernels/cpu/simd_avx512.h"
 
@@ -13,6 +16,7 @@
 
 #define COLUMNS 128u
 #define EXAMPLES 64u
+#define VECTORS (FTH_PANEL / VW)
 #define LINE (FTH_CACHE_LINE / sizeof(float))
 
 /* Column j's elements and their examples; whole vectors are stored at the end. */
@@ -28,6 +32,7 @@ struct sums {
     uint32_t columns, n, rows; /* of S, of X; examples */
     float *d;
     size_t ldd;
+    int pairs;
 };
 
 static FTH_INLINE __m512d pairs(vf x) { return _mm512_castps_pd(x); }
@@ -150,6 +155,32 @@ static FTH_INLINE void run_panel(const uint32_t m, vt t, const struct lists *lis
     }
 }
 
+/* Two panels of 64 columns together. */
+static void run_pair(const struct lists *lists, uint32_t columns, const float *x, size_t ldx, float *d, size_t ldd, int add,
+                     struct ahead *ahead) {
+    for (uint32_t j = 0; j < columns; j++) {
+        fetch(ahead);
+        fetch(ahead);
+        float *to = d + j * ldd;
+        const float *value = lists->value[j];
+        const uint32_t *example = lists->example[j];
+        vf sums[2 * VECTORS];
+#pragma GCC unroll 8
+        for (uint32_t i = 0; i < 2 * VECTORS; i++)
+            sums[i] = add ? v_load(to + i * VW) : v_zero();
+        for (uint32_t at = 0; at < lists->n[j]; at++) {
+            const float *from = x + example[at] * ldx;
+            vf y = v_set(value[at]);
+#pragma GCC unroll 8
+            for (uint32_t i = 0; i < 2 * VECTORS; i++)
+                sums[i] = v_fma(y, v_load(from + i * VW), sums[i]);
+        }
+#pragma GCC unroll 8
+        for (uint32_t i = 0; i < 2 * VECTORS; i++)
+            v_store(to + i * VW, sums[i]);
+    }
+}
+
 static void run_any_panel(uint32_t n, const struct lists *lists, uint32_t columns, const float *x, size_t ldx, float *d,
                           size_t ldd, int add, struct ahead *ahead) {
     uint32_t m = (n + VW - 1) / VW;
@@ -183,9 +214,16 @@ static void run_sums(const struct sums *p) {
             uint32_t next = left - rows < EXAMPLES ? left - rows : EXAMPLES;
             make_lists(s, p->lds, columns, rows, &lists);
             struct ahead ahead = ahead_of(p, s + EXAMPLES * p->lds, x + EXAMPLES * p->ldx, columns, next, panels.count);
-            for (uint32_t i = 0; i < panels.count; i++)
-                run_any_panel(i + 1 == panels.count ? panels.last : panels.width, &lists, columns, x + i * panels.width,
-                              p->ldx, p->d + j * p->ldd + i * panels.width, p->ldd, e > 0, &ahead);
+            for (uint32_t i = 0, n; i < panels.count; i += n) {
+                const float *from = x + i * panels.width;
+                float *to = p->d + j * p->ldd + i * panels.width;
+                n = p->pairs && fth_zeros_are_pair(&panels, i) ? 2 : 1;
+                if (n == 2)
+                    run_pair(&lists, columns, from, p->ldx, to, p->ldd, e > 0, &ahead);
+                else
+                    run_any_panel(i + 1 == panels.count ? panels.last : panels.width, &lists, columns, from, p->ldx, to,
+                                  p->ldd, e > 0, &ahead);
+            }
         }
     }
 }
@@ -198,10 +236,10 @@ size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *s) {
     return s->n * transposed_ld(s) * sizeof(float);
 }
 
-void fth_zeros_avx512_tn(const struct fth_gemm_shape *s, int of_b, uint32_t rows, const float *a, const float *b, float *c,
-                         void *scratch) {
+void fth_zeros_avx512_tn(const struct fth_gemm_shape *s, int pairs, int of_b, uint32_t rows, const float *a,
+                         const float *b, float *c, void *scratch) {
     struct sums sums = {.s = a, .x = b, .lds = s->lda, .ldx = s->ldb, .columns = s->m, .n = s->n, .rows = rows, .d = c,
-                        .ldd = s->ldc};
+                        .ldd = s->ldc, .pairs = pairs};
     if (!of_b) {
         run_sums(&sums);
         return;
@@ -209,7 +247,7 @@ void fth_zeros_avx512_tn(const struct fth_gemm_shape *s, int of_b, uint32_t rows
     float *d = scratch;
     size_t ldd = transposed_ld(s);
     sums = (struct sums){.s = b, .x = a, .lds = s->ldb, .ldx = s->lda, .columns = s->n, .n = s->m, .rows = rows, .d = d,
-                         .ldd = ldd};
+                         .ldd = ldd, .pairs = pairs};
     run_sums(&sums);
     for (uint32_t j = 0; j < s->n; j += VW)
         for (uint32_t i = 0; i < s->m; i += VW) {

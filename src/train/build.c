@@ -122,8 +122,8 @@ static fth_status model_graph(struct fth_session *session, fth_graph *graph, fth
     return status;
 }
 
-/* An optimizer with norms of whole parameters (LAMB) leaves its update unfused. Products in
- * another precision than fp32 are cheaper than what factorising puts in their place. */
+/* An optimizer with norms of whole parameters (LAMB) leaves its update unfused. Products in another precision
+ * than fp32 are cheaper than what factorising puts in their place, and of a small batch no field is factorised. */
 static fth_status run_passes(struct fth_session *session, enum fth_pass_when when, fth_error *err) {
     const struct fth_strings *without = &session->config->without;
     const char **names = fth_alloc(without->n + 3, sizeof *names);
@@ -136,9 +136,9 @@ static fth_status run_passes(struct fth_session *session, enum fth_pass_when whe
     }
     if (session->dense_optimizer->whole_parameter)
         names[n++] = "fuse_updates";
-    if (session->config->precision != FTH_PRECISION_FP32) {
+    uint32_t batch = (uint32_t)session->config->train.batch_size;
+    if (session->config->precision != FTH_PRECISION_FP32 || fth_unique_most(batch) == 0)
         names[n++] = "factorise_first_layer";
-    }
     fth_status status = fth_passes_run(session->graph, when, names, n, err);
     fth_free(names);
     return status;
