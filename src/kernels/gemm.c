@@ -12,6 +12,7 @@
 #include <cblas.h>
 
 #include "base/memory.h"
+#include "kernels/gemm_fp32.h"
 #include "kernels/gemm_private.h"
 #include "kernels/gemm_zeros.h"
 #include "kernels/panels.h"
@@ -265,4 +266,11 @@ int fth_gemm_run_step(const fth_gemm *gemm, uint32_t rows, const float *a, const
         return 0;
     return rows > 0 && step->kind != FTH_STEP_NONE && step->panels.panels && gemm->backend->run_step &&
            gemm->backend->run_step(&gemm->shape, rows, a, b, c, step);
+}
+
+int fth_gemm_step(const struct fth_gemm_step *step, uint32_t m, uint32_t n, const float *gradient, size_t ld) {
+    if (fth_cpu_get()->isa != FTH_ISA_AVX512 || step->kind == FTH_STEP_NONE)
+        return 0;
+    fth_step_avx512_run(step, m, n, gradient, ld);
+    return 1;
 }

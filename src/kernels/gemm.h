@@ -142,11 +142,16 @@ struct fth_gemm_step {
     size_t ld;
     uint32_t row, column;
     struct fth_panels_target panels, transposed; /* W's, and of its transposed copy, whose `panels` may be NULL */
+    size_t transposed_ld; /* where the transposed copy lies in rows of so many floats, not in panels; else 0 */
 };
 
 /* A TN product and the step: 1 when it was made, the same bits as fth_gemm_run and the kernels opt_* on every row
  * of the block. 0 when the provider cannot, or zeros are to be left out; then nothing has been done. C is scratch here. */
 int fth_gemm_run_step(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                       const struct fth_gemm_step *step);
+
+/* The step alone on a block of m rows and n columns, its gradient[m][ld] being complete; panels.panels may be NULL, and
+ * the block begin anywhere where no copy is in panels. 1: made, the same bits as above; 0: nothing done, no such step here. */
+int fth_gemm_step(const struct fth_gemm_step *step, uint32_t m, uint32_t n, const float *gradient, size_t ld);
 
 #endif

@@ -1,7 +1,7 @@
 /* The optimizer's step of a tile of 16 x 16 of W, whose gradient an AVX-512 kernel has made, in 20 small jobs to be done
  * between steps of k of a next tile's product: 16 rows of weights and slots, then four times four rows of the
- * transposed copy; each job fetches what the same job of the next tile needs. A step is that of
- * cpu/optimize_simd.h, to the bit. Included by the kernels alone (gemm_fp32_avx512.c, gemm_fp32_wide_avx512.c). */
+ * transposed copy; each job fetches what the same job of the next tile needs. A step is that of cpu/optimize_simd.h, to the
+ * bit. Included by the kernels alone (gemm_fp32_avx512.c, gemm_fp32_wide_avx512.c, gemm_step_avx512.c). */
 #ifndef FTH_KERNELS_GEMM_STEP_AVX512_H
 #define FTH_KERNELS_GEMM_STEP_AVX512_H
 
@@ -22,7 +22,7 @@
 /* A tile of W and of its copies. */
 struct place {
     uint32_t rows, columns; /* rows 0: no tile */
-    float *w, *slots[2], *panel, *transposed;
+    float *w, *slots[2], *panel, *transposed; /* copies: or NULL */
     size_t panel_ld, transposed_ld;
     const float *gradient; /* rows of `gradient_ld` */
 };
@@ -50,7 +50,8 @@ static FTH_INLINE void step_row(fth_weight_step kind, int part, const struct job
     else
         adam_lanes(part, t, w, p->slots[0] + at, p->slots[1] + at, g, &j->args, j->rate, j->root);
     vf x = v_get(w, part, t);
-    v_put(p->panel + row * p->panel_ld, part, t, x);
+    if (p->panel)
+        v_put(p->panel + row * p->panel_ld, part, t, x);
     v_store(turn + row * TILE, x);
 }
 
@@ -77,8 +78,10 @@ static FTH_INLINE void turn_quad(const struct place *p, const float *turn, uint3
             v_store_part(p->transposed + (4 * quad + i) * p->transposed_ld, t, rows[i]);
 }
 
+/* To be written: other cores have read the copies, too, and a store into a line that they share waits for them. By
+ * hand: without -mprfchw the compilers' builtin asks for a line to be read. */
 static FTH_INLINE void fetch(const float *x) {
-    _mm_prefetch((const char *)x, _MM_HINT_T0);
+    __asm__ volatile("prefetchw %0" : : "m"(*x));
 }
 
 static FTH_INLINE void job_row(fth_weight_step kind, struct jobs *j, uint32_t row) {
@@ -88,7 +91,8 @@ static FTH_INLINE void job_row(fth_weight_step kind, struct jobs *j, uint32_t ro
         step_row(kind, 1, j, row, j->turn);
     if (row < j->next.rows) {
         fetch(j->next.w + row * j->ld);
-        fetch(j->next.panel + row * j->next.panel_ld);
+        if (j->next.panel)
+            fetch(j->next.panel + row * j->next.panel_ld);
         if (kind != FTH_STEP_SGD)
             fetch(j->next.slots[0] + row * j->ld);
         if (kind == FTH_STEP_ADAM)
@@ -100,8 +104,12 @@ static FTH_INLINE void job_quad(struct jobs *j, uint32_t quad) {
     if (j->now.rows && j->now.transposed)
         turn_quad(&j->now, j->turn, quad);
     if (j->next.rows && j->next.transposed)
-        for (uint32_t i = 4 * quad; i < 4 * quad + 4 && i < j->next.columns; i++)
-            fetch(j->next.transposed + i * j->next.transposed_ld);
+        for (uint32_t i = 4 * quad; i < 4 * quad + 4 && i < j->next.columns; i++) {
+            const float *line = j->next.transposed + i * j->next.transposed_ld;
+            fetch(line);
+            if ((uintptr_t)line % FTH_CACHE_LINE) /* its part lies on two */
+                fetch(line + j->next.rows - 1);
+        }
 }
 
 /* The jobs alone: behind the last tile, and where the next one makes no steps. */
@@ -124,12 +132,18 @@ static inline uint32_t least(uint32_t a, uint32_t b) {
 static inline struct place place_of(const struct fth_gemm_step *s, uint32_t row, uint32_t rows, uint32_t column,
                              uint32_t columns) {
     size_t at = (size_t)row * s->ld + column;
-    struct fth_panels_place straight = fth_panels_at(&s->panels, s->row + row, s->column + column);
-    struct place place = {.rows = rows, .columns = columns, .w = s->w + at, .panel = straight.start,
-                          .panel_ld = straight.ld};
+    struct place place = {.rows = rows, .columns = columns, .w = s->w + at};
     for (int i = 0; i < 2; i++)
         place.slots[i] = s->slots[i] ? s->slots[i] + at : NULL;
-    if (s->transposed.panels) {
+    if (s->panels.panels) {
+        struct fth_panels_place straight = fth_panels_at(&s->panels, s->row + row, s->column + column);
+        place.panel = straight.start;
+        place.panel_ld = straight.ld;
+    }
+    if (s->transposed.panels && s->transposed_ld) {
+        place.transposed = s->transposed.panels + (s->column + column) * s->transposed_ld + s->row + row;
+        place.transposed_ld = s->transposed_ld;
+    } else if (s->transposed.panels) {
         struct fth_panels_place turned = fth_panels_at(&s->transposed, s->column + column, s->row + row);
         place.transposed = turned.start;
         place.transposed_ld = turned.ld;

@@ -126,8 +126,12 @@ static inline double fth_ops_double_get(const struct fth_view *in, uint32_t row,
     return value;
 }
 
-/* The optimizer on a block of a parameter, row by row, from the block's gradient [rows][ld], then
- * the block of the parameter's copies. Not for whole_parameter optimizers. */
+/* What a product or fth_gemm_step is told of a block of a parameter. */
+struct fth_gemm_step fth_ops_step(const struct fth_optimizer *optimizer, const struct fth_opt_args *args,
+                                  const struct fth_view *w, struct fth_block_range range);
+
+/* The optimizer on a block of a parameter and of its copies, from the block's gradient [rows][ld]. Not for
+ * whole_parameter optimizers. */
 void fth_ops_apply(const struct fth_optimizer *optimizer, const struct fth_opt_args *args,
                    const struct fth_view *w, struct fth_block_range range, const float *gradient,
                    uint32_t ld);

@@ -16,9 +16,34 @@ struct state {
     int no_decay, tiles;
 };
 
+struct fth_gemm_step fth_ops_step(const struct fth_optimizer *optimizer, const struct fth_opt_args *args,
+                                  const struct fth_view *w, struct fth_block_range range) {
+    size_t corner = (size_t)range.row * w->ld + range.column;
+    struct fth_gemm_step step = {.kind = optimizer->step, .args = args, .w = w->data + corner, .ld = w->ld,
+                                 .row = range.row, .column = range.column,
+                                 .panels = {w->panels, w->rows, w->columns, w->precision},
+                                 .transposed = {w->transposed, w->columns, w->rows, w->precision},
+                                 .transposed_ld = w->panels ? 0 : w->ld_transposed};
+    for (uint32_t i = 0; i < optimizer->n_slots; i++)
+        step.slots[i] = w->slots[i] + corner;
+    return step;
+}
+
+/* The step and the copies in one go, where there are copies that the step can write. */
+static int apply_at_once(const struct fth_optimizer *optimizer, const struct fth_opt_args *args,
+                         const struct fth_view *w, struct fth_block_range range, const float *gradient,
+                         uint32_t ld) {
+    if (w->panels ? w->precision != FTH_FP32 || range.row % 16 || range.column % 16 : !w->transposed)
+        return 0;
+    struct fth_gemm_step step = fth_ops_step(optimizer, args, w, range);
+    return fth_gemm_step(&step, range.rows, range.columns, gradient, ld);
+}
+
 void fth_ops_apply(const struct fth_optimizer *optimizer, const struct fth_opt_args *args,
                    const struct fth_view *w, struct fth_block_range range, const float *gradient,
                    uint32_t ld) {
+    if (apply_at_once(optimizer, args, w, range, gradient, ld))
+        return;
     const struct fth_kernels *kernels = fth_kernels_get();
     size_t corner = (size_t)range.row * w->ld + range.column;
     for (uint32_t r = 0; r < range.rows; r++) {

@@ -70,13 +70,7 @@ int fth_weight_blocks_step(const struct fth_weight_blocks *blocks, uint32_t bloc
                            const struct fth_view *dy, float *c, const struct fth_optimizer *optimizer,
                            const struct fth_opt_args *args, const struct fth_view *w) {
     struct fth_block_range range = fth_blocks_range(&blocks->blocks, block);
-    size_t corner = (size_t)range.row * w->ld + range.column;
-    struct fth_gemm_step step = {.kind = optimizer->step, .args = args, .w = w->data + corner, .ld = w->ld,
-                                 .row = range.row, .column = range.column,
-                                 .panels = {w->panels, w->rows, w->columns, w->precision},
-                                 .transposed = {w->transposed, w->columns, w->rows, w->precision}};
-    for (uint32_t i = 0; i < optimizer->n_slots; i++)
-        step.slots[i] = w->slots[i] + corner;
+    struct fth_gemm_step step = fth_ops_step(optimizer, args, w, range);
     return fth_gemm_run_step(gemm_of(blocks, block), x->rows, from_column(x, range.row),
                              from_column(dy, range.column), c, &step);
 }

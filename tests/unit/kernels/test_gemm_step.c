@@ -1,8 +1,9 @@
 /* kernels/gemm, fth_gemm_run_step: the same bits as a scalar model, every element of the product summed in the order of
  * examples by fused multiply-adds, then the scalar optimizer row by row, then the copies of the block; nothing
- * outside the block is written. The product alone by the same model, into nothing and on top of something. So each of the
- * AVX-512 kernels, and the one that the provider chooses; where it makes no steps (below AVX-512) it says so and
- * does nothing. With FTH_TEST_SIMDE the kernels are the emulated ones (tests/simde). */
+ * outside the block is written. So the step alone (fth_gemm_step), also with a transposed copy in rows. The product alone by
+ * the same model, into nothing and on top of something. So each of the AVX-512 kernels, and the one that the provider
+ * chooses; where it makes no steps (below AVX-512) it says so and does nothing. With FTH_TEST_SIMDE the kernels are the
+ * emulated ones (tests/simde). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,15 +66,24 @@ static fth_fp32_avx512_kernel *kernel;
 
 #ifdef FTH_TEST_SIMDE
 fth_fp32_avx512_kernel fth_fp32_avx512_run_simde, fth_fp32_wide_avx512_run_simde;
+void fth_step_avx512_run_simde(const struct fth_gemm_step *step, uint32_t m, uint32_t n, const float *gradient, size_t ld);
 #define SQUARE fth_fp32_avx512_run_simde
 #define WIDE fth_fp32_wide_avx512_run_simde
 
 static int can_step(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); /* what it is built on */
 }
+
+static int run_alone(const struct fth_gemm_step *step, uint32_t m, uint32_t n, const float *gradient, size_t ld) {
+    if (can_step())
+        fth_step_avx512_run_simde(step, m, n, gradient, ld);
+    return can_step();
+}
 #else
 #define SQUARE fth_fp32_avx512_run
 #define WIDE fth_fp32_wide_avx512_run
+
+#define run_alone fth_gemm_step
 
 static int can_step(void) {
     return fth_cpu_get()->isa == FTH_ISA_AVX512;
@@ -114,8 +124,8 @@ static void product(const struct problem *p, int accumulate, float *c, uint32_t 
             }
 }
 
-/* The step and the copies, the gradient being c. */
-static void apart(const struct problem *p, struct weight *w, const float *c, uint32_t ldc) {
+/* The step, the gradient being c. */
+static void rows_apart(const struct problem *p, struct weight *w, const float *c, uint32_t ldc) {
     const struct fth_kernels *kernels = fth_kernels_for(FTH_ISA_SCALAR);
     size_t corner = (size_t)p->row * w->ld + p->column;
     for (uint32_t i = 0; i < p->m; i++) {
@@ -128,13 +138,19 @@ static void apart(const struct problem *p, struct weight *w, const float *c, uin
         else
             kernels->opt_adam(p->n, w->x[0] + at, w->x[1] + at, w->x[2] + at, g, p->args);
     }
+}
+
+/* And the copies. */
+static void apart(const struct problem *p, struct weight *w, const float *c, uint32_t ldc) {
+    size_t corner = (size_t)p->row * w->ld + p->column;
+    rows_apart(p, w, c, ldc);
     struct fth_panels_target straight = {w->x[3], w->rows, w->columns, 0}, turned = {w->x[4], w->columns, w->rows, 0};
     fth_panels_store(&straight, p->row, p->column, p->m, p->n, w->x[0] + corner, w->ld);
     if (p->transposed)
         fth_panels_store_transposed(&turned, p->row, p->column, p->m, p->n, w->x[0] + corner, w->ld);
 }
 
-static int together(const struct problem *p, struct weight *w, const struct fth_gemm_shape *shape, float *c) {
+static struct fth_gemm_step step_of(const struct problem *p, struct weight *w) {
     size_t corner = (size_t)p->row * w->ld + p->column;
     struct fth_gemm_step step = {.kind = p->kind, .args = p->args, .w = w->x[0] + corner, .ld = w->ld,
                                  .row = p->row, .column = p->column,
@@ -143,7 +159,45 @@ static int together(const struct problem *p, struct weight *w, const struct fth_
     int slots = p->kind == FTH_STEP_SGD ? 0 : p->kind == FTH_STEP_ADAGRAD ? 1 : 2;
     for (int i = 0; i < slots; i++)
         step.slots[i] = w->x[1 + i] + corner;
+    return step;
+}
+
+static int together(const struct problem *p, struct weight *w, const struct fth_gemm_shape *shape, float *c) {
+    struct fth_gemm_step step = step_of(p, w);
     return run(shape, p, c, &step);
+}
+
+/* The step alone and the copies, without any product. In rows: the only copy is the transposed one, not in panels. */
+static void check_alone(const struct problem *p, uint32_t rows, uint32_t columns, int in_rows, const float *gradient,
+                        uint32_t ldc) {
+    struct weight want = weight(rows, columns), got = weight(rows, columns);
+    struct fth_gemm_step step = step_of(p, &got);
+    size_t ld = fth_padded_columns(rows), corner = (size_t)p->row * want.ld + p->column;
+    float *turned[2] = {draws(columns * ld, 10), draws(columns * ld, 10)};
+    if (in_rows) {
+        step.panels.panels = NULL;
+        step.transposed.panels = turned[0];
+        step.transposed_ld = ld;
+    }
+    assert_int_equal(run_alone(&step, p->m, p->n, gradient, ldc), can_step());
+    if (can_step() && in_rows)
+        rows_apart(p, &want, gradient, ldc);
+    else if (can_step())
+        apart(p, &want, gradient, ldc);
+    if (can_step() && in_rows)
+        fth_kernels_for(FTH_ISA_SCALAR)->transpose(p->m, p->n, want.x[0] + corner, want.ld,
+                                                   turned[1] + p->column * ld + p->row, ld);
+    for (int i = 0; i < MATRICES; i++)
+        if (memcmp(want.x[i], got.x[i], want.floats[i] * sizeof(float)))
+            fail_msg("step %d alone, block %u x %u at %u, %u of %u x %u: matrix %d is another", (int)p->kind, p->m, p->n,
+                     p->row, p->column, rows, columns, i);
+    if (memcmp(turned[0], turned[1], columns * ld * sizeof(float)))
+        fail_msg("step %d alone, block %u x %u at %u, %u of %u x %u: the transposed rows are others", (int)p->kind, p->m,
+                 p->n, p->row, p->column, rows, columns);
+    fth_free(turned[0]);
+    fth_free(turned[1]);
+    weight_free(&want);
+    weight_free(&got);
 }
 
 static struct fth_gemm_shape shape_of(const struct problem *p) {
@@ -227,6 +281,27 @@ static void by_the_provider(void **state) {
     as_one_after_the_other(NULL);
 }
 
+static void alone(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t row, column, m, n, rows, columns;
+        int in_rows;
+    } blocks[] = {{0, 0, 13, 16, 13, 16, 0},    {16, 64, 32, 64, 48, 128, 0}, {32, 48, 61, 77, 93, 125, 0},
+                  {16, 0, 51, 195, 67, 195, 0}, {0, 0, 13, 33, 61, 77, 1},    {13, 32, 16, 32, 61, 77, 1},
+                  {29, 7, 32, 70, 61, 77, 1},   {16, 64, 17, 13, 48, 77, 1}};
+    const struct fth_opt_args args = {.lr = 0.01f, .grad_scale = 0.5f, .l2 = 0.001f, .weight_decay = 0.01f,
+                                      .eps = 1e-8f, .beta1 = 0.9f, .beta2 = 0.999f, .correction1 = 0.1f,
+                                      .correction2 = 0.001f};
+    float *gradient = draws(64 * 208, 9);
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        struct problem p = {.row = blocks[i].row, .column = blocks[i].column, .m = blocks[i].m, .n = blocks[i].n,
+                            .transposed = 1, .args = &args};
+        for (p.kind = FTH_STEP_SGD; p.kind <= FTH_STEP_ADAM; p.kind++)
+            check_alone(&p, blocks[i].rows, blocks[i].columns, blocks[i].in_rows, gradient, 208);
+    }
+    fth_free(gradient);
+}
+
 static void no_step_without_examples_or_panels(void **state) {
     (void)state;
     struct fth_gemm_shape shape = {.form = FTH_GEMM_TN, .m = 16, .n = 16, .k = 8, .lda = 16, .ldb = 16, .ldc = 16};
@@ -246,7 +321,7 @@ static void no_step_without_examples_or_panels(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(by_square_tiles), cmocka_unit_test(by_wide_tiles),
-                                       cmocka_unit_test(by_the_provider),
+                                       cmocka_unit_test(by_the_provider), cmocka_unit_test(alone),
                                        cmocka_unit_test(no_step_without_examples_or_panels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
