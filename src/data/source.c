@@ -27,6 +27,16 @@ static fth_status wait_readable(struct fth_source *source, fth_error *err) {
     }
 }
 
+/* A file that has become shorter: what is missing is not to pass for its end. */
+static fth_status check_end(const struct fth_source *source, fth_error *err) {
+    if (!source->regular || source->raw_offset >= source->size)
+        return FTH_OK;
+    return fth_fail(err, FTH_E_DATA,
+                    "%s: has become shorter while it was read: of %llu bytes none is left behind byte %llu; write new "
+                    "data into a new file",
+                    source->name, (unsigned long long)source->size, (unsigned long long)source->raw_offset);
+}
+
 fth_status fth_source_raw_read(struct fth_source *source, void *buffer, size_t size, size_t *got,
                                fth_error *err) {
     if (source->file < 0) {
@@ -50,7 +60,7 @@ fth_status fth_source_raw_read(struct fth_source *source, void *buffer, size_t s
         if (n >= 0) {
             *got = (size_t)n;
             source->raw_offset += (uint64_t)n;
-            return FTH_OK;
+            return n == 0 && size > 0 ? check_end(source, err) : FTH_OK;
         }
         if (n == -EAGAIN && source->now)
             return FTH_E_INTERRUPTED;

@@ -31,8 +31,8 @@ int fth_source_again(const fth_source *source);
 /* The number of decompressed bytes, when known without reading (not compressed, a regular file). */
 int fth_source_size(const fth_source *source, uint64_t *bytes);
 
-/* Up to `size` bytes, at least one unless at the end (*got == 0). Damaged and truncated files fail
- * with FTH_E_DATA, naming the file and the offset in it. */
+/* Up to `size` bytes, at least one unless at the end (*got == 0). Damaged and truncated files, and those that have
+ * become shorter since they were opened, fail with FTH_E_DATA, naming the file and the offset in it. */
 fth_status fth_source_read(fth_source *source, char *buffer, size_t size, size_t *got,
                            fth_error *err);
 

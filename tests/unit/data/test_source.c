@@ -217,6 +217,41 @@ static void failing_reads(void **state) {
     free(text);
 }
 
+/* A file may grow, but what is cut off from it while it is read is missed. */
+static void files_that_change(void **state) {
+    size_t n, got;
+    char *text = numbers_text(&n), part[1000];
+    const char *path = temp_path("changing");
+    for (int zstd = 0; zstd < 2; zstd++) {
+        fth_source *source;
+        fth_error err = {0};
+        unlink(path);
+        if (zstd)
+            write_zstd(path, text, n, 0);
+        else
+            write_file(path, text, n);
+        assert_int_equal(fth_source_open(fth_io_posix(), path, -1, &source, &err), FTH_OK);
+        if (!zstd)
+            assert_int_equal(fth_source_read(source, part, sizeof part, &got, &err), FTH_OK);
+        assert_int_equal(truncate(path, 1500), 0);
+        assert_null(drain(source, 5000, &got, &err));
+        assert_int_equal(err.code, FTH_E_DATA);
+        assert_non_null(strstr(err.message, "bytes none is left behind byte 1500"));
+        fth_source_close(source);
+    }
+    fth_source *source;
+    fth_error err = {0};
+    write_file(path, "1\n", 2);
+    assert_int_equal(fth_source_open(fth_io_posix(), path, -1, &source, &err), FTH_OK);
+    write_file(path, "1\n2\n", 4);
+    char *grown = drain(source, 100, &got, &err);
+    assert_non_null(grown);
+    assert_memory_equal(grown, "1\n", 2);
+    free(grown);
+    fth_source_close(source);
+    free(text);
+}
+
 static void globs(void **state) {
     static const char *const names[] = {"g-10.csv", "g-2.csv", "g-B.csv", "g-a.csv", "h[1].csv"};
     const char *items[3];
@@ -264,6 +299,7 @@ int main(void) {
         cmocka_unit_test(short_files),
         cmocka_unit_test(globs),
         cmocka_unit_test(failing_reads),
+        cmocka_unit_test(files_that_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
