@@ -6,9 +6,10 @@
 
 #include "kernels/gemm.h"
 #include "kernels/tiles.h"
+#include "ops/ops.h"
 #include "runtime/plan_private.h"
 
-#define LARGE_SCRATCH ((size_t)4 << 20)
+#define LARGE_TILE ((size_t)5 << 20) /* bytes of what its layers read and make */
 
 static const struct fth_node *producer_of(const fth_graph *graph, fth_id value) {
     for (uint32_t i = 0; i < graph->n_nodes; i++)
@@ -17,17 +18,18 @@ static const struct fth_node *producer_of(const fth_graph *graph, fth_id value) 
     return NULL;
 }
 
-/* Whether a node other than the embedding hands a value over positions on to another of its stage. */
+/* Whether a node other than the embedding hands a value over positions on to another of its stage. Concatenations do not
+ * count, which concat_in_place may have taken away. */
 static int hands_positions_on(const fth_graph *graph) {
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         const struct fth_node *reader = graph->nodes[i];
         for (uint32_t j = 0; j < reader->n_inputs; j++) {
-            if (reader->inputs[j] == FTH_NONE)
+            if (reader->inputs[j] == FTH_NONE || reader->op == &fth_op_concat)
                 continue;
             fth_id root = fth_graph_root(graph, reader->inputs[j]);
             const struct fth_node *from = producer_of(graph, root);
             if (from && graph->values[root].extent == FTH_POSITIONS && from->stage == reader->stage &&
-                !from->op->trains_rows)
+                !from->op->trains_rows && from->op != &fth_op_concat)
                 return 1;
         }
     }
@@ -42,8 +44,21 @@ static uint32_t usual_tile(fth_precision precision, uint32_t batch) {
     return tile;
 }
 
+/* Numbers of an example that layers read and make, by their weights: scratch would tell more exactly, but passes change it. */
+static size_t layer_numbers(const fth_graph *graph) {
+    size_t numbers = 0;
+    for (uint32_t v = 0; v < graph->n_values; v++) {
+        const struct fth_value *value = &graph->values[v];
+        if (value->role == FTH_ROLE_PARAMETER && value->rows > 1 && value->columns > 1)
+            numbers += (size_t)value->rows + value->columns;
+    }
+    return numbers;
+}
+
 uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int precision, uint32_t batch) {
     uint32_t most = 1, tile = usual_tile((fth_precision)precision, batch);
+    while (tile > 128 && tile * layer_numbers(graph) * sizeof(float) > LARGE_TILE)
+        tile /= 2;
     uint32_t positions = hands_positions_on(graph) ? 1024 : 4096;
     for (uint32_t v = 0; v < graph->n_values; v++) {
         const struct fth_value *value = &graph->values[v];
@@ -55,14 +70,6 @@ uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int pr
     uint32_t least = fth_gemm_cut((fth_precision)precision).tiles ? FTH_TILES_ROUND : 8;
     while (tile > least && (uint64_t)tile * most > positions)
         tile /= 2;
-    return tile;
-}
-
-uint32_t fth_plan_tile_for(uint32_t tile, size_t scratch) {
-    while (tile > 128 && scratch > LARGE_SCRATCH) {
-        tile /= 2;
-        scratch /= 2;
-    }
     return tile;
 }
 
@@ -267,20 +274,6 @@ static fth_status make_sessions(struct fth_plan *plan, fth_error *err) {
     return ok ? FTH_OK : fth_fail(err, FTH_E_MEMORY, "no memory for the offsets of sessions");
 }
 
-/* By tiles that are chosen here unless the caller did. */
-static fth_status place(struct fth_plan *plan, int choose, fth_error *err) {
-    struct fth_plan_options *options = &plan->options;
-    for (uint32_t tile = 0; tile != options->tile;) {
-        tile = options->tile;
-        plan->max_tiles = (options->max_batch + tile - 1) / tile;
-        plan->scratch_bytes = 0;
-        FTH_TRY(fth_plan_place(plan, err));
-        if (choose)
-            options->tile = fth_plan_tile_for(tile, plan->scratch_bytes);
-    }
-    return FTH_OK;
-}
-
 fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
                            const struct fth_plan_options *options, fth_plan **out, fth_error *err) {
     fth_plan *plan = fth_alloc(1, sizeof *plan);
@@ -296,6 +289,7 @@ fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
         plan->options.tile = options->max_batch;
     if (fth_gemm_cut((fth_precision)options->precision).tiles)
         plan->options.tile = (plan->options.tile + FTH_TILES_ROUND - 1) / FTH_TILES_ROUND * FTH_TILES_ROUND;
+    plan->max_tiles = (options->max_batch + plan->options.tile - 1) / plan->options.tile;
     plan->group_max = fth_alloc(options->n_groups + 1, sizeof *plan->group_max);
     plan->places = fth_alloc(graph->n_values ? graph->n_values : 1, sizeof *plan->places);
     fth_status status = FTH_E_MEMORY;
@@ -309,7 +303,7 @@ fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
     FTH_TRY_GOTO(status, make_sessions(plan, err), fail);
     FTH_TRY_GOTO(status, choose_nodes(plan, err), fail);
     FTH_TRY_GOTO(status, make_phases(plan, err), fail);
-    FTH_TRY_GOTO(status, place(plan, options->tile == 0, err), fail);
+    FTH_TRY_GOTO(status, fth_plan_place(plan, err), fail);
     FTH_TRY_GOTO(status, prepare_nodes(plan, err), fail);
     FTH_TRY_GOTO(status, fth_gemm_reserve(options->workers, err), fail);
     FTH_TRY_GOTO(status, make_workers(plan, err), fail);

@@ -27,7 +27,7 @@ typedef struct fth_plan fth_plan;
 
 struct fth_plan_options {
     uint32_t max_batch;         /* examples */
-    uint32_t tile;              /* examples; 0: by the rules of fth_plan_tile and fth_plan_tile_for */
+    uint32_t tile;              /* examples; 0: fth_plan_tile's rule */
     const uint32_t *group_max;  /* [n_groups] most positions an example has; borrowed during create */
     uint32_t n_groups;
     int training;               /* 0: forward nodes only */
@@ -45,13 +45,10 @@ struct fth_plan_options {
 /* 64 examples (measured best; up to a sixteenth of the batch where fth_gemm_cut asks for more), fewer (down to 8) where
  * the graph has values for the positions of examples that carry many: about 1024 positions where nodes hand such
  * values on to each other, so that they stay in the L2 cache; 4096 where they are only kept (attention_unit), so
- * that sums over tiles have few parts. At least 32, and a multiple of it, where products take tiles (kernels/tiles.h).
+ * that sums over tiles have few parts. More than 128 only where what layers read and make of them stays below 5 MB. At
+ * least 32, and a multiple of it, where products take tiles (kernels/tiles.h). Passes that do not round do not change it.
  * precision: fth_precision; batch: the most examples of one. */
 uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int precision, uint32_t batch);
-
-/* Instead of a tile whose values take that many bytes of a worker's scratch: more than 128 examples only where they stay
- * below 4 MB, twice an L2 cache of a CPU with AMX. */
-uint32_t fth_plan_tile_for(uint32_t tile, size_t scratch);
 
 /* Graph and parameters are borrowed for the plan's life. Owned: fth_plan_destroy. */
 fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "model/model.h"
+#include "passes/passes.h"
 #include "runtime/plan_private.h"
 #include "zoo.h"
 
@@ -289,15 +290,47 @@ static void test_tile_rule(void **state) {
     assert_int_equal(fth_plan_tile(pooled, longest, FTH_BF16, 16 * wanted), wanted);
     assert_int_equal(fth_plan_tile(pooled, longest, FTH_BF16, 8 * wanted), wanted > 64 ? wanted / 2 : 64);
     assert_int_equal(fth_plan_tile(pooled, longest, FTH_BF16, 1), 64);
-    /* Fewer where their values would not stay near the second cache, but not below 128. */
-    assert_int_equal(fth_plan_tile_for(256, 4u << 20), 256);
-    assert_int_equal(fth_plan_tile_for(256, (4u << 20) + 1), 128);
-    assert_int_equal(fth_plan_tile_for(256, 64u << 20), 128);
-    assert_int_equal(fth_plan_tile_for(512, 7u << 20), 256);
-    assert_int_equal(fth_plan_tile_for(64, 64u << 20), 64);
+    /* Fewer beside layers of so many numbers that a tile of 256 has more than 5 MB of them, but not below 128. */
+    static const struct {
+        uint32_t inputs, most;
+    } layers[] = {{2000, 256}, {3000, 128}, {100000, 128}};
+    for (uint32_t i = 0; i < 3; i++) {
+        fth_graph *large = zoo_graph(&(struct zoo_options){.model = "deepfm"});
+        fth_id weight;
+        fth_error err = {0};
+        assert_int_equal(fth_graph_parameter(large, FTH_ROLE_PARAMETER, "large", layers[i].inputs, 2500, FTH_PARAM_UNIFORM,
+                                             1, &weight, &err),
+                         FTH_OK);
+        uint32_t tile = wanted < layers[i].most ? wanted : layers[i].most;
+        assert_int_equal(fth_plan_tile(large, longest, FTH_BF16, 16 * wanted), tile);
+        fth_graph_destroy(large);
+    }
     fth_graph_destroy(kept);
     fth_graph_destroy(unit);
     fth_graph_destroy(pooled);
+}
+
+static uint32_t tile_without(const char *model, const char *activation, int precision, const char *pass) {
+    static const uint32_t positions[] = {50};
+    fth_graph *graph = zoo_graph(&(struct zoo_options){.model = model, .plain = 1, .attention_activation = activation,
+                                                       .precision = precision, .without = pass});
+    uint32_t tile = fth_plan_tile(graph, positions, precision, 4096);
+    fth_graph_destroy(graph);
+    return tile;
+}
+
+/* Sums over tiles round as tiles are cut: passes that do not round must not move the cuts. Without fuse_activations
+ * there is nothing to fuse for fuse_attention, which rounds. */
+static void test_passes_keep_the_tile(void **state) {
+    for (const struct fth_model *const *model = fth_models(); *model; model++)
+        for (const struct fth_pass *const *pass = fth_passes(); *pass; pass++)
+            for (int precision = FTH_FP32; precision <= FTH_BF16; precision++) {
+                const char *name = (*model)->name, *activation = strcmp(name, "din") ? NULL : "sigmoid";
+                const char *as = strcmp((*pass)->name, "fuse_activations") ? NULL : "fuse_attention";
+                uint32_t tile = tile_without(name, activation, precision, (*pass)->name);
+                if (!(*pass)->rounding && tile != tile_without(name, activation, precision, as))
+                    fail_msg("%s: tiles of %u without %s", name, tile, (*pass)->name);
+            }
 }
 
 /* More than there is of address space is refused, with the keys that would help. */
@@ -318,7 +351,8 @@ static void test_too_large(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_model), cmocka_unit_test(test_workers_change_nothing),
-        cmocka_unit_test(test_tile_rule),   cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_tile_rule),   cmocka_unit_test(test_passes_keep_the_tile),
+        cmocka_unit_test(test_too_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
