@@ -3,23 +3,30 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "train/session_private.h"
 
 struct writer {
     FILE *out;
     uint32_t tasks; /* columns */
     uint64_t lines; /* written so far = number of the next data line */
+    uint64_t undefined, first_undefined; /* lines for which the model gives no number */
 };
 
 /* A data line's probabilities, with commas between; without logits: of a malformed line. */
 static fth_status put(struct writer *writer, const float *logits, fth_error *err) {
+    int undefined = 0;
     for (uint32_t t = 0; t < writer->tasks; t++) {
         char text[32] = "nan";
-        if (logits)
+        if (logits && isnan(logits[t]))
+            undefined = 1;
+        else if (logits)
             snprintf(text, sizeof text, "%.9g", 1.0 / (1.0 + exp(-(double)logits[t])));
         if (fputs(text, writer->out) < 0 || fputc(t + 1 < writer->tasks ? ',' : '\n', writer->out) < 0)
             return fth_fail(err, FTH_E_IO, "cannot write predictions: %s", strerror(errno));
     }
+    if (undefined && writer->undefined++ == 0)
+        writer->first_undefined = writer->lines;
     writer->lines++;
     return FTH_OK;
 }
@@ -48,6 +55,12 @@ static fth_status finish(struct writer *writer, const struct fth_forward *forwar
     FTH_TRY(put_gap(writer, counts.lines, err));
     if (fflush(writer->out) != 0)
         return fth_fail(err, FTH_E_IO, "cannot write predictions: %s", strerror(errno));
+    if (writer->undefined)
+        fth_log(FTH_LOG_WARN,
+                "the model gives no number for %llu of %llu lines, data line %llu the first: 'nan' stands there; its training "
+                "has diverged, or numbers in the data are too large for it",
+                (unsigned long long)writer->undefined, (unsigned long long)writer->lines,
+                (unsigned long long)writer->first_undefined + 1);
     return FTH_OK;
 }
 
