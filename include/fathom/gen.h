@@ -156,8 +156,8 @@ FTH_API int fth_gen_preset(const char *name, fth_gen_options *out);
 /* Name and one-line description of preset `index`, NULL past the last. */
 FTH_API const char *fth_gen_preset_name(size_t index, const char **description);
 
-/* Any thread; several at once. result may be NULL; so may truth, else it gets one line per example, the true probability of label 1
- * ("%.9g"). Options out of range are FTH_E_ARGUMENT and named; a sink's failure stops everything and is
+/* Any thread; several at once. result may be NULL; so may truth, else it gets one line per example, the true
+ * probability of label 1 ("%.9g"). Options out of range are FTH_E_ARGUMENT and named; a sink's failure stops everything and is
  * handed on. */
 FTH_API fth_status fth_gen_run(const fth_gen_options *options, const fth_gen_sink *data,
                                const fth_gen_sink *truth, fth_gen_result *result, fth_error *err);

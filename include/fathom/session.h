@@ -88,9 +88,8 @@ FTH_API fth_status fth_session_evaluate(fth_session *session, const char *const 
                                         fth_evaluation *out, fth_error *err);
 
 /* One probability a data line, in order, "%.9g\n" each, to `out` (of several tasks one each with commas between,
- * in the configuration's order); a malformed line (on_bad_line: skip) gives "nan", and so does one
- * for which the model has no number, which is logged as a warning. Labels are not needed. path "-" is standard input.
- * *lines: how many were written, also when it fails; what had not been flushed is left to `out`. */
+ * in the configuration's order); a malformed line (on_bad_line: skip) gives "nan", and so does one for which the model
+ * has no number, which is logged as a warning. Labels are not needed. path "-" is standard input. *lines: how many were written, also when it fails; what had not been flushed is left to `out`. */
 FTH_API fth_status fth_session_predict(fth_session *session, const char *path, FILE *out,
                                        uint64_t *lines, fth_error *err);
 

@@ -49,7 +49,8 @@ typedef struct fth_bench_options {
 
 /* Steps of a new model on batches held in memory, of data.train or, where no file matches it, generated ones:
  * examples a second, time, rates and shares of this machine's peaks (measured, 1 to 2 s) by part of the step
- * and by node; and what short bursts between the steps say that other work leaves of the peak. Owned: free() both; json may be NULL. */
+ * and by node; and what short bursts between the steps say that other work leaves of the peak. Owned: free() both;
+ * json may be NULL. */
 FTH_API fth_status fth_bench(const fth_config *config, const fth_bench_options *options, char **text,
                              char **json, fth_error *err);
 

@@ -7,13 +7,10 @@
 
 static const char doc[] =
     "Measure training steps on batches held in memory.\v"
-    "Batches come from data.train, or are generated where no file matches it. Prints examples/s, "
-    "and for "
-    "every part of the step and every node time, GFLOP/s, GB/s and the share of this machine's "
-    "peaks, which "
-    "are measured, too; between steps also what other work on the machine leaves of them. With --ablate every optimisation is left out alone and the ratio printed. "
-    "The "
-    "machine should be otherwise idle.\n\n"
+    "Batches come from data.train, or are generated where no file matches it. Prints examples/s, and for every part "
+    "of the step and every node time, GFLOP/s, GB/s and the share of this machine's peaks, which are measured, too; "
+    "between steps also what other work on the machine leaves of them. With --ablate every optimisation is left out "
+    "alone and the ratio printed. The machine should be otherwise idle.\n\n"
     "'features' in the place of CONFIG measures the operations of feature programs, on one thread.\n\n"
     "Examples:\n"
     "  fathom bench examples/dlrm.yaml\n"

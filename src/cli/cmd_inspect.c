@@ -8,8 +8,8 @@
 static const char doc[] =
     "Report what is in a checkpoint or in data files.\v"
     "A folder is a checkpoint (a step-* folder, or a checkpoint.dir whose newest is taken): tasks, where there "
-    "are several labels, tensors, tables, rows, dimensions, bytes, norms; every checksum is verified. Two checkpoints with one digest go on "
-    "training with the same bits.\n\n"
+    "are several labels, tensors, tables, rows, dimensions, bytes, norms; every checksum is verified. Two checkpoints "
+    "with one digest go on training with the same bits.\n\n"
     "Files are data: columns, missing values, distinct values (estimated within about 1 %), ranges, malformed "
     "lines with the first messages. Their format is the configuration's (--config), or --format, or told by "
     "the name's ending (.csv, .tsv for criteo, .libsvm, .libffm, with .gz or .zst behind it). '-' is standard "

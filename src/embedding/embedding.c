@@ -79,7 +79,8 @@ static fth_status fill(struct fth_embedding *embedding, const struct fth_embeddi
     embedding->names = fth_alloc(name_bytes, 1);
     embedding->by_cost = fth_alloc(n, sizeof *embedding->by_cost);
     embedding->identity = fth_alloc((size_t)options->max_batch + 1, sizeof *embedding->identity);
-    if (!embedding->packs || !embedding->views || !embedding->by_member || !embedding->lookups || !embedding->names || !embedding->by_cost || !embedding->identity)
+    if (!embedding->packs || !embedding->views || !embedding->by_member || !embedding->lookups || !embedding->names ||
+        !embedding->by_cost || !embedding->identity)
         return fth_fail(err, FTH_E_MEMORY, "no memory for %u embedding lookups", n);
     embedding->n_lookups = n;
     for (uint32_t i = 0; i < n; i++)

@@ -7,8 +7,8 @@
  * phases of batches whose tables have one part each are in parts.c; here are those that bring the
  * parts' items together by shard.
  *
- * A failure leaves no batch prepared and the tables whole: rows that were made already have the values they would have had later. Frequencies,
- * last steps and candidates' counts change only after every shard has succeeded. */
+ * A failure leaves no batch prepared and the tables whole: rows that were made already have the values they would
+ * have had later. Frequencies, last steps and candidates' counts change only after every shard has succeeded. */
 #include <string.h>
 
 #include "embedding/embedding_private.h"

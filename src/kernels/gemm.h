@@ -84,7 +84,8 @@ fth_status fth_tuning_measure(const struct fth_gemm_shape *shapes, size_t n, str
 /* Refuses with FTH_E_ARGUMENT: a dimension of 0, n == 1 (a product of width 1 is no GEMM), a
  * leading dimension below its row's columns, panels for another form. Refuses with
  * FTH_E_UNSUPPORTED and the reason: BF16 and BF16X3 where the CPU has no AVX512-BF16, a provider that
- * does not know the precision, or not its panels, XSMM for NT (libxsmm cannot transpose its first operand). Owned: fth_gemm_destroy. */
+ * does not know the precision, or not its panels, XSMM for NT (libxsmm cannot transpose its first operand).
+ * Owned: fth_gemm_destroy. */
 fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider provider,
                            const fth_tuning *tuning, fth_gemm **out, fth_error *err);
 void fth_gemm_destroy(fth_gemm *gemm); /* NULL-safe */

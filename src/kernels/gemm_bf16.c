@@ -6,8 +6,8 @@
  *
  * Where B lies in panels of bf16 (panels.h, NN), nothing of it is packed; nor of what lies in tiles (tiles.h).
  *
- * For a kernel that wants A by rows, pairs are turned. A panel of B is used as soon as it is packed, while it is in cache. Threads: no state; scratch belongs
- * to the caller. */
+ * For a kernel that wants A by rows, pairs are turned. A panel of B is used as soon as it is packed, while it is in
+ * cache. Threads: no state; scratch belongs to the caller. */
 #include <stdio.h>
 
 #include "kernels/gemm_bf16.h"

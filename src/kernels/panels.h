@@ -2,8 +2,8 @@
  *
  * B[k, n] lies panel after panel of `width` columns (the last one has the rest, which joins the panel before
  * it when it is below 16 and width is not 16); a panel is its k rows one after another, each of `ld` floats. A
- * product goes through one panel at a time, so that it reads the weights as one stream, which the hardware fetches ahead; rows of a
- * whole matrix are strided pieces, of which it does not (docs/layout.md). On a batch's way: updates keep
+ * product goes through one panel at a time, so that it reads the weights as one stream, which the hardware fetches
+ * ahead; rows of a whole matrix are strided pieces, of which it does not (docs/layout.md). On a batch's way: updates keep
  * the panels of a weight equal to it, tiles multiply by them. Threads: stores to different elements may
  * run at the same time.
  *
