@@ -26,7 +26,7 @@ static const struct fth_key holdout_keys[] = {
      .help = "hash: a line is held out by a hash of its number; tail: the last lines of the files"},
     {FLOAT("fraction", fth_data_config, holdout_fraction, "0.1", 0, 1,
            FTH_LOW_OPEN | FTH_HIGH_OPEN),
-     .help = "share of the lines that is held out"},
+     .help = "share of the lines that is held out; tail: of the files' bytes, from the next line on"},
 };
 static const struct fth_section holdout_section = {
     KEYS(holdout_keys), .selector = -1,
