@@ -21,7 +21,8 @@ class Comparison:
 
 COMPARISONS = [
     Comparison("text", "{model} from Criteo text", "fathom", ("pytorch",), "PyTorch, pandas in a loader process", 4.0),
-    Comparison("text", "{model} from Criteo text", "fathom", ("fathom in memory",), "Fathom, batches in memory", 0.95),
+    Comparison("text", "{model} from Criteo text", "fathom", ("fathom in memory",), "Fathom, 16 batches in memory", 0.95),
+    Comparison("text", "{model} from Criteo text", "fathom", ("fathom in memory, more",), "Fathom, 600 batches in memory", 0.95),
     Comparison("parse", "parse and hash Criteo text, a core", "fathom", (), "", 0.8, 1, "GB/s"),
     Comparison("linear", "{model} with FTRL from text", "fathom", (), "", 1.0, 1e6, "M examples/s"),
     Comparison("linear", "{model} with FTRL from text", "fathom", ("vowpalwabbit",), "Vowpal Wabbit from its cache", 5.0),
