@@ -84,7 +84,7 @@ const struct fth_op fth_op_domain_sum = {.name = "domain_sum",
                                          .cost = fth_ops_cost,
                                          .run = sum_run};
 
-/* ---- domain_moments(x, domain, running mean, running variance): factor and addend, rows of each domain ---- */
+/* ---- domain_moments(x, domain, running mean, running variance): 1 / deviation, mean, rows of each domain ---- */
 
 static fth_status moments_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     FTH_TRY(fth_domain_need(graph, node, 1, 0, err));
@@ -125,7 +125,7 @@ static void moments(const struct fth_view *x, const struct fth_view *domain, uin
 }
 
 static void moments_run(const struct fth_run *run) {
-    const struct fth_view *x = &run->in[0], *domain = &run->in[1], *scale = &run->out[0], *shift = &run->out[1];
+    const struct fth_view *x = &run->in[0], *domain = &run->in[1], *scale = &run->out[0], *middle = &run->out[1];
     uint32_t column = run->task * TASK_COLUMNS, n = x->columns - column, domains = domain->columns;
     n = n < TASK_COLUMNS ? n : TASK_COLUMNS;
     double *mean = run->scratch, *m2 = mean + (size_t)domains * TASK_COLUMNS;
@@ -151,7 +151,7 @@ static void moments_run(const struct fth_run *run) {
                     (float)(MOMENTUM * (squares / (count[d] - 1) - (double)running_variance[j]));
             double factor = 1 / sqrt(variance + EPS);
             scale->data[(size_t)d * scale->ld + column + j] = (float)factor;
-            shift->data[(size_t)d * shift->ld + column + j] = (float)(-centre * factor);
+            middle->data[(size_t)d * middle->ld + column + j] = (float)centre;
         }
     }
 }
@@ -167,7 +167,7 @@ const struct fth_op fth_op_domain_moments = {.name = "domain_moments",
                                              .cost = fth_ops_cost,
                                              .run = moments_run};
 
-/* ---- domain_affine(x, domain, scale, shift or none), domain_standardise(x, domain, scale, shift, counts) ---- */
+/* ---- domain_affine(x, domain, scale, shift or none), domain_standardise(x, domain, scale, mean, counts) ---- */
 
 static fth_status affine_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     FTH_TRY(fth_domain_need(graph, node, 1, 0, err));
@@ -222,6 +222,20 @@ static fth_status standardise_shape(fth_graph *graph, struct fth_node *node, fth
     return fth_domain_need_table(graph, node, 4, 1, 1, err);
 }
 
+/* (x - mean) scale, not x scale + addend: those two are far from 0 and nearly equal where a domain's values hardly
+ * differ, and what is left of them is their rounding. Equal values become 0. */
+static void standardise_run(const struct fth_run *run) {
+    const struct fth_kernels *kernels = fth_kernels_get();
+    const struct fth_view *x = &run->in[0], *scale = &run->in[2], *mean = &run->in[3], *y = &run->out[0];
+    for (uint32_t i = 0; i < x->rows; i++) {
+        size_t d = fth_domain_of(&run->in[1], i);
+        float *to = y->data + (size_t)i * y->ld;
+        kernels->sub(1, x->columns, x->data + (size_t)i * x->ld, x->ld, mean->data + d * mean->ld, mean->ld, to,
+                     y->ld);
+        kernels->mul(1, x->columns, to, y->ld, scale->data + d * scale->ld, scale->ld, to, y->ld);
+    }
+}
+
 /* dx = scale (dy - mean(dy) - y mean(dy y)) over the domain's rows, y being this node's output. */
 static fth_status standardise_gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
                                        fth_id *d_inputs, fth_error *err) {
@@ -242,7 +256,7 @@ const struct fth_op fth_op_domain_standardise = {.name = "domain_standardise",
                                                  .shape = standardise_shape,
                                                  .gradient = standardise_gradient,
                                                  .cost = fth_ops_cost,
-                                                 .run = affine_run};
+                                                 .run = standardise_run};
 
 /* Inputs dy, domain, y, scale, sums of dy, sums of dy y, counts. */
 static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {

@@ -199,6 +199,38 @@ static void test_partitioned_norm(void **state) {
     fth_graph_destroy(c->graph);
 }
 
+/* Where a domain's values do not differ, or it has one example, they become 0, to the bit. */
+static void test_equal_in_domain(void **state) {
+    enum { N = 5, COLUMNS = 35, DOMAINS = 3 };
+    static const uint32_t domain_of_row[N] = {0, 1, 0, 2, 0};
+    struct gradcheck check = {.group = -1};
+    struct gradcheck *c = &check;
+    CHECK_OK(c, fth_graph_create(DOMAINS, &c->graph, &c->err));
+    fth_id y = partitioned_norm(c);
+    struct interpret_options options = {.examples = N, .tile = 2};
+    struct interpret *it = interpret_create(c->graph, &options);
+    for (uint32_t v = 0; v < c->graph->n_values; v++) {
+        const struct fth_value *value = &c->graph->values[v];
+        for (uint32_t i = 0; value->role == FTH_ROLE_PARAMETER && i < value->rows; i++)
+            for (uint32_t j = 0; j < COLUMNS; j++)
+                *interpret_at(it, (fth_id)v, i, j) = (float)!!strstr(value->name, "scale");
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        for (uint32_t d = 0; d < DOMAINS; d++)
+            *interpret_at(it, c->graph->dense, i, d) = d == domain_of_row[i];
+        for (uint32_t j = 0; j < COLUMNS; j++)
+            *interpret_row_at(it, 0, i, j) = 1234.567f * (float)(j + 1) / (float)(domain_of_row[i] + 3);
+    }
+    interpret_refresh(it);
+    interpret_run(it, FTH_FORWARD);
+    for (uint32_t i = 0; i < N; i++)
+        for (uint32_t j = 0; j < COLUMNS; j++)
+            if (*interpret_at(it, y, i, j) != 0)
+                fail_msg("example %u, column %u: %g", i, j, (double)*interpret_at(it, y, i, j));
+    interpret_destroy(it);
+    fth_graph_destroy(c->graph);
+}
+
 static double cross_entropy(double x, double y) {
     return log1p(exp(-fabs(x))) + (x > 0 ? x : 0) - x * y;
 }
@@ -283,6 +315,7 @@ int main(void) {
         cmocka_unit_test(test_domain_gradients),
         cmocka_unit_test(test_domain_linear),
         cmocka_unit_test(test_partitioned_norm),
+        cmocka_unit_test(test_equal_in_domain),
         cmocka_unit_test(test_task_loss),
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_refusals),

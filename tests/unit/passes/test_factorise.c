@@ -87,7 +87,7 @@ static int has(const struct setup *setup, const char *model) {
 }
 
 static void build_graph(const struct setup *setup, struct world *world) {
-    static const int64_t widths[] = {150, 64}, bottom[] = {20, 16}, attention[] = {6}, maps[] = {6, 4};
+    static const int64_t widths[] = {150, 52}, bottom[] = {20, 16}, attention[] = {6}, maps[] = {6, 4};
     static const struct small_sizes sizes = {{widths, 2}, {bottom, 2}, {attention, 1}, {maps, 2}};
     struct fth_model_field used[ALL_FIELDS];
     fth_error err = {0};
@@ -296,7 +296,12 @@ static struct change take(const struct setup *setup) {
     return change;
 }
 
-static void compare(const char *what, const struct change *got, const struct change *want) {
+/* STAR normalises by domain. Of two examples the normalised values are y and -y, y^2 = d^2 / (d^2 + 1e-5), d half their
+ * distance, and the inputs' gradient is (1 - y^2) of what comes in: for d = 0.3 one part in 10,000 is left, whose
+ * roundings are as large as those of the whole. */
+#define OF_TWO 5e-5
+
+static void compare(const char *what, double share, const struct change *got, const struct change *want) {
     assert_int_equal(got->n, want->n);
     double moved = 0;
     for (uint32_t t = 0; t < want->n; t++) {
@@ -308,7 +313,7 @@ static void compare(const char *what, const struct change *got, const struct cha
         for (uint32_t i = 0; i < b->rows * b->columns; i++) {
             double x = (double)a->after[i] - (double)a->before[i];
             double y = (double)b->after[i] - (double)b->before[i];
-            if (!(fabs(x - y) <= 1e-6 * most + 2e-7))
+            if (!(fabs(x - y) <= share * most + 2e-7))
                 fail_msg("%s: %s (%u, %u) moves by %.9g, plain %.9g (at most %g)", what, b->name,
                          i / b->columns, i % b->columns, x, y, most);
         }
@@ -359,7 +364,7 @@ static void test_equal(void **state) {
             assert_int_equal(want.factorised, 0);
             if ((got.factorised > 0) != (kinds[k].some && has_layer(setup.model)))
                 fail_msg("%s: %u lookups factorised", what, got.factorised);
-            compare(what, &got, &want);
+            compare(what, has(&setup, "star") && setup.examples == 2 ? OF_TWO : 1e-6, &got, &want);
             change_free(&got);
             change_free(&want);
         }
@@ -373,7 +378,7 @@ static void test_clipped(void **state) {
         setup.without[0] = "factorise_first_layer";
         struct change want = take(&setup);
         assert_true(got.factorised > 0);
-        compare(layered[m], &got, &want);
+        compare(layered[m], 1e-6, &got, &want);
         change_free(&got);
         change_free(&want);
     }
