@@ -94,11 +94,17 @@ static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
         columns_a /= 2;
         columns_b /= s->form == FTH_GEMM_TN ? 2 : 1;
     }
-    if (s->lda < columns_a || (!s->panels && s->ldb < columns_b) || s->ldc < s->n)
+    if (s->passing && (!s->tiles || !s->panels || s->accumulate || s->m > fth_gemm_cut(s->precision).tile))
+        return fth_fail(err, FTH_E_ARGUMENT,
+                        "matrix product %s of m %u: C passes in panels only where A is in tiles, B in panels and "
+                        "m at most %u",
+                        form, s->m, fth_gemm_cut(s->precision).tile);
+    uint32_t columns_c = s->passing ? FTH_GEMM_PASSING : s->n;
+    if (s->lda < columns_a || (!s->panels && s->ldb < columns_b) || s->ldc < columns_c)
         return fth_fail(err, FTH_E_ARGUMENT,
                         "matrix product %s of m %u, n %u, k %u: leading dimensions "
                         "%u, %u, %u must be at least %u, %u, %u",
-                        form, s->m, s->n, s->k, s->lda, s->ldb, s->ldc, columns_a, columns_b, s->n);
+                        form, s->m, s->n, s->k, s->lda, s->ldb, s->ldc, columns_a, columns_b, columns_c);
     /* The providers count in int. */
     if (s->m > INT_MAX || s->lda > INT_MAX || s->ldb > INT_MAX || s->ldc > INT_MAX)
         return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s: dimensions must be below 2^31",

@@ -40,6 +40,7 @@ typedef enum fth_gemm_provider {
 } fth_gemm_provider;
 
 enum { FTH_ZEROS_A = 1, FTH_ZEROS_B = 2 };
+enum { FTH_GEMM_PASSING = 80 };
 
 struct fth_gemm_shape {
     fth_gemm_form form;
@@ -52,6 +53,8 @@ struct fth_gemm_shape {
     int zeros;               /* FTH_ZEROS_A, _B (TN): it may be mostly zeros, which a run in fp32 may leave out (gemm_zeros.h) */
     int tiles;               /* BF16: what has a row an example lies in tiles (tiles.h), A of NN, A and B of TN; lda, ldb
                                 are theirs */
+    int passing;             /* of tiles and panels, no more than a cut's `tile` rows: C has room for one panel alone, from
+                                column 0 on, ldc at least FTH_GEMM_PASSING; `done` takes each (fth_gemm_run_finish) */
 };
 
 typedef struct fth_gemm fth_gemm;

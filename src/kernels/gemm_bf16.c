@@ -193,7 +193,7 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
             int last = p + 1 == panels.count;
             panel.columns = last ? panels.last : FTH_PANEL;
             panel.ldb = last ? panels.ld_last : FTH_PANEL;
-            panel.c = c + (tn ? 0 : (size_t)first * s->ldc) + (size_t)p * FTH_PANEL;
+            panel.c = c + (tn ? 0 : (size_t)first * s->ldc) + (s->passing ? 0 : (size_t)p * FTH_PANEL);
             if (s->panels) {
                 panel.b = (const uint32_t *)(const void *)b + (size_t)p * FTH_PANEL * fth_panels_pairs(k);
                 panel.b_low = l.parts > 1 ? fth_panels_words(k, s->n) : 0;

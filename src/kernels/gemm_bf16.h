@@ -33,12 +33,17 @@ struct fth_bf16_pack {
     size_t width; /* pairs: words of a row that are written, a multiple of 16 */
 };
 
-/* 32 x 32 numbers into tiles (tiles.h): by rows two, `group` words apart; by pairs two, side by side. Either may be NULL. */
+/* 32 x 32 numbers into tiles (tiles.h): by rows two, `group` words apart; by pairs two, side by side. Either may be NULL.
+ * keep, positive, sums: of these 32 columns, as tiles.h says, or NULL. */
 struct fth_bf16_block {
     const float *x;
     size_t ldx;
     uint32_t *by_rows, *by_pairs;
     size_t group;
+    const uint32_t *keep;
+    uint32_t *positive;
+    size_t ld_keep, ld_positive;
+    float *sums;
 };
 
 /* What is read next: pieces of lines of 16 words, `step` words from each to the next. */

@@ -92,12 +92,29 @@ void fth_bf16_pack_rows(const struct fth_bf16_pack *p) {
     }
 }
 
+/* 16 numbers of a row, those without a bit of `keep` as 0. */
+INLINE __m512 kept(const float *x, const uint32_t *keep, uint32_t half) {
+    return keep ? _mm512_maskz_loadu_ps((__mmask16)(*keep >> 16 * half), x + 16 * half) : _mm512_loadu_ps(x + 16 * half);
+}
+INLINE uint32_t positive_of(__m512 first, __m512 second) {
+    const __m512 zero = _mm512_setzero_ps(); /* NaN counts, as to ReLU's gradient */
+    uint32_t upper = _mm512_cmp_ps_mask(second, zero, _CMP_NLE_UQ);
+    return _mm512_cmp_ps_mask(first, zero, _CMP_NLE_UQ) | upper << 16;
+}
+
 /* Rows lie apart, and the blocks of a row are asked for in its direction: BLOCKS_AHEAD of them. */
 void fth_bf16_round_block(const struct fth_bf16_block *b) {
+    __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+    for (uint32_t half = 0; b->sums && half < 2; half++)
+        sums[half] = _mm512_loadu_ps(b->sums + 16 * half);
     for (uint32_t q = 0; q < 16; q++) {
         const float *even = b->x + 2 * q * b->ldx, *odd = even + b->ldx;
-        __m512 x[2][2] = {{_mm512_loadu_ps(even), _mm512_loadu_ps(even + 16)},
-                          {_mm512_loadu_ps(odd), _mm512_loadu_ps(odd + 16)}};
+        const uint32_t *keep = b->keep ? b->keep + 2 * q * b->ld_keep : NULL, *keep_odd = keep ? keep + b->ld_keep : NULL;
+        __m512 x[2][2] = {{kept(even, keep, 0), kept(even, keep, 1)}, {kept(odd, keep_odd, 0), kept(odd, keep_odd, 1)}};
+        for (uint32_t row = 0; b->positive && row < 2; row++)
+            b->positive[(2 * q + row) * b->ld_positive] = positive_of(x[row][0], x[row][1]);
+        for (uint32_t half = 0; b->sums && half < 2; half++)
+            sums[half] = _mm512_add_ps(_mm512_add_ps(sums[half], x[0][half]), x[1][half]);
         for (uint32_t half = 0; half < 2; half++) {
             FETCH(_MM_HINT_T0, even + BLOCKS_AHEAD * 32 + half * 16);
             FETCH(_MM_HINT_T0, odd + BLOCKS_AHEAD * 32 + half * 16);
@@ -108,6 +125,8 @@ void fth_bf16_round_block(const struct fth_bf16_block *b) {
                 _mm512_storeu_si512(b->by_pairs + half * 256 + q * 16, interleaved(x[0][half], x[1][half]));
         }
     }
+    for (uint32_t half = 0; b->sums && half < 2; half++)
+        _mm512_storeu_ps(b->sums + 16 * half, sums[half]);
 }
 
 #define MAX_ROWS 8

@@ -1,5 +1,7 @@
-/* Tiles of bf16 (tiles.h): blocks of 32 x 32, whole ones by a kernel of their own. Threads: no state. */
+/* Tiles of bf16 (tiles.h): blocks of 32 x 32. Threads: no state. */
 #include "kernels/tiles.h"
+
+#include <string.h>
 
 #include "kernels/gemm_bf16.h"
 #include "kernels/kernels.h"
@@ -11,25 +13,28 @@ static uint32_t least(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-/* A block that the matrix ends in. */
-static void part_by_rows(const struct fth_bf16_kernel *kernel, const struct fth_bf16_block *b, uint32_t rows,
-                         uint32_t columns) {
-    for (uint32_t row = 0; row < rows; row += 16)
-        kernel->pack_rows(&(struct fth_bf16_pack){.x = b->x + row * b->ldx, .ldx = b->ldx, .n = least(rows - row, 16),
-                                                  .k = columns, .depth = SIDE, .out = b->by_rows + row / 16 * b->group,
-                                                  .ldo = FTH_TILES_LINE});
-}
-static void part_by_pairs(const struct fth_bf16_kernel *kernel, const struct fth_bf16_block *b, uint32_t rows,
-                          uint32_t columns) {
-    for (uint32_t column = 0; column < columns; column += 16)
-        kernel->pack_pairs(&(struct fth_bf16_pack){.x = b->x + column, .ldx = b->ldx, .n = least(columns - column, 16),
-                                                   .k = rows, .depth = SIDE, .out = b->by_pairs + column / 16 * WORDS,
-                                                   .ldo = FTH_TILES_LINE, .width = FTH_TILES_LINE});
-}
-
 static void turn(const uint32_t *tile, uint32_t *out) {
     fth_kernels_get()->transpose(FTH_TILES_LINE, FTH_TILES_LINE, (const float *)(const void *)tile, FTH_TILES_LINE,
                                  (float *)(void *)out, FTH_TILES_LINE);
+}
+
+/* Where the matrix ends: what is behind it is 0. */
+struct ending {
+    float x[FTH_TILES_ROUND * FTH_TILES_ROUND];
+    uint32_t keep[FTH_TILES_ROUND], positive[FTH_TILES_ROUND];
+};
+
+static void ending_make(struct ending *end, struct fth_bf16_block *b, uint32_t rows, uint32_t columns) {
+    memset(end, 0, sizeof *end);
+    for (uint32_t row = 0; row < rows; row++) {
+        memcpy(end->x + row * SIDE, b->x + row * b->ldx, columns * sizeof *b->x);
+        end->keep[row] = b->keep ? b->keep[row * b->ld_keep] : 0;
+    }
+    b->x = end->x;
+    b->ldx = SIDE;
+    b->keep = b->keep ? end->keep : NULL;
+    b->positive = b->positive ? end->positive : NULL;
+    b->ld_keep = b->ld_positive = 1;
 }
 
 /* The block at a row and a column, which are multiples of 32. */
@@ -38,20 +43,23 @@ static void store_block(const struct fth_bf16_kernel *kernel, const struct fth_t
     uint32_t turned[2 * FTH_TILES_WORDS] __attribute__((aligned(64)));
     uint32_t rows = least(s->rows - row, SIDE), columns = least(s->columns - column, SIDE);
     size_t at = row * s->ld;
-    struct fth_bf16_block b = {.x = s->x + row * s->ldx + column, .ldx = s->ldx, .group = 16 * s->ld};
+    uint32_t *positive = s->positive ? s->positive + row * s->ld_positive + column / SIDE : NULL;
+    struct fth_bf16_block b = {.x = s->x + row * s->ldx + column, .ldx = s->ldx, .group = 16 * s->ld,
+                               .keep = s->keep ? s->keep + row * s->ld_keep + column / SIDE : NULL, .ld_keep = s->ld_keep,
+                               .positive = positive, .ld_positive = s->ld_positive,
+                               .sums = s->sums ? s->sums + column : NULL};
     uint32_t *summed = s->summed ? (uint32_t *)(void *)(s->summed + at + fth_tiles_column(s->way, column)) : NULL;
     if (s->by_rows)
         b.by_rows = (uint32_t *)(void *)(s->by_rows + at + fth_tiles_column(FTH_TILES_ROWS, column));
     b.by_pairs = s->way == FTH_TILES_TURNED && summed ? turned : summed;
-    if (rows == SIDE && columns == SIDE) {
-        kernel->round_block(&b);
-    } else {
-        if (b.by_rows)
-            part_by_rows(kernel, &b, rows, columns);
-        if (b.by_pairs)
-            part_by_pairs(kernel, &b, rows, columns);
-    }
-    for (uint32_t tile = 0; b.by_pairs == turned && tile < columns; tile += 16)
+    struct ending end;
+    int ends = rows < SIDE || columns < SIDE;
+    if (ends)
+        ending_make(&end, &b, rows, columns);
+    kernel->round_block(&b);
+    for (uint32_t i = 0; ends && positive && i < rows; i++)
+        positive[i * s->ld_positive] = end.positive[i];
+    for (uint32_t tile = 0; b.by_pairs == turned && tile < SIDE; tile += 16)
         turn(turned + tile / 16 * WORDS, summed + tile / 16 * WORDS);
 }
 

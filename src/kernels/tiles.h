@@ -42,6 +42,11 @@ struct fth_tiles_store {
     float *summed; /* rows are what a product sums over: PAIRS or TURNED */
     fth_tiles_way way;
     size_t ld; /* of both */
+    /* Bits of 32 columns a word, columns beginning at a multiple of 32; NULL: none. */
+    const uint32_t *keep; /* numbers without a bit count as 0 */
+    uint32_t *positive;   /* what is not <= 0 gets a bit */
+    size_t ld_keep, ld_positive;
+    float *sums; /* [columns up to a multiple of 32] to which the rows are added, one after the other; or NULL */
 };
 void fth_tiles_store(const struct fth_tiles_store *store);
 

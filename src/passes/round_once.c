@@ -1,6 +1,12 @@
 /* bf16 by AMX: what layers multiply, activations and their gradients, is rounded once, in the tiles that the instructions
- * load (kernels/tiles.h), and not by each product that reads it. Weight gradients read half the bytes, and floats that
- * only products read do not leave the worker's scratch. The same bits. */
+ * load (kernels/tiles.h), and not by each product that reads it. Weight gradients read half the bytes. What a product
+ * makes for products alone is rounded panel by panel (ops/linear_rounded.c), so that its floats are never written:
+ *
+ *   y = linear(x, W, b) act=relu; y', turned = to_tiles(y)      y', turned, positive = linear_rounded(x, W, b) act=relu
+ *   dx = linear_data_grad(dy, W, -, y) act=relu             ->  dx', pairs, sum = linear_data_grad_rounded(dy, W, -, positive)
+ *   dx', pairs = to_tiles(dx); sum = col_sum(dx)
+ *
+ * The same bits. */
 #include "kernels/gemm.h"
 #include "kernels/tiles.h"
 #include "ops/ops.h"
@@ -53,6 +59,121 @@ static fth_status round_value(fth_graph *graph, fth_id value, fth_tiles_way way,
     return FTH_OK;
 }
 
+/* ---- products whose floats only products read ---- */
+
+/* A product that can pass its panels on: of tiles and a weight in panels, not of a transposed copy of a node's. */
+static int passes_on(const fth_graph *graph, const struct fth_node *node, const struct fth_op *op) {
+    if (node->op != op || !graph->values[node->inputs[0]].tiles || !graph->values[node->inputs[1]].panels)
+        return 0;
+    fth_id made = node->outputs[0];
+    int own = op == &fth_op_linear_data_grad && node->n_inputs > 2 && node->inputs[2] != FTH_NONE;
+    return !own && made != graph->logit && graph->values[made].view_of == FTH_NONE && !fth_rewrite_has_views(graph, made);
+}
+
+static fth_act act_of(const struct fth_node *node) {
+    const struct fth_linear_attributes *a = node->attributes;
+    return a ? a->act : FTH_ACT_NONE;
+}
+
+/* The only to_tiles that reads the value; others that do are counted. */
+static struct fth_node *tiles_of(const fth_graph *graph, fth_id value, uint32_t *others) {
+    struct fth_node *found = NULL;
+    *others = 0;
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        for (uint32_t j = 0; j < graph->nodes[i]->n_inputs; j++) {
+            if (graph->nodes[i]->inputs[j] != value)
+                continue;
+            if (graph->nodes[i]->op == &fth_op_to_tiles && !found)
+                found = graph->nodes[i];
+            else
+                ++*others;
+        }
+    return found;
+}
+
+/* The reader with that op and the value as that input. */
+static struct fth_node *reader(const fth_graph *graph, fth_id value, const struct fth_op *op, uint32_t input) {
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        struct fth_node *node = graph->nodes[i];
+        if (node->op == op && node->n_inputs > input && node->inputs[input] == value)
+            return node;
+    }
+    return NULL;
+}
+
+static void read_instead(fth_graph *graph, fth_id old, fth_id value) {
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        for (uint32_t j = 0; j < graph->nodes[i]->n_inputs; j++)
+            if (graph->nodes[i]->inputs[j] == old)
+                graph->nodes[i]->inputs[j] = value;
+}
+
+/* `made` in the place of `node`, which goes with the nodes that made from its floats what `made` makes itself. */
+static void take_place(fth_graph *graph, struct fth_node *node, struct fth_node *tiles, struct fth_node *sum,
+                       const fth_id made[3]) {
+    graph->nodes[graph->n_nodes - 1]->training_only = node->training_only;
+    fth_rewrite_move_last(graph, fth_rewrite_find(graph, node));
+    read_instead(graph, tiles->outputs[0], made[0]);
+    read_instead(graph, tiles->outputs[1], made[1]);
+    if (sum)
+        read_instead(graph, sum->outputs[0], made[2]);
+    fth_rewrite_remove(graph, fth_rewrite_find(graph, node));
+    fth_rewrite_remove(graph, fth_rewrite_find(graph, tiles));
+    if (sum)
+        fth_rewrite_remove(graph, fth_rewrite_find(graph, sum));
+}
+
+/* What it makes is read by to_tiles and col_sum alone. */
+static int grad_fits(const fth_graph *graph, const struct fth_node *node) {
+    uint32_t others;
+    if (!passes_on(graph, node, &fth_op_linear_data_grad))
+        return 0;
+    int summed = reader(graph, node->outputs[0], &fth_op_col_sum, 0) != NULL;
+    return tiles_of(graph, node->outputs[0], &others) && others == (uint32_t)summed;
+}
+
+static fth_status pass_grad_on(fth_graph *graph, struct fth_node *node, fth_id positive, fth_error *err) {
+    uint32_t others;
+    struct fth_node *tiles = tiles_of(graph, node->outputs[0], &others);
+    struct fth_node *sum = reader(graph, node->outputs[0], &fth_op_col_sum, 0);
+    fth_id inputs[4] = {node->inputs[0], node->inputs[1], FTH_NONE, positive}, made[3];
+    graph->stage = FTH_BACKWARD;
+    FTH_TRY(fth_graph_node(graph, &fth_op_linear_data_grad_rounded, node->name, inputs, positive == FTH_NONE ? 2 : 4, NULL, 0,
+                           made, err));
+    take_place(graph, node, tiles, sum, made);
+    return FTH_OK;
+}
+
+/* Besides to_tiles, only the data gradient behind it may read it, to know where ReLU was 0. */
+static fth_status pass_on(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    uint32_t others;
+    struct fth_node *tiles = tiles_of(graph, node->outputs[0], &others);
+    struct fth_node *grad = reader(graph, node->outputs[0], &fth_op_linear_data_grad, 3);
+    int relu = act_of(node) == FTH_ACT_RELU;
+    if (!tiles || others != (grad != NULL) || (grad && (!relu || act_of(grad) != FTH_ACT_RELU || !grad_fits(graph, grad))))
+        return FTH_OK;
+    fth_id made[3];
+    graph->stage = FTH_FORWARD;
+    FTH_TRY(fth_graph_node(graph, &fth_op_linear_rounded, node->name, node->inputs, node->n_inputs, node->attributes,
+                           sizeof(struct fth_linear_attributes), made, err));
+    take_place(graph, node, tiles, NULL, made);
+    return grad ? pass_grad_on(graph, grad, made[2], err) : FTH_OK;
+}
+
+static fth_status pass_all_on(fth_graph *graph, fth_error *err) {
+    fth_status status = FTH_OK;
+    fth_stage stage = graph->stage;
+    for (uint32_t i = 0; i < graph->n_nodes && status == FTH_OK; i++) {
+        struct fth_node *node = graph->nodes[i];
+        if (passes_on(graph, node, &fth_op_linear))
+            status = pass_on(graph, node, err);
+        else if (grad_fits(graph, node) && node->n_inputs < 4)
+            status = pass_grad_on(graph, node, FTH_NONE, err);
+    }
+    graph->stage = stage;
+    return status;
+}
+
 static fth_status run(fth_graph *graph, fth_error *err) {
     if (!fth_gemm_cut((fth_precision)graph->precision).tiles)
         return FTH_OK;
@@ -64,7 +185,7 @@ static fth_status run(fth_graph *graph, fth_error *err) {
         FTH_TRY(round_value(graph, node->inputs[at], FTH_TILES_TURNED, err));
         FTH_TRY(round_value(graph, node->inputs[at + 1], FTH_TILES_PAIRS, err));
     }
-    return FTH_OK;
+    return pass_all_on(graph, err);
 }
 
 const struct fth_pass fth_pass_round_once = {

@@ -63,6 +63,14 @@ static inline __m512 _mm512_maskz_loadu_ps(__mmask16 mask, const float *from) {
             out.f[i] = from[i];
     return out;
 }
+/* Not less or equal, or unordered: the one that is asked for. */
+#define _CMP_NLE_UQ 0x16
+static inline __mmask16 _mm512_cmp_ps_mask(__m512 x, __m512 y, int predicate) {
+    uint32_t mask = 0;
+    for (int i = 0; i < 16; i++)
+        mask |= (uint32_t)!(x.f[i] <= y.f[i]) << i;
+    return predicate == _CMP_NLE_UQ ? (__mmask16)mask : 0;
+}
 static inline void _mm512_storeu_ps(void *to, __m512 x) {
     memcpy(to, &x, 64);
 }

@@ -111,6 +111,36 @@ static void told_of(void *ctx, uint32_t column, uint32_t columns) {
         memcpy(told->copy + i * ldc + column, told->c + i * ldc + column, columns * sizeof(float));
 }
 
+/* The same, panel after panel in one place. */
+static void told_of_passing(void *ctx, uint32_t column, uint32_t columns) {
+    struct told *told = ctx;
+    assert_int_equal(column, told->columns);
+    told->columns += columns;
+    for (uint32_t i = 0; i < told->o->rows; i++)
+        memcpy(told->copy + i * told->o->shape.ldc + column, told->c + i * FTH_GEMM_PASSING, columns * sizeof(float));
+}
+
+/* c[rows][ldc], which the product made, once more with panels of C that pass. */
+static void check_passing(const struct operands *o, const struct fth_bf16_kernel *kernel, const struct fth_gemm_shape *shape,
+                          const float *c, size_t floats, void *scratch) {
+    struct fth_gemm_shape passing = *shape;
+    float *panel = fth_alloc((size_t)o->rows * FTH_GEMM_PASSING, sizeof *panel), *copy = fth_alloc(floats, sizeof *copy);
+    assert_non_null(panel);
+    assert_non_null(copy);
+    memcpy(copy, c, floats * sizeof *c);
+    for (uint32_t i = 0; i < o->rows; i++)
+        memset(copy + i * shape->ldc, 0xff, shape->n * sizeof *c);
+    struct told told = {.o = o, .c = panel, .copy = copy};
+    passing.passing = 1;
+    passing.ldc = FTH_GEMM_PASSING;
+    fth_bf16_run(&passing, kernel, o->rows, o->tiles_a, o->panels, panel, scratch,
+                 &(struct fth_gemm_finish){told_of_passing, &told});
+    assert_int_equal(told.columns, shape->n);
+    assert_memory_equal(copy, c, floats * sizeof *c);
+    fth_free(copy);
+    fth_free(panel);
+}
+
 static float *run(const struct operands *o, const struct fth_bf16_kernel *kernel, const float *before,
                   size_t floats) {
     size_t bytes = fth_bf16_scratch(&o->shape, kernel);
@@ -136,6 +166,8 @@ static float *run(const struct operands *o, const struct fth_bf16_kernel *kernel
         assert_int_equal(told.columns, o->shape.n);
         assert_memory_equal(copy, c, floats * sizeof *c);
     }
+    if (shape.tiles && shape.panels && !shape.accumulate && o->rows <= kernel->rows)
+        check_passing(o, kernel, &shape, c, floats, scratch);
     fth_free(copy);
     for (int i = 0; i < 64; i++)
         assert_int_equal(scratch[bytes + i], 0xff);
@@ -299,6 +331,45 @@ static void tiles_lie_as_they_say(void **state) {
     }
 }
 
+/* Numbers taken as 0, bits of what is positive (NaN counts), sums: as one by one. */
+static void tiles_keep_and_sum(void **state) {
+    (void)state;
+    static const uint32_t rows[] = {1, 15, 32, 33, 70, 64}, columns[] = {1, 16, 17, 32, 49, 130};
+    for (int i = 0; i < 36; i++) {
+        uint32_t m = rows[i % 6], n = columns[i / 6], ldx = n + draw(5), words = (n + 31) / 32, ld = words + draw(3);
+        uint32_t keep[70 * 8], positive[70 * 8];
+        float *x = numbers((size_t)m * ldx), sums[160], want[160];
+        x[draw(m) * ldx] = NAN;
+        x[draw(m) * ldx + n - 1] = 0.0f;
+        memset(positive, 0xaa, sizeof positive);
+        for (uint32_t w = 0; w < 70 * 8; w++)
+            keep[w] = draw(1u << 16) << 16 | draw(1u << 16);
+        for (uint32_t c = 0; c < 160; c++)
+            sums[c] = want[c] = c < n ? (float)c : 0;
+        size_t floats = (size_t)(m + 31) / 32 * 32 * fth_tiles_ld(n);
+        float *tiles = fth_alloc(floats, sizeof *tiles);
+        assert_non_null(tiles);
+        struct fth_tiles_store store = {.x = x, .ldx = ldx, .rows = m, .columns = n, .by_rows = tiles, .ld = fth_tiles_ld(n),
+                                        .keep = keep, .ld_keep = ld, .positive = positive, .ld_positive = ld, .sums = sums};
+        fth_bf16_tiles_store(i % 2 && fth_cpu_get()->amx_bf16 ? &fth_bf16_amx : &emulated_bf16_amx, &store);
+        const uint16_t *halves = (const uint16_t *)(const void *)tiles;
+        for (uint32_t r = 0; r < m; r++)
+            for (uint32_t c = 0; c < n; c++) {
+                float number = keep[r * ld + c / 32] >> c % 32 & 1 ? x[(size_t)r * ldx + c] : 0;
+                want[c] += number;
+                assert_int_equal(halves[half_at(FTH_TILES_ROWS, r, c, fth_tiles_ld(n))], fth_bf16_from_float(number));
+                assert_int_equal(positive[r * ld + c / 32] >> c % 32 & 1, !(number <= 0));
+            }
+        for (uint32_t w = words; w < ld; w++)
+            assert_int_equal(positive[(m - 1) * ld + w], 0xaaaaaaaa);
+        assert_int_equal(positive[m * ld], 0xaaaaaaaa);
+        for (uint32_t c = 0; c < 160; c++)
+            assert_true(isnan(want[c]) ? isnan(sums[c]) : sums[c] == want[c]);
+        fth_free(tiles);
+        fth_free(x);
+    }
+}
+
 /* Depths and examples beyond the kernel's pieces, too. */
 static void tiles_equal_the_model(void **state) {
     (void)state;
@@ -353,6 +424,7 @@ int main(void) {
         cmocka_unit_test(equals_the_model),
         cmocka_unit_test(panels_equal_the_model),
         cmocka_unit_test(tiles_lie_as_they_say),
+        cmocka_unit_test(tiles_keep_and_sum),
         cmocka_unit_test(tiles_equal_the_model),
         cmocka_unit_test(three_products_are_near_fp32),
     };

@@ -329,7 +329,9 @@ static const struct {
     {"segment_pool", "test_sequence_gradients"},
     {"position_bias", "test_sequence_gradients"},
     {"prune_graph", "test_prune_graph"}, /* has none */
-    {"to_tiles", "test_passes"},         /* has none */
+    {"to_tiles", "test_passes"},         /* nor these */
+    {"linear_rounded", "test_passes"},
+    {"linear_data_grad_rounded", "test_passes"},
     {"row_softmax", "test_gradients_tasks"},
     {"mix_experts", "test_gradients_tasks"},
     {"domain_update", "test_updates"},

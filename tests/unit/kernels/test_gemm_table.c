@@ -47,9 +47,12 @@ static void expect_refusal(struct fth_gemm_shape s, fth_gemm_provider provider, 
 }
 
 static void refuses_what_it_cannot_do(void **state) {
-    struct fth_gemm_shape good = {FTH_GEMM_NN, 8, 8, 8, 8, 8, 8, 0, FTH_FP32, 0, 0, 0}, s = good;
+    struct fth_gemm_shape good = {FTH_GEMM_NN, 8, 8, 8, 8, 8, 8, 0, FTH_FP32, 0, 0, 0, 0}, s = good;
     s.n = 1;
     expect_refusal(s, FTH_GEMM_AUTO, FTH_E_ARGUMENT, "width n = 1");
+    s = good;
+    s.passing = 1;
+    expect_refusal(s, FTH_GEMM_AUTO, FTH_E_ARGUMENT, "only where A is in tiles");
     s = good, s.k = 0;
     expect_refusal(s, FTH_GEMM_AUTO, FTH_E_ARGUMENT, "at least 1");
     s = good, s.lda = 7;

@@ -63,15 +63,15 @@ static void write_entry(const char *isa, const char *provider) {
     write_file(text);
 }
 
-static const struct fth_gemm_shape shape = {FTH_GEMM_NN, 64, 32, 16, 16, 48, 48, 0, FTH_FP32, 0, 0, 0};
+static const struct fth_gemm_shape shape = {FTH_GEMM_NN, 64, 32, 16, 16, 48, 48, 0, FTH_FP32, 0, 0, 0, 0};
 
 static void what_is_measured_loads_and_decides(void **state) {
     struct fth_gemm_shape shapes[] = {
         shape,
-        {FTH_GEMM_TN, 24, 32, 64, 48, 48, 48, 1, FTH_FP32, 0, 0, 0},
+        {FTH_GEMM_TN, 24, 32, 64, 48, 48, 48, 1, FTH_FP32, 0, 0, 0, 0},
         shape, /* twice: one entry */
-        {FTH_GEMM_NT, 64, 40, 16, 16, 16, 48, 0, FTH_FP32, 0, 0, 0},
-        {FTH_GEMM_NN, 64, 32, 16, 16, 48, 48, 0, FTH_BF16, 0, 0, 0}, /* left out */
+        {FTH_GEMM_NT, 64, 40, 16, 16, 16, 48, 0, FTH_FP32, 0, 0, 0, 0},
+        {FTH_GEMM_NN, 64, 32, 16, 16, 48, 48, 0, FTH_BF16, 0, 0, 0, 0}, /* left out */
     };
     struct fth_text text = {0};
     fth_error err = {0};

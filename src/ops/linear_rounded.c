@@ -1,0 +1,194 @@
+/* linear_rounded(x, W, bias or none) and linear_data_grad_rounded(dy, W, none, positive or none): linear and
+ * linear_data_grad of tiles (kernels/tiles.h) whose result only such products read (pass round_once). A panel of columns is
+ * finished and rounded where it was made, in cache, and its floats are never written:
+ *
+ *   linear_rounded             act(x W + bias) by rows and turned; a bit for each number that is not <= 0
+ *   linear_data_grad_rounded   dy W^T, 0 where `positive` has no bit, by rows and in pairs; the sum of a tile's rows
+ *
+ * The same bits as linear, linear_data_grad, col_sum and to_tiles. */
+#include "kernels/tiles.h"
+#include "ops/ops_private.h"
+
+static fth_act act_of(const struct fth_node *node) {
+    const struct fth_linear_attributes *a = node->attributes;
+    return a ? a->act : FTH_ACT_NONE;
+}
+
+static uint32_t words(uint32_t columns) {
+    return (columns + 31) / 32;
+}
+
+/* Outputs 0 and 1. */
+static fth_status shape_tiles(fth_graph *graph, struct fth_node *node, uint32_t columns, fth_tiles_way way, fth_error *err) {
+    int weight = node->inputs[1] != FTH_NONE && graph->values[node->inputs[1]].panels;
+    if (fth_ops_input(graph, node, 0).tiles != FTH_TILES_ROWS || !weight)
+        return fth_fail(err, FTH_E_ARGUMENT, "its input is not in tiles by rows, or its weight not in panels");
+    for (uint32_t i = 0; i < 2; i++) {
+        FTH_TRY(fth_ops_output_like(graph, node, i, 0, columns, err));
+        graph->values[node->outputs[i]].tiles = i ? (int)way : FTH_TILES_ROWS;
+    }
+    return FTH_OK;
+}
+
+static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
+    struct fth_value x = fth_ops_input(graph, node, 0), w = fth_ops_input(graph, node, 1);
+    FTH_TRY(fth_ops_need_whole(graph, node, 1, x.columns, w.columns, err));
+    if (fth_ops_input(graph, node, 2).id != FTH_NONE)
+        FTH_TRY(fth_ops_need_whole(graph, node, 2, 1, w.columns, err));
+    FTH_TRY(shape_tiles(graph, node, w.columns, FTH_TILES_TURNED, err));
+    return fth_ops_output_like(graph, node, 2, 0, words(w.columns), err);
+}
+
+static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
+    struct fth_value dy = fth_ops_input(graph, node, 0), w = fth_ops_input(graph, node, 1);
+    FTH_TRY(fth_ops_need_whole(graph, node, 1, w.rows, dy.columns, err));
+    if (fth_ops_input(graph, node, 3).id != FTH_NONE) {
+        FTH_TRY(fth_ops_need_same_rows(graph, node, 0, 3, err));
+        if (fth_ops_input(graph, node, 3).columns != words(w.rows))
+            return fth_fail(err, FTH_E_ARGUMENT, "input 3 has %u columns, not %u", fth_ops_input(graph, node, 3).columns,
+                            words(w.rows));
+    }
+    FTH_TRY(shape_tiles(graph, node, w.rows, FTH_TILES_PAIRS, err));
+    return fth_ops_output_tiles(graph, node, 2, w.rows, err);
+}
+
+/* In scratch: a panel of floats, and the sums with room for the last word's columns. */
+struct state {
+    fth_gemm *product;
+    size_t panel, sums;
+};
+
+static uint32_t rows_at_once(int precision) {
+    return fth_gemm_cut((fth_precision)precision).tile;
+}
+
+static fth_status product_prepare(struct fth_prepare *prepare, uint32_t n, uint32_t k, fth_error *err) {
+    struct state *state = fth_ops_state(prepare, sizeof *state, err);
+    if (!state)
+        return FTH_E_MEMORY;
+    uint32_t most = rows_at_once(prepare->precision), rows = prepare->in[0].rows;
+    struct fth_gemm_shape gemm = {.form = FTH_GEMM_NN,
+                                  .m = rows < most ? rows : most,
+                                  .n = n,
+                                  .k = k,
+                                  .lda = prepare->in[0].ld,
+                                  .ldc = FTH_GEMM_PASSING,
+                                  .passing = 1,
+                                  .panels = 1,
+                                  .tiles = 1,
+                                  .precision = (fth_precision)prepare->precision};
+    state->panel = fth_ops_section(&prepare->scratch_bytes, (size_t)gemm.m * gemm.ldc);
+    state->sums = fth_ops_section(&prepare->scratch_bytes, (size_t)words(n) * 32);
+    return fth_ops_product(prepare, &gemm, &state->product, err);
+}
+
+static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
+    return product_prepare(prepare, prepare->in[1].columns, prepare->in[1].rows, err);
+}
+static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
+    return product_prepare(prepare, prepare->in[1].rows, prepare->in[1].columns, err);
+}
+
+static void release(void *prepared) {
+    struct state *state = prepared;
+    fth_gemm_destroy(state->product);
+    fth_free(state);
+}
+
+static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
+                 struct fth_cost *out) {
+    struct fth_value x = fth_ops_input(graph, node, 0), w = fth_ops_input(graph, node, 1);
+    fth_ops_cost(graph, node, examples, positions, out);
+    out->flops = 2 * fth_ops_rows(&x, examples, positions) * w.rows * w.columns;
+}
+
+static void print(const struct fth_node *node, struct fth_text *out) {
+    fth_text_printf(out, "act=%s", fth_ops_act_name(act_of(node)));
+}
+
+struct finish {
+    struct fth_ops_bias_act bias_act; /* y: the panel */
+    struct fth_tiles_store to;        /* column 0 */
+};
+
+static void finish_panel(void *ctx, uint32_t column, uint32_t columns) {
+    const struct finish *f = ctx;
+    struct fth_ops_bias_act bias_act = f->bias_act;
+    bias_act.bias = bias_act.bias ? bias_act.bias + column : NULL;
+    fth_ops_bias_act(&bias_act, 0, columns);
+    struct fth_tiles_store to = f->to;
+    to.columns = columns;
+    to.by_rows += fth_tiles_column(FTH_TILES_ROWS, column);
+    to.summed += fth_tiles_column(to.way, column);
+    to.positive = to.positive ? to.positive + column / 32 : NULL;
+    to.keep = to.keep ? to.keep + column / 32 : NULL;
+    to.sums = to.sums ? to.sums + column : NULL;
+    fth_tiles_store(&to);
+}
+
+static void run_rows(const struct fth_run *run, const float *weights, struct finish *f) {
+    const struct state *state = run->prepared;
+    const struct fth_view *x = &run->in[0], *by_rows = &run->out[0], *summed = &run->out[1];
+    const struct fth_gemm_finish finish = {finish_panel, f};
+    uint32_t most = fth_gemm_cut(fth_gemm_precision(state->product)).tile;
+    float *panel = fth_ops_at(run, state->panel);
+    f->to.x = f->bias_act.y = panel;
+    f->to.ldx = f->bias_act.ld = FTH_GEMM_PASSING;
+    f->to.ld = by_rows->ld;
+    f->to.way = (fth_tiles_way)summed->tiles;
+    for (uint32_t row = 0; row < x->rows; row += most) {
+        f->to.rows = f->bias_act.rows = x->rows - row < most ? x->rows - row : most;
+        f->to.by_rows = by_rows->data + row * f->to.ld;
+        f->to.summed = summed->data + row * f->to.ld;
+        fth_gemm_run_finish(state->product, f->to.rows, x->data + (size_t)row * x->ld, weights, panel, NULL, &finish);
+        f->to.positive = f->to.positive ? f->to.positive + most * f->to.ld_positive : NULL;
+        f->to.keep = f->to.keep ? f->to.keep + most * f->to.ld_keep : NULL;
+    }
+}
+
+static void run(const struct fth_run *run) {
+    const struct fth_view *positive = &run->out[2];
+    struct finish f = {.bias_act = {.act = act_of(run->node), .bias = run->node->n_inputs > 2 ? run->in[2].data : NULL},
+                       .to = {.positive = (uint32_t *)(void *)positive->data, .ld_positive = positive->ld}};
+    run_rows(run, run->in[1].panels, &f);
+}
+
+static void grad_run(const struct fth_run *run) {
+    const struct state *state = run->prepared;
+    const struct fth_view *w = &run->in[1], *positive = run->node->n_inputs > 3 ? &run->in[3] : NULL;
+    float *sums = fth_ops_at(run, state->sums);
+    memset(sums, 0, words(w->rows) * 32 * sizeof *sums);
+    struct finish f = {.to = {.sums = sums}};
+    if (positive)
+        f.to.keep = (const uint32_t *)(const void *)positive->data, f.to.ld_keep = positive->ld;
+    run_rows(run, w->transposed, &f);
+    memcpy(run->out[2].data, sums, w->rows * sizeof *sums);
+}
+
+const struct fth_op fth_op_linear_rounded = {.name = "linear_rounded",
+                                             .min_inputs = 2,
+                                             .max_inputs = 3,
+                                             .n_outputs = 3,
+                                             .granularity = FTH_PER_TILE,
+                                             .resource = FTH_COMPUTE,
+                                             .shape = shape,
+                                             .prepare = prepare,
+                                             .release = release,
+                                             .cost = cost,
+                                             .print = print,
+                                             .run = run};
+
+const struct fth_op fth_op_linear_data_grad_rounded = {.name = "linear_data_grad_rounded",
+                                                       .min_inputs = 2,
+                                                       .max_inputs = 4,
+                                                       .n_outputs = 3,
+                                                       .granularity = FTH_PER_TILE,
+                                                       .resource = FTH_COMPUTE,
+                                                       .inputs_transposed = 1 << 1,
+                                                       .shape = grad_shape,
+                                                       .prepare = grad_prepare,
+                                                       .release = release,
+                                                       .cost = cost,
+                                                       .run = grad_run};
