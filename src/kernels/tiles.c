@@ -72,3 +72,14 @@ void fth_bf16_tiles_store(const struct fth_bf16_kernel *kernel, const struct fth
 void fth_tiles_store(const struct fth_tiles_store *store) {
     fth_bf16_tiles_store(&fth_bf16_amx, store);
 }
+
+void fth_tiles_store_columns(const struct fth_tiles_store *store, uint32_t column, uint32_t columns) {
+    struct fth_tiles_store s = *store;
+    s.columns = columns;
+    s.by_rows = s.by_rows ? s.by_rows + fth_tiles_column(FTH_TILES_ROWS, column) : NULL;
+    s.summed = s.summed ? s.summed + fth_tiles_column(s.way, column) : NULL;
+    s.keep = s.keep ? s.keep + column / SIDE : NULL;
+    s.positive = s.positive ? s.positive + column / SIDE : NULL;
+    s.sums = s.sums ? s.sums + column : NULL;
+    fth_tiles_store(&s);
+}

@@ -50,4 +50,7 @@ struct fth_tiles_store {
 };
 void fth_tiles_store(const struct fth_tiles_store *store);
 
+/* The same of columns [column, + columns), which x begins with; column is a multiple of 32. */
+void fth_tiles_store_columns(const struct fth_tiles_store *store, uint32_t column, uint32_t columns);
+
 #endif

@@ -1,7 +1,7 @@
 /* linear: act(x W + bias) on a tile's rows, and its data gradient dx = dy W^T, which reads the
  * transposed copy of W that updates keep; both read panels where W has them. Bias and activation are applied to a
  * panel's columns when they are made; so is, to the data gradient, the gradient of the activation before the
- * layer (pass fuse_act_grads). The weight gradient is linear_weight_grad.
+ * layer (pass fuse_act_grads), and what else its input's gradient is the sum of is added (fuse_crosses). The weight gradient is linear_weight_grad.
  *
  * W may be made by attention_weights: then the data gradient takes the transposed copy that that node makes, and
  * the weight gradient is one part a tile. */
@@ -149,33 +149,49 @@ static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error 
             return fth_fail(err, FTH_E_ARGUMENT, "input 3 has %u columns, the gradient %u (at least 2)",
                             fth_ops_input(graph, node, 3).columns, w.rows);
     }
+    if (fth_ops_input(graph, node, 4).id != FTH_NONE) {
+        FTH_TRY(fth_ops_need_same_rows(graph, node, 0, 4, err));
+        if (fth_ops_input(graph, node, 4).columns != w.rows || w.rows == 1)
+            return fth_fail(err, FTH_E_ARGUMENT, "input 4 has %u columns, the gradient %u (at least 2)",
+                            fth_ops_input(graph, node, 4).columns, w.rows);
+    }
     return fth_ops_output_like(graph, node, 0, 0, w.rows, err);
 }
 
-/* The activation's gradient of rows of dx, applied to columns when the product has made them. */
-struct act_grad {
+/* The activation's gradient of rows of dx, and an addition to them, of columns when the product has made them. */
+struct grad_finish {
     fth_act act;
-    uint32_t rows, ld, ld_saved;
+    uint32_t rows, ld, ld_saved, ld_other;
     float *dx;
-    const float *saved;
+    const float *saved, *other; /* NULL: none */
 };
 
-static void apply_act_grad(void *ctx, uint32_t column, uint32_t columns) {
-    const struct act_grad *f = ctx;
+static void finish_grad(void *ctx, uint32_t column, uint32_t columns) {
+    const struct grad_finish *f = ctx;
+    const struct fth_kernels *k = fth_kernels_get();
     float *dx = f->dx + column;
-    fth_kernels_get()->act_grad(f->act, f->rows, columns, f->saved + column, f->ld_saved, dx, f->ld, dx, f->ld);
+    if (f->saved)
+        k->act_grad(f->act, f->rows, columns, f->saved + column, f->ld_saved, dx, f->ld, dx, f->ld);
+    if (f->other)
+        k->add(f->rows, columns, f->other + column, f->ld_other, dx, f->ld, dx, f->ld);
 }
 
-/* With the gradient of the activation whose output (of GELU: input) is input 3. */
-static void grad_run_act(const struct fth_run *run, const float *weights) {
-    const struct fth_view *dy = &run->in[0], *saved = &run->in[3], *dx = &run->out[0];
-    struct act_grad f = {.act = act_of(run->node), .ld = dx->ld, .ld_saved = saved->ld};
-    const struct fth_gemm_finish finish = {apply_act_grad, &f};
+static const float *row_of(const struct fth_view *view, uint32_t row) {
+    return view->data ? view->data + (size_t)row * view->ld : NULL;
+}
+
+/* With the gradient of the activation whose output (of GELU: input) is input 3, and input 4 added. */
+static void grad_run_finish(const struct fth_run *run, const float *weights) {
+    const struct fth_view none = {0}, *dy = &run->in[0], *saved = &run->in[3], *dx = &run->out[0];
+    const struct fth_view *other = run->node->n_inputs > 4 ? &run->in[4] : &none;
+    struct grad_finish f = {.act = act_of(run->node), .ld = dx->ld, .ld_saved = saved->ld, .ld_other = other->ld};
+    const struct fth_gemm_finish finish = {finish_grad, &f};
     uint32_t chunk = rows_at_once(run);
     for (uint32_t row = 0; row < dy->rows; row += chunk) {
         f.rows = dy->rows - row < chunk ? dy->rows - row : chunk;
         f.dx = dx->data + (size_t)row * dx->ld;
-        f.saved = saved->data + (size_t)row * saved->ld;
+        f.saved = row_of(saved, row);
+        f.other = row_of(other, row);
         fth_gemm_run_finish(run->prepared, f.rows, dy->data + (size_t)row * dy->ld, weights, f.dx, run->scratch,
                             &finish);
     }
@@ -188,14 +204,14 @@ static void grad_run(const struct fth_run *run) {
         fth_kernels_get()->row_dot(dy->rows, dy->columns, dy->data, dy->ld, w->data, 0.0f, dx->data,
                                    dx->ld);
     else if (run->node->n_inputs > 3)
-        grad_run_act(run, weights);
+        grad_run_finish(run, weights);
     else
         fth_gemm_run(run->prepared, dy->rows, dy->data, weights, dx->data, run->scratch);
 }
 
 const struct fth_op fth_op_linear_data_grad = {.name = "linear_data_grad",
                                                .min_inputs = 2,
-                                               .max_inputs = 4,
+                                               .max_inputs = 5,
                                                .n_outputs = 1,
                                                .granularity = FTH_PER_TILE,
                                                .resource = FTH_COMPUTE,

@@ -118,14 +118,7 @@ static void finish_panel(void *ctx, uint32_t column, uint32_t columns) {
     struct fth_ops_bias_act bias_act = f->bias_act;
     bias_act.bias = bias_act.bias ? bias_act.bias + column : NULL;
     fth_ops_bias_act(&bias_act, 0, columns);
-    struct fth_tiles_store to = f->to;
-    to.columns = columns;
-    to.by_rows += fth_tiles_column(FTH_TILES_ROWS, column);
-    to.summed += fth_tiles_column(to.way, column);
-    to.positive = to.positive ? to.positive + column / 32 : NULL;
-    to.keep = to.keep ? to.keep + column / 32 : NULL;
-    to.sums = to.sums ? to.sums + column : NULL;
-    fth_tiles_store(&to);
+    fth_tiles_store_columns(&f->to, column, columns);
 }
 
 static void run_rows(const struct fth_run *run, const float *weights, struct finish *f) {

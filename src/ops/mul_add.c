@@ -2,8 +2,12 @@
  * whose bias is added here, where the product is read anyway.
  *
  * mul_add_grad(dy, a, b, bias or none, sum or none) -> da = sum + dy * (b + bias), db = dy * a in one read; pass
- * fuse_crosses hands it what else a's gradient is the sum of. */
+ * fuse_crosses hands it what else a's gradient is the sum of. mul_add_grad_rounded is the same where only products of
+ * tiles read db (pass round_once): da, db by rows and in pairs (kernels/tiles.h), and the sum of db's rows. */
+#include "kernels/tiles.h"
 #include "ops/ops_private.h"
+
+#define PANEL 64u /* columns of db at a time, which stay in cache */
 
 /* Columns of the others, and of the bias where there is one. */
 static fth_status need_bias(const fth_graph *graph, const struct fth_node *node, fth_error *err) {
@@ -61,14 +65,17 @@ static const struct fth_mul_add_grad_attributes *grad_attributes(const struct ft
     return node->attributes;
 }
 
-static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
-    uint32_t columns = fth_ops_input(graph, node, 0).columns;
+static fth_status need_grad_inputs(const fth_graph *graph, const struct fth_node *node, fth_error *err) {
     FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
     FTH_TRY(fth_ops_need_same(graph, node, 0, 1, err));
     FTH_TRY(fth_ops_need_same(graph, node, 0, 2, err));
     FTH_TRY(need_bias(graph, node, err));
-    if (fth_ops_input(graph, node, 4).id != FTH_NONE)
-        FTH_TRY(fth_ops_need_same(graph, node, 0, 4, err));
+    return fth_ops_input(graph, node, 4).id != FTH_NONE ? fth_ops_need_same(graph, node, 0, 4, err) : FTH_OK;
+}
+
+static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    uint32_t columns = fth_ops_input(graph, node, 0).columns;
+    FTH_TRY(need_grad_inputs(graph, node, err));
     FTH_TRY(fth_ops_output_like(graph, node, 0, 0, columns, err));
     return fth_ops_output_like(graph, node, 1, 0, columns, err);
 }
@@ -77,13 +84,17 @@ static void print(const struct fth_node *node, struct fth_text *out) {
     fth_text_printf(out, "with_dy=%d", grad_attributes(node)->with_dy);
 }
 
-static void grad_run(const struct fth_run *run) {
-    const struct fth_view *dy = &run->in[0], *a = &run->in[1], *b = &run->in[2], *da = &run->out[0],
-                          *db = &run->out[1];
+/* Columns [at, at + n); db begins with them. */
+static void grad_columns(const struct fth_run *run, uint32_t at, uint32_t n, float *db, uint32_t lddb) {
+    const struct fth_view *dy = &run->in[0], *a = &run->in[1], *b = &run->in[2], *bias = &run->in[3], *da = &run->out[0];
     const struct fth_view none = {0}, *sum = run->node->n_inputs > 4 ? &run->in[4] : &none;
-    fth_kernels_get()->cross_grad(dy->rows, dy->columns, dy->data, dy->ld, a->data, a->ld, b->data, b->ld,
-                                  run->in[3].data, sum->data, sum->ld, grad_attributes(run->node)->with_dy,
-                                  da->data, da->ld, db->data, db->ld);
+    fth_kernels_get()->cross_grad(dy->rows, n, dy->data + at, dy->ld, a->data + at, a->ld, b->data + at, b->ld,
+                                  bias->data ? bias->data + at : NULL, sum->data ? sum->data + at : NULL, sum->ld,
+                                  grad_attributes(run->node)->with_dy, da->data + at, da->ld, db, lddb);
+}
+
+static void grad_run(const struct fth_run *run) {
+    grad_columns(run, 0, run->in[0].columns, run->out[1].data, run->out[1].ld);
 }
 
 const struct fth_op fth_op_mul_add_grad = {.name = "mul_add_grad",
@@ -96,3 +107,47 @@ const struct fth_op fth_op_mul_add_grad = {.name = "mul_add_grad",
                                            .cost = cost,
                                            .print = print,
                                            .run = grad_run};
+
+static fth_status rounded_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    uint32_t columns = fth_ops_input(graph, node, 0).columns;
+    FTH_TRY(need_grad_inputs(graph, node, err));
+    for (uint32_t i = 0; i < 3; i++)
+        FTH_TRY(fth_ops_output_like(graph, node, i, 0, columns, err));
+    graph->values[node->outputs[1]].tiles = FTH_TILES_ROWS;
+    graph->values[node->outputs[2]].tiles = FTH_TILES_PAIRS;
+    return fth_ops_output_tiles(graph, node, 3, columns, err);
+}
+
+/* Scratch: sums with room for whole words of columns, and a panel of db. */
+static fth_status rounded_prepare(struct fth_prepare *prepare, fth_error *err) {
+    (void)err;
+    fth_ops_section(&prepare->scratch_bytes, prepare->in[0].columns + 32);
+    fth_ops_section(&prepare->scratch_bytes, (size_t)prepare->in[0].rows * PANEL);
+    return FTH_OK;
+}
+
+static void rounded_run(const struct fth_run *run) {
+    const struct fth_view *dy = &run->in[0], *by_rows = &run->out[1], *summed = &run->out[2], *sum = &run->out[3];
+    float *sums = run->scratch, *panel = sums + (dy->columns + 32 + 15) / 16 * 16;
+    memset(sums, 0, (dy->columns + 32) * sizeof *sums);
+    const struct fth_tiles_store to = {.x = panel, .ldx = PANEL, .rows = dy->rows, .by_rows = by_rows->data,
+                                       .summed = summed->data, .way = FTH_TILES_PAIRS, .ld = by_rows->ld, .sums = sums};
+    for (uint32_t at = 0; at < dy->columns; at += PANEL) {
+        uint32_t n = dy->columns - at < PANEL ? dy->columns - at : PANEL;
+        grad_columns(run, at, n, panel, PANEL);
+        fth_tiles_store_columns(&to, at, n);
+    }
+    memcpy(sum->data, sums, dy->columns * sizeof *sums);
+}
+
+const struct fth_op fth_op_mul_add_grad_rounded = {.name = "mul_add_grad_rounded",
+                                                   .min_inputs = 4,
+                                                   .max_inputs = 5,
+                                                   .n_outputs = 4,
+                                                   .granularity = FTH_PER_TILE,
+                                                   .resource = FTH_MEMORY,
+                                                   .shape = rounded_shape,
+                                                   .prepare = rounded_prepare,
+                                                   .cost = cost,
+                                                   .print = print,
+                                                   .run = rounded_run};

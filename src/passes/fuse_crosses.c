@@ -5,7 +5,13 @@
  *   s     = add(a, p)                          ->
  *   t     = add(s, dy)                               the first layer, which reads x0 in both ways: with dy
  *
+ * and in reduced precision what a product adds to such a sum by that product, panel by panel in cache:
+ *
+ *   dx    = linear_data_grad(dy, W)
+ *   s     = add(a, dx)                         ->    s     = linear_data_grad(dy, W, -, -, a)
+ *
  * The same sums in the same order, and in place where nobody else reads what is added to. */
+#include "kernels/gemm.h"
 #include "ops/ops.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -86,6 +92,49 @@ static fth_status fuse(fth_graph *graph, struct fth_node *add, int *done, fth_er
     return FTH_OK;
 }
 
+/* The product whose gradient the addition alone reads. fp32: factorise_first_layer looks for products of their own. */
+static struct fth_node *product_alone(const fth_graph *graph, fth_id value) {
+    struct fth_node *node = fth_rewrite_producer(graph, value), *reader;
+    if (graph->precision == FTH_FP32 || !node || node->op != &fth_op_linear_data_grad || node->n_inputs > 4 ||
+        node->outputs[0] != value || graph->values[value].view_of != FTH_NONE || graph->values[value].columns < 2 ||
+        fth_rewrite_has_views(graph, value) || fth_rewrite_readers(graph, value, &reader) != 1)
+        return NULL;
+    return node;
+}
+
+static fth_status add_in_product(fth_graph *graph, struct fth_node *node, struct fth_node *add, fth_id other, int *done,
+                                 fth_error *err) {
+    fth_id *inputs = fth_arena_alloc(graph->arena, 5, sizeof *inputs), sum = add->outputs[0];
+    if (!inputs)
+        return no_memory(err);
+    if (fth_graph_root(graph, sum) == fth_graph_root(graph, other))
+        return FTH_OK; /* the product would write over it */
+    for (uint32_t i = 0; i < 4; i++)
+        inputs[i] = i < node->n_inputs ? node->inputs[i] : FTH_NONE;
+    inputs[4] = other;
+    node->inputs = inputs;
+    node->n_inputs = 5;
+    fth_rewrite_move(graph, fth_rewrite_find(graph, node), fth_rewrite_find(graph, add));
+    replace(graph, node, add);
+    *done = 1;
+    return FTH_OK;
+}
+
+/* Behind all others, which make some of these additions themselves. */
+static fth_status fuse_products(fth_graph *graph, fth_error *err) {
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        struct fth_node *add = graph->nodes[i];
+        int done = 0;
+        for (uint32_t j = 0; add->op == &fth_op_add && add->stage == FTH_BACKWARD && j < 2 && !done; j++) {
+            struct fth_node *node = product_alone(graph, add->inputs[j]);
+            if (node && add->inputs[0] != add->inputs[1])
+                FTH_TRY(add_in_product(graph, node, add, add->inputs[1 - j], &done, err));
+        }
+        i -= (uint32_t)done;
+    }
+    return FTH_OK;
+}
+
 static fth_status run(fth_graph *graph, fth_error *err) {
     for (uint32_t i = 0; i < graph->n_nodes;) {
         int done = 0;
@@ -93,7 +142,7 @@ static fth_status run(fth_graph *graph, fth_error *err) {
             FTH_TRY(fuse(graph, graph->nodes[i], &done, err));
         i += !done; /* a node that was taken out left its place to the next one */
     }
-    return FTH_OK;
+    return fuse_products(graph, err);
 }
 
 const struct fth_pass fth_pass_fuse_crosses = {

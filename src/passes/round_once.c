@@ -6,6 +6,8 @@
  *   dx = linear_data_grad(dy, W, -, y) act=relu             ->  dx', pairs, sum = linear_data_grad_rounded(dy, W, -, positive)
  *   dx', pairs = to_tiles(dx); sum = col_sum(dx)
  *
+ * and the second gradient of mul_add likewise.
+ *
  * The same bits. */
 #include "kernels/gemm.h"
 #include "kernels/tiles.h"
@@ -160,6 +162,24 @@ static fth_status pass_on(fth_graph *graph, struct fth_node *node, fth_error *er
     return grad ? pass_grad_on(graph, grad, made[2], err) : FTH_OK;
 }
 
+/* The gradient of a cross layer's product, made of the layer's. */
+static fth_status round_cross(fth_graph *graph, struct fth_node *node, fth_error *err) {
+    uint32_t others;
+    fth_id da = node->outputs[0], db = node->outputs[1], made[4];
+    struct fth_node *tiles = tiles_of(graph, db, &others), *sum = reader(graph, db, &fth_op_col_sum, 0);
+    if (!tiles || others != (sum != NULL) || graph->values[db].view_of != FTH_NONE || fth_rewrite_has_views(graph, db))
+        return FTH_OK;
+    graph->stage = FTH_BACKWARD;
+    FTH_TRY(fth_graph_node(graph, &fth_op_mul_add_grad_rounded, node->name, node->inputs, node->n_inputs, node->attributes,
+                           sizeof(struct fth_mul_add_grad_attributes), made, err));
+    struct fth_node *rounded = graph->nodes[graph->n_nodes - 1];
+    take_place(graph, node, tiles, sum, made + 1);
+    rounded->outputs[0] = da;
+    graph->values[da].producer = rounded->id;
+    graph->values[made[0]].producer = FTH_NONE;
+    return FTH_OK;
+}
+
 static fth_status pass_all_on(fth_graph *graph, fth_error *err) {
     fth_status status = FTH_OK;
     fth_stage stage = graph->stage;
@@ -169,6 +189,8 @@ static fth_status pass_all_on(fth_graph *graph, fth_error *err) {
             status = pass_on(graph, node, err);
         else if (grad_fits(graph, node) && node->n_inputs < 4)
             status = pass_grad_on(graph, node, FTH_NONE, err);
+        else if (node->op == &fth_op_mul_add_grad)
+            status = round_cross(graph, node, err);
     }
     graph->stage = stage;
     return status;

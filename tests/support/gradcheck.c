@@ -332,6 +332,7 @@ static const struct {
     {"to_tiles", "test_passes"},         /* nor these */
     {"linear_rounded", "test_passes"},
     {"linear_data_grad_rounded", "test_passes"},
+    {"mul_add_grad_rounded", "test_passes"},
     {"row_softmax", "test_gradients_tasks"},
     {"mix_experts", "test_gradients_tasks"},
     {"domain_update", "test_updates"},
