@@ -34,10 +34,12 @@ struct fth_bf16_pack {
 };
 
 /* 32 x 32 numbers into tiles (tiles.h): by rows two, `group` words apart; by pairs two, side by side. Either may be NULL.
- * keep, positive, sums: of these 32 columns, as tiles.h says, or NULL. */
+ * bias, keep, positive, sums: of these 32 columns, as tiles.h says, or NULL. */
 struct fth_bf16_block {
     const float *x;
     size_t ldx;
+    const float *bias;
+    int relu;
     uint32_t *by_rows, *by_pairs;
     size_t group;
     const uint32_t *keep;

@@ -92,9 +92,14 @@ void fth_bf16_pack_rows(const struct fth_bf16_pack *p) {
     }
 }
 
-/* 16 numbers of a row, those without a bit of `keep` as 0. */
-INLINE __m512 kept(const float *x, const uint32_t *keep, uint32_t half) {
-    return keep ? _mm512_maskz_loadu_ps((__mmask16)(*keep >> 16 * half), x + 16 * half) : _mm512_loadu_ps(x + 16 * half);
+/* Row `row` of a block's half: those without a bit of `keep` as 0; with bias and ReLU, to which NaN stays NaN. */
+INLINE __m512 read(const struct fth_bf16_block *b, uint32_t row, uint32_t half) {
+    const float *from = b->x + row * b->ldx + 16 * half;
+    __m512 x = b->keep ? _mm512_maskz_loadu_ps((__mmask16)(b->keep[row * b->ld_keep] >> 16 * half), from)
+                       : _mm512_loadu_ps(from);
+    if (b->bias)
+        x = _mm512_add_ps(x, _mm512_loadu_ps(b->bias + 16 * half));
+    return b->relu ? _mm512_max_ps(_mm512_setzero_ps(), x) : x;
 }
 INLINE uint32_t positive_of(__m512 first, __m512 second) {
     const __m512 zero = _mm512_setzero_ps(); /* NaN counts, as to ReLU's gradient */
@@ -109,8 +114,7 @@ void fth_bf16_round_block(const struct fth_bf16_block *b) {
         sums[half] = _mm512_loadu_ps(b->sums + 16 * half);
     for (uint32_t q = 0; q < 16; q++) {
         const float *even = b->x + 2 * q * b->ldx, *odd = even + b->ldx;
-        const uint32_t *keep = b->keep ? b->keep + 2 * q * b->ld_keep : NULL, *keep_odd = keep ? keep + b->ld_keep : NULL;
-        __m512 x[2][2] = {{kept(even, keep, 0), kept(even, keep, 1)}, {kept(odd, keep_odd, 0), kept(odd, keep_odd, 1)}};
+        __m512 x[2][2] = {{read(b, 2 * q, 0), read(b, 2 * q, 1)}, {read(b, 2 * q + 1, 0), read(b, 2 * q + 1, 1)}};
         for (uint32_t row = 0; b->positive && row < 2; row++)
             b->positive[(2 * q + row) * b->ld_positive] = positive_of(x[row][0], x[row][1]);
         for (uint32_t half = 0; b->sums && half < 2; half++)

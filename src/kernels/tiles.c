@@ -18,23 +18,31 @@ static void turn(const uint32_t *tile, uint32_t *out) {
                                  (float *)(void *)out, FTH_TILES_LINE);
 }
 
-/* Where the matrix ends: what is behind it is 0. */
+/* Where the matrix ends: what is behind it is 0, also where there is a bias. */
 struct ending {
     float x[FTH_TILES_ROUND * FTH_TILES_ROUND];
-    uint32_t keep[FTH_TILES_ROUND], positive[FTH_TILES_ROUND];
+    uint32_t positive[FTH_TILES_ROUND];
 };
 
 static void ending_make(struct ending *end, struct fth_bf16_block *b, uint32_t rows, uint32_t columns) {
     memset(end, 0, sizeof *end);
     for (uint32_t row = 0; row < rows; row++) {
-        memcpy(end->x + row * SIDE, b->x + row * b->ldx, columns * sizeof *b->x);
-        end->keep[row] = b->keep ? b->keep[row * b->ld_keep] : 0;
+        float *x = end->x + row * SIDE;
+        memcpy(x, b->x + row * b->ldx, columns * sizeof *x);
+        for (uint32_t i = 0; b->keep && i < columns; i++)
+            x[i] = b->keep[row * b->ld_keep] >> i & 1 ? x[i] : 0.0f;
+        for (uint32_t i = 0; b->bias && i < columns; i++)
+            x[i] += b->bias[i];
+        for (uint32_t i = 0; b->relu && i < columns; i++)
+            x[i] = 0.0f > x[i] ? 0.0f : x[i];
     }
     b->x = end->x;
+    b->bias = NULL;
+    b->relu = 0;
     b->ldx = SIDE;
-    b->keep = b->keep ? end->keep : NULL;
+    b->keep = NULL;
     b->positive = b->positive ? end->positive : NULL;
-    b->ld_keep = b->ld_positive = 1;
+    b->ld_positive = 1;
 }
 
 /* The block at a row and a column, which are multiples of 32. */
@@ -47,7 +55,8 @@ static void store_block(const struct fth_bf16_kernel *kernel, const struct fth_t
     struct fth_bf16_block b = {.x = s->x + row * s->ldx + column, .ldx = s->ldx, .group = 16 * s->ld,
                                .keep = s->keep ? s->keep + row * s->ld_keep + column / SIDE : NULL, .ld_keep = s->ld_keep,
                                .positive = positive, .ld_positive = s->ld_positive,
-                               .sums = s->sums ? s->sums + column : NULL};
+                               .sums = s->sums ? s->sums + column : NULL,
+                               .bias = s->bias ? s->bias + column : NULL, .relu = s->relu};
     uint32_t *summed = s->summed ? (uint32_t *)(void *)(s->summed + at + fth_tiles_column(s->way, column)) : NULL;
     if (s->by_rows)
         b.by_rows = (uint32_t *)(void *)(s->by_rows + at + fth_tiles_column(FTH_TILES_ROWS, column));
@@ -81,5 +90,6 @@ void fth_tiles_store_columns(const struct fth_tiles_store *store, uint32_t colum
     s.keep = s.keep ? s.keep + column / SIDE : NULL;
     s.positive = s.positive ? s.positive + column / SIDE : NULL;
     s.sums = s.sums ? s.sums + column : NULL;
+    s.bias = s.bias ? s.bias + column : NULL;
     fth_tiles_store(&s);
 }

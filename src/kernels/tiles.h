@@ -42,6 +42,8 @@ struct fth_tiles_store {
     float *summed; /* rows are what a product sums over: PAIRS or TURNED */
     fth_tiles_way way;
     size_t ld; /* of both */
+    const float *bias; /* [columns], added to each row; NULL: none */
+    int relu;          /* then applied */
     /* Bits of 32 columns a word, columns beginning at a multiple of 32; NULL: none. */
     const uint32_t *keep; /* numbers without a bit count as 0 */
     uint32_t *positive;   /* what is not <= 0 gets a bit */

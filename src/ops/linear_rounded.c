@@ -36,6 +36,8 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
     FTH_TRY(fth_ops_need_whole(graph, node, 1, x.columns, w.columns, err));
     if (fth_ops_input(graph, node, 2).id != FTH_NONE)
         FTH_TRY(fth_ops_need_whole(graph, node, 2, 1, w.columns, err));
+    if (act_of(node) != FTH_ACT_NONE && act_of(node) != FTH_ACT_RELU)
+        return fth_fail(err, FTH_E_ARGUMENT, "its activation is neither none nor ReLU");
     FTH_TRY(shape_tiles(graph, node, w.columns, FTH_TILES_TURNED, err));
     return fth_ops_output_like(graph, node, 2, 0, words(w.columns), err);
 }
@@ -108,44 +110,37 @@ static void print(const struct fth_node *node, struct fth_text *out) {
     fth_text_printf(out, "act=%s", fth_ops_act_name(act_of(node)));
 }
 
-struct finish {
-    struct fth_ops_bias_act bias_act; /* y: the panel */
-    struct fth_tiles_store to;        /* column 0 */
-};
-
-static void finish_panel(void *ctx, uint32_t column, uint32_t columns) {
-    const struct finish *f = ctx;
-    struct fth_ops_bias_act bias_act = f->bias_act;
-    bias_act.bias = bias_act.bias ? bias_act.bias + column : NULL;
-    fth_ops_bias_act(&bias_act, 0, columns);
-    fth_tiles_store_columns(&f->to, column, columns);
+static void finish_panel(void *to, uint32_t column, uint32_t columns) {
+    fth_tiles_store_columns(to, column, columns);
 }
 
-static void run_rows(const struct fth_run *run, const float *weights, struct finish *f) {
+static void run_rows(const struct fth_run *run, const float *weights, struct fth_tiles_store *to) {
     const struct state *state = run->prepared;
     const struct fth_view *x = &run->in[0], *by_rows = &run->out[0], *summed = &run->out[1];
-    const struct fth_gemm_finish finish = {finish_panel, f};
+    const struct fth_gemm_finish finish = {finish_panel, to};
     uint32_t most = fth_gemm_cut(fth_gemm_precision(state->product)).tile;
     float *panel = fth_ops_at(run, state->panel);
-    f->to.x = f->bias_act.y = panel;
-    f->to.ldx = f->bias_act.ld = FTH_GEMM_PASSING;
-    f->to.ld = by_rows->ld;
-    f->to.way = (fth_tiles_way)summed->tiles;
+    to->x = panel;
+    to->ldx = FTH_GEMM_PASSING;
+    to->ld = by_rows->ld;
+    to->way = (fth_tiles_way)summed->tiles;
     for (uint32_t row = 0; row < x->rows; row += most) {
-        f->to.rows = f->bias_act.rows = x->rows - row < most ? x->rows - row : most;
-        f->to.by_rows = by_rows->data + row * f->to.ld;
-        f->to.summed = summed->data + row * f->to.ld;
-        fth_gemm_run_finish(state->product, f->to.rows, x->data + (size_t)row * x->ld, weights, panel, NULL, &finish);
-        f->to.positive = f->to.positive ? f->to.positive + most * f->to.ld_positive : NULL;
-        f->to.keep = f->to.keep ? f->to.keep + most * f->to.ld_keep : NULL;
+        to->rows = x->rows - row < most ? x->rows - row : most;
+        to->by_rows = by_rows->data + row * to->ld;
+        to->summed = summed->data + row * to->ld;
+        fth_gemm_run_finish(state->product, to->rows, x->data + (size_t)row * x->ld, weights, panel, NULL, &finish);
+        to->positive = to->positive ? to->positive + most * to->ld_positive : NULL;
+        to->keep = to->keep ? to->keep + most * to->ld_keep : NULL;
     }
 }
 
 static void run(const struct fth_run *run) {
     const struct fth_view *positive = &run->out[2];
-    struct finish f = {.bias_act = {.act = act_of(run->node), .bias = run->node->n_inputs > 2 ? run->in[2].data : NULL},
-                       .to = {.positive = (uint32_t *)(void *)positive->data, .ld_positive = positive->ld}};
-    run_rows(run, run->in[1].panels, &f);
+    struct fth_tiles_store to = {.bias = run->node->n_inputs > 2 ? run->in[2].data : NULL,
+                                 .relu = act_of(run->node) == FTH_ACT_RELU,
+                                 .positive = (uint32_t *)(void *)positive->data,
+                                 .ld_positive = positive->ld};
+    run_rows(run, run->in[1].panels, &to);
 }
 
 static void grad_run(const struct fth_run *run) {
@@ -153,10 +148,10 @@ static void grad_run(const struct fth_run *run) {
     const struct fth_view *w = &run->in[1], *positive = run->node->n_inputs > 3 ? &run->in[3] : NULL;
     float *sums = fth_ops_at(run, state->sums);
     memset(sums, 0, words(w->rows) * 32 * sizeof *sums);
-    struct finish f = {.to = {.sums = sums}};
-    if (positive)
-        f.to.keep = (const uint32_t *)(const void *)positive->data, f.to.ld_keep = positive->ld;
-    run_rows(run, w->transposed, &f);
+    struct fth_tiles_store to = {.sums = sums,
+                                 .keep = positive ? (const uint32_t *)(const void *)positive->data : NULL,
+                                 .ld_keep = positive ? positive->ld : 0};
+    run_rows(run, w->transposed, &to);
     memcpy(run->out[2].data, sums, w->rows * sizeof *sums);
 }
 

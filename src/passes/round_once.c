@@ -151,8 +151,9 @@ static fth_status pass_on(fth_graph *graph, struct fth_node *node, fth_error *er
     uint32_t others;
     struct fth_node *tiles = tiles_of(graph, node->outputs[0], &others);
     struct fth_node *grad = reader(graph, node->outputs[0], &fth_op_linear_data_grad, 3);
-    int relu = act_of(node) == FTH_ACT_RELU;
-    if (!tiles || others != (grad != NULL) || (grad && (!relu || act_of(grad) != FTH_ACT_RELU || !grad_fits(graph, grad))))
+    int relu = act_of(node) == FTH_ACT_RELU, fits = relu || act_of(node) == FTH_ACT_NONE;
+    if (!tiles || !fits || others != (grad != NULL) ||
+        (grad && (!relu || act_of(grad) != FTH_ACT_RELU || !grad_fits(graph, grad))))
         return FTH_OK;
     fth_id made[3];
     graph->stage = FTH_FORWARD;

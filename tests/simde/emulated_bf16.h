@@ -89,6 +89,12 @@ static inline __m512 _mm512_add_ps(__m512 x, __m512 y) {
         x.f[i] += y.f[i];
     return x;
 }
+/* Where they do not compare, y. */
+static inline __m512 _mm512_max_ps(__m512 x, __m512 y) {
+    for (int i = 0; i < 16; i++)
+        y.f[i] = x.f[i] > y.f[i] ? x.f[i] : y.f[i];
+    return y;
+}
 static inline __m512 _mm512_sub_ps(__m512 x, __m512 y) {
     for (int i = 0; i < 16; i++)
         x.f[i] -= y.f[i];

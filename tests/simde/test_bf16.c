@@ -338,7 +338,8 @@ static void tiles_keep_and_sum(void **state) {
     for (int i = 0; i < 36; i++) {
         uint32_t m = rows[i % 6], n = columns[i / 6], ldx = n + draw(5), words = (n + 31) / 32, ld = words + draw(3);
         uint32_t keep[70 * 8], positive[70 * 8];
-        float *x = numbers((size_t)m * ldx), sums[160], want[160];
+        float *x = numbers((size_t)m * ldx), *bias = numbers(160), sums[160], want[160];
+        int biased = i % 3 > 0, relu = i % 4 > 1;
         x[draw(m) * ldx] = NAN;
         x[draw(m) * ldx + n - 1] = 0.0f;
         memset(positive, 0xaa, sizeof positive);
@@ -350,12 +351,15 @@ static void tiles_keep_and_sum(void **state) {
         float *tiles = fth_alloc(floats, sizeof *tiles);
         assert_non_null(tiles);
         struct fth_tiles_store store = {.x = x, .ldx = ldx, .rows = m, .columns = n, .by_rows = tiles, .ld = fth_tiles_ld(n),
-                                        .keep = keep, .ld_keep = ld, .positive = positive, .ld_positive = ld, .sums = sums};
+                                        .keep = keep, .ld_keep = ld, .positive = positive, .ld_positive = ld, .sums = sums,
+                                        .bias = biased ? bias : NULL, .relu = relu};
         fth_bf16_tiles_store(i % 2 && fth_cpu_get()->amx_bf16 ? &fth_bf16_amx : &emulated_bf16_amx, &store);
         const uint16_t *halves = (const uint16_t *)(const void *)tiles;
         for (uint32_t r = 0; r < m; r++)
             for (uint32_t c = 0; c < n; c++) {
                 float number = keep[r * ld + c / 32] >> c % 32 & 1 ? x[(size_t)r * ldx + c] : 0;
+                number = biased ? number + bias[c] : number;
+                number = relu && number < 0 ? 0 : number;
                 want[c] += number;
                 assert_int_equal(halves[half_at(FTH_TILES_ROWS, r, c, fth_tiles_ld(n))], fth_bf16_from_float(number));
                 assert_int_equal(positive[r * ld + c / 32] >> c % 32 & 1, !(number <= 0));
@@ -366,6 +370,7 @@ static void tiles_keep_and_sum(void **state) {
         for (uint32_t c = 0; c < 160; c++)
             assert_true(isnan(want[c]) ? isnan(sums[c]) : sums[c] == want[c]);
         fth_free(tiles);
+        fth_free(bias);
         fth_free(x);
     }
 }
