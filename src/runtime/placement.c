@@ -1,6 +1,7 @@
 /* Where values live: in the worker's scratch when one tile phase makes and reads them, else in a buffer for
  * the whole batch. Scratch is shared by values whose lives in the phase do not overlap. Every start is moved
  * by a different number of cache lines (docs/layout.md). */
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/tiles.h"
@@ -97,51 +98,58 @@ static size_t staggered(size_t offset, uint32_t index) {
     return (offset + 63) / 64 * 64 + (size_t)(index * 7 % 64) * 64;
 }
 
-struct taken {
-    size_t start, end;
-    uint32_t last; /* node after which it is free again */
+struct piece {
+    fth_id value;
+    uint32_t first, last; /* nodes between which it is wanted */
+    size_t start, bytes;
 };
 
-/* First fit among the values of one tile phase, in the order in which they are made. */
-static fth_status place_scratch(struct fth_plan *plan, const struct use *uses, fth_error *err) {
-    struct taken *taken = fth_alloc(plan->graph->n_values, sizeof *taken);
-    if (!taken)
-        return fth_fail(err, FTH_E_MEMORY, "no memory to plan the graph");
-    uint32_t n_taken = 0;
-    for (uint32_t index = 0; index < plan->n_nodes; index++) {
-        if (index == 0 || plan->nodes[index].phase != plan->nodes[index - 1].phase)
-            n_taken = 0;
-        uint32_t kept = 0;
-        for (uint32_t t = 0; t < n_taken; t++)
-            if (taken[t].last >= index)
-                taken[kept++] = taken[t];
-        n_taken = kept;
-        for (uint32_t v = 0; v < plan->graph->n_values; v++) {
-            struct fth_place *place = &plan->places[v];
-            if (place->kind != FTH_PLACE_SCRATCH || place->root != (fth_id)v ||
-                uses[v].first != index)
-                continue;
-            size_t bytes;
-            if (!value_bytes(plan, &plan->graph->values[v], 1, &bytes)) {
-                fth_free(taken);
-                return fth_fail(err, FTH_E_LIMIT, "a tile's values do not fit into the address space");
+static int large_first(const void *a, const void *b) {
+    const struct piece *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x->value < y->value ? -1 : 1;
+}
+
+/* Behind all pieces before it that it would meet. */
+static size_t first_fit(const struct piece *pieces, uint32_t n) {
+    const struct piece *piece = &pieces[n];
+    size_t start = staggered(0, (uint32_t)piece->value);
+    for (int moved = 1; moved;) {
+        moved = 0;
+        for (const struct piece *p = pieces; p < piece; p++)
+            if (p->first <= piece->last && piece->first <= p->last && start < p->start + p->bytes &&
+                p->start < start + piece->bytes) {
+                start = staggered(p->start + p->bytes, (uint32_t)piece->value);
+                moved = 1;
             }
-            size_t start = staggered(0, v);
-            for (int moved = 1; moved;) {
-                moved = 0;
-                for (uint32_t t = 0; t < n_taken; t++)
-                    if (start < taken[t].end && taken[t].start < start + bytes) {
-                        start = staggered(taken[t].end, v);
-                        moved = 1;
-                    }
-            }
-            place->offset = start;
-            taken[n_taken++] = (struct taken){start, start + bytes, uses[v].last};
-            if (start + bytes > plan->scratch_bytes)
-                plan->scratch_bytes = start + bytes;
-        }
     }
-    fth_free(taken);
+    return start;
+}
+
+/* The largest first, so that small ones do not break up the room between them. */
+static fth_status place_scratch(struct fth_plan *plan, const struct use *uses, fth_error *err) {
+    uint32_t n = 0, values = plan->graph->n_values;
+    struct piece *pieces = fth_alloc(values ? values : 1, sizeof *pieces);
+    if (!pieces)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to plan the graph");
+    for (uint32_t v = 0; v < values; v++) {
+        if (plan->places[v].kind != FTH_PLACE_SCRATCH || plan->places[v].root != (fth_id)v)
+            continue;
+        struct piece piece = {.value = (fth_id)v, .first = uses[v].first, .last = uses[v].last};
+        if (!value_bytes(plan, &plan->graph->values[v], 1, &piece.bytes)) {
+            fth_free(pieces);
+            return fth_fail(err, FTH_E_LIMIT, "a tile's values do not fit into the address space");
+        }
+        pieces[n++] = piece;
+    }
+    qsort(pieces, n, sizeof *pieces, large_first);
+    for (uint32_t i = 0; i < n; i++) {
+        pieces[i].start = plan->places[pieces[i].value].offset = first_fit(pieces, i);
+        if (pieces[i].start + pieces[i].bytes > plan->scratch_bytes)
+            plan->scratch_bytes = pieces[i].start + pieces[i].bytes;
+    }
+    fth_free(pieces);
     return FTH_OK;
 }
 
