@@ -101,6 +101,33 @@ static void test_round_once(void **state) {
         }
 }
 
+/* Layers that are rounded as they are made, and their gradients: without, and where other passes leave them other nodes. */
+static void test_rounded_as_made(void **state) {
+    static const char *const models[][2] = {
+        {"wide_deep", "model={name: wide_deep, hidden: [150, 70, 33, 8]}"},
+        {"dcnv2", "model={name: dcnv2, hidden: [70, 40], cross_layers: 3}"},
+        {"dlrm", "model={name: dlrm, bottom: [70, 33, 8], top: [40, 20]}"},
+        {"deepfm", "model={name: deepfm, hidden: [70, 33], activation: sigmoid}"}};
+    static const char *const switches[] = {"threads=3", "without=[round_once]", "without=[fuse_act_grads]",
+                                           "without=[fuse_crosses]", "without=[weight_panels]"};
+    if (!fth_cpu_get()->amx_bf16)
+        skip();
+    for (size_t i = 0; i < 4; i++)
+        for (size_t with_tile = 0; with_tile < 2; with_tile++) {
+            char expected[17];
+            for (size_t j = 0; j < 5; j++) {
+                struct run run = {.config = run_config(models[i][0], run_data(0)),
+                                  .overrides = {models[i][1], "train.max_steps=10", "precision=bf16", switches[j],
+                                                with_tile ? "tile=40" : NULL}};
+                run_train_ok(&run);
+                if (j == 0)
+                    memcpy(expected, run.digest, 17);
+                else if (strcmp(expected, run.digest))
+                    fail_msg("%s: %s changed bits", models[i][0], switches[j]);
+            }
+        }
+}
+
 static void test_unknown_names(void **state) {
     struct run run = {.config = run_config("lr", run_data(0)), .overrides = {"without=[fuse_update]"}};
     run_train(&run);
@@ -252,6 +279,7 @@ int main(void) {
         cmocka_unit_test(test_same_bits_where_passes_hold_back),
         cmocka_unit_test(test_lamb_at_any_thread_count),
         cmocka_unit_test(test_round_once),
+        cmocka_unit_test(test_rounded_as_made),
         cmocka_unit_test(test_unknown_names),
         cmocka_unit_test(test_panels_of_two_precisions),
     };
