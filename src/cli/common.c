@@ -291,6 +291,8 @@ static fth_session *volatile watched;
 static volatile sig_atomic_t signal_seen;
 
 static void on_signal(int number) {
+    if (signal_seen && number == SIGHUP) /* a terminal that goes sends more than one: its shell, then the kernel */
+        return;
     if (signal_seen) /* the second one: the user means it */
         _exit(CLI_SIGNAL + number);
     signal_seen = number;
@@ -306,6 +308,9 @@ void cli_watch_signals(fth_session *session) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    struct sigaction before;
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* nohup means it, too */
+        sigaction(SIGHUP, &action, NULL);
 }
 
 int cli_signal(void) {

@@ -61,6 +61,11 @@ fth_status fth_session_write(struct fth_session *session, const char *dir, int64
         status = fth_checkpoint_save(fth_io_posix(), dir, keep, session->parameters,
                                      session->embedding, &state, &path, err);
     forget(&state);
+    if (status == FTH_E_NUMERIC && err) {
+        fth_error found = *err;
+        return fth_fail(err, status, "step %llu: %s; " FTH_DIVERGED_ADVICE, (unsigned long long)session->step,
+                        found.message);
+    }
     if (status != FTH_OK)
         return status;
     free(session->checkpoint_path);

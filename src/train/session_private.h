@@ -96,6 +96,10 @@ fth_status fth_session_plan(struct fth_session *session, int training, fth_plan 
 /* Whether an optimisation is switched on (config `without`). */
 int fth_session_with(const struct fth_config *config, const char *name);
 
+#define FTH_DIVERGED_ADVICE                                                                                         \
+    "a smaller learning rate (optimizer.dense.lr, optimizer.sparse.lr), train.clip_norm, or log1p, clip or "        \
+    "standardise on large numeric columns would help"
+
 /* step.c: one training step on a batch; counts it, but not where the data stands. */
 fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const struct fth_batch *batch,
                             double *loss, fth_error *err);

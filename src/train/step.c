@@ -35,9 +35,7 @@ fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const s
     *loss = *fth_plan_value(plan, session->graph->loss, NULL);
     if (!isfinite(*loss))
         return fth_fail(err, FTH_E_NUMERIC,
-                        "step %llu: the loss is not finite; a smaller learning rate "
-                        "(optimizer.dense.lr, optimizer.sparse.lr), train.clip_norm, or log1p, clip or "
-                        "standardise on large numeric columns would help",
+                        "step %llu: the loss is not finite; " FTH_DIVERGED_ADVICE,
                         (unsigned long long)number);
     session->step = number;
     return FTH_OK;

@@ -3,7 +3,8 @@
 
   crash.py kill FATHOM      kill -9 at random moments of training, every other one in the middle of saving;
                             every resume works and the run ends in the digest of an undisturbed one
-  crash.py signals FATHOM   SIGINT and SIGTERM: saved, exit code 130 and 143, the same digest after --resume
+  crash.py signals FATHOM   SIGINT, SIGTERM, SIGHUP: saved, exit code 130, 143, 129, the same digest after --resume;
+                            two SIGHUP are one, and none under nohup; two of the others end it at once
   crash.py full FATHOM      a full disk (a small tmpfs, where root may mount one) and a limit on file sizes:
                             an error that names file and last whole checkpoint, which opens; then --resume
 
@@ -153,17 +154,19 @@ def kill(work, kills, draw):
     check(kills < 20 or in_saving > kills // 8, "hardly any kill fell into saving")
 
 
-# ---- SIGINT, SIGTERM ----
+# ---- SIGINT, SIGTERM, SIGHUP ----
 
 def signals(work):
     every = 7
     expected = work.finish(os.path.join(work.folder, "undisturbed"), every)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         checkpoints = os.path.join(work.folder, number.name)
         process = work.start(checkpoints, every)
         while process.poll() is None and not newest(checkpoints):
             time.sleep(0.001)
         process.send_signal(number)
+        if number == signal.SIGHUP:
+            process.send_signal(number)
         output, errors = process.communicate()
         check(process.returncode == 128 + number,
               f"{number.name}: exit code {process.returncode} instead of {128 + number}: {errors[-2000:]}")
@@ -173,6 +176,41 @@ def signals(work):
         check(os.path.basename(newest(checkpoints)) in output, f"{number.name}: {output} names no checkpoint")
         check(work.finish(checkpoints, every) == expected, f"{number.name}: another digest")
         print(f"{number.name} after step {step}: resumed, digest {expected}")
+    second_signal(work)
+    under_nohup(work)
+
+
+def endless(work, name, *before):
+    """A run that goes on for hours, and its folder of checkpoints, once it has saved."""
+    checkpoints = os.path.join(work.folder, name)
+    process = subprocess.Popen([*before, *work.command(checkpoints, 10000), "--set", "train.epochs=1000000", "--set",
+                                "checkpoint.every_minutes=0.001"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, text=True)
+    while process.poll() is None and not newest(checkpoints):
+        time.sleep(0.001)
+    return process, checkpoints
+
+
+def second_signal(work):
+    """Both come while it stands still, so that no step lies between them."""
+    process, checkpoints = endless(work, "twice")
+    for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+        process.send_signal(number)
+    output = process.communicate()[0]
+    check(process.returncode in (130, 143) and not output, f"two signals: code {process.returncode}: {output}")
+    work.digest(checkpoints)
+
+
+def under_nohup(work):
+    process, checkpoints = endless(work, "nohup", "nohup")
+    process.send_signal(signal.SIGHUP)
+    for _ in range(3):  # it goes on saving
+        there = newest(checkpoints)
+        while process.poll() is None and newest(checkpoints) == there:
+            time.sleep(0.001)
+    check(process.poll() is None, f"under nohup: SIGHUP ended it, code {process.returncode}")
+    process.kill()
+    process.wait()
 
 
 # ---- full disks ----

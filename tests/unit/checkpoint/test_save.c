@@ -92,6 +92,32 @@ static void test_keep_and_sweep(void **state) {
     scratch_remove(dir);
 }
 
+/* A model that has diverged is not saved, and what was saved before stays. */
+static void test_diverged(void **state) {
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    char *dir = scratch_create();
+    struct world a = world_create(&(struct world_options){.seed = 1});
+    OK(world_save(&a, files, dir, 1, NULL, err));
+    float *weight = &a.parameters->items[0].data[3], good = *weight;
+    for (int i = 0; i < 3; i++) {
+        a.state.step++;
+        *weight = bad[i];
+        REFUSED(FTH_E_NUMERIC, world_save(&a, files, dir, 1, NULL, err), "deep.weight", "not finite", join(dir, 101));
+    }
+    *weight = good;
+    uint64_t key = 3, count = 1, step = 1;
+    uint32_t table = 0;
+    float weights[64] = {0, 0, NAN}, slots[2][64] = {{0}};
+    struct fth_row_arrays row = {.keys = &key, .tables = &table, .weights = weights, .slots = {slots[0], slots[1]},
+                                 .frequency = &count, .last_step = &step};
+    OK(fth_embedding_import(a.embedding, 0, 1, &row, err));
+    REFUSED(FTH_E_NUMERIC, world_save(&a, files, dir, 1, NULL, err), "pack-0.safetensors", "not finite");
+    assert_int_equal(count_names(dir, ""), 1);
+    assert_true(exists(join(dir, 101)));
+    world_destroy(&a);
+    scratch_remove(dir);
+}
+
 /* What is in `dir` after a save of `b` over the checkpoint of `a` was disturbed. */
 static void check_left(const char *dir, const struct world *a, const struct world *b, fth_status status,
                        const fth_error *err, int crashed) {
@@ -261,7 +287,7 @@ static int setup(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_step_twice), cmocka_unit_test(test_damaged_gives_way),
-        cmocka_unit_test(test_keep_and_sweep),  cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_keep_and_sweep), cmocka_unit_test(test_diverged),  cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_io_errors),       cmocka_unit_test(test_crashes),
         cmocka_unit_test(test_power_failures),  cmocka_unit_test(test_first_save),
         cmocka_unit_test(test_rough_disk),      cmocka_unit_test(test_not_a_directory),
