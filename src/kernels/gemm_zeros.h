@@ -33,17 +33,12 @@ void fth_gemm_zeros_tn(const struct fth_gemm_shape *shape, int of_b, uint32_t ro
                        float *c, void *scratch);
 size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *shape);
 
-/* By instruction set. pairs: two panels at a time, the same bits. */
+/* By instruction set. pairs, wide: two panels at a time, strips of more columns; the same bits. */
 void fth_zeros_avx2_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish);
 void fth_zeros_avx512_nn(const struct fth_gemm_shape *shape, int pairs, uint32_t rows, const float *a, const float *b,
                          float *c, const struct fth_gemm_finish *finish);
-void fth_zeros_avx512_tn(const struct fth_gemm_shape *shape, int pairs, int of_b, uint32_t rows, const float *a,
+void fth_zeros_avx512_tn(const struct fth_gemm_shape *shape, int wide, int of_b, uint32_t rows, const float *a,
                          const float *b, float *c, void *scratch);
-
-/* Panel i and the next one are 64 columns wide. */
-static inline int fth_zeros_are_pair(const struct fth_panels *panels, uint32_t i) {
-    return panels->width == FTH_PANEL && (i + 2 < panels->count || (i + 2 == panels->count && panels->last == FTH_PANEL));
-}
 
 #endif

@@ -84,37 +84,72 @@ static FTH_INLINE void run_panel(const uint32_t m, const struct lists *lists, ui
     }
 }
 
+/* Side by side in C; the first is 64 columns wide. */
 struct pair {
-    struct panel first;
-    size_t second;      /* from a panel's b to the other's */
-    const float *ahead; /* what is read next is brought into the second cache; NULL: nothing */
+    struct panel first, second;
+    struct panel ahead[2]; /* what is read next is brought into the second cache */
+    uint32_t n_ahead;      /* of them; a panel's rows are as many as the list's */
 };
 
-/* Two panels of 64 columns, side by side in C. */
-static void run_pair(const struct lists *lists, uint32_t rows, const struct pair *pair) {
-    const struct panel *p = &pair->first;
+/* The second has m vectors, of the last one the lanes t. whole: it is as wide as the first. */
+static FTH_INLINE void run_pair(const uint32_t m, vt t, const int whole, const struct lists *lists, uint32_t rows,
+                                const struct pair *pair) {
+    const struct panel *p = &pair->first, *q = &pair->second;
+    ptrdiff_t apart = q->b - p->b;
     for (uint32_t i = 0; i < rows; i++) {
-        float *c = p->c + i * p->ldc;
-        vf sums[2 * VECTORS];
-        for (uint32_t j = 0; pair->ahead && j < VECTORS; j++) {
-            _mm_prefetch((const char *)(pair->ahead + i * p->ld + j * VW), _MM_HINT_T1);
-            _mm_prefetch((const char *)(pair->ahead + pair->second + i * p->ld + j * VW), _MM_HINT_T1);
-        }
+        float *c = p->c + i * p->ldc, *end = c + (VECTORS + m - 1) * VW;
+        vf sums[VECTORS + 5];
+        for (uint32_t n = 0; n < pair->n_ahead; n++)
+            for (uint32_t j = 0; j < VECTORS; j++)
+                _mm_prefetch((const char *)(pair->ahead[n].b + i * pair->ahead[n].ld + j * VW), _MM_HINT_T1);
 #pragma GCC unroll 8
-        for (uint32_t j = 0; j < 2 * VECTORS; j++)
+        for (uint32_t j = 0; j < VECTORS + m - 1; j++)
             sums[j] = p->add ? v_load(c + j * VW) : v_zero();
+        sums[VECTORS + m - 1] = !p->add ? v_zero() : whole ? v_load(end) : v_load_part(end, t);
         for (uint32_t at = lists->begin[i]; at < lists->begin[i + 1]; at++) {
-            const float *b = p->b + lists->k[at] * p->ld, *second = b + pair->second;
+            const float *b = p->b + lists->k[at] * p->ld, *second = whole ? b + apart : q->b + lists->k[at] * q->ld;
+            const float *last = second + (m - 1) * VW;
             vf x = v_set(lists->value[at]);
 #pragma GCC unroll 4
-            for (uint32_t j = 0; j < VECTORS; j++) {
+            for (uint32_t j = 0; j < VECTORS; j++)
                 sums[j] = v_fma(x, v_load(b + j * VW), sums[j]);
+#pragma GCC unroll 4
+            for (uint32_t j = 0; j + 1 < m; j++)
                 sums[VECTORS + j] = v_fma(x, v_load(second + j * VW), sums[VECTORS + j]);
-            }
+            sums[VECTORS + m - 1] = v_fma(x, whole ? v_load(last) : v_load_part(last, t), sums[VECTORS + m - 1]);
         }
 #pragma GCC unroll 8
-        for (uint32_t j = 0; j < 2 * VECTORS; j++)
+        for (uint32_t j = 0; j < VECTORS + m - 1; j++)
             v_store(c + j * VW, sums[j]);
+        if (whole)
+            v_store(end, sums[VECTORS + m - 1]);
+        else
+            v_store_part(end, t, sums[VECTORS + m - 1]);
+    }
+}
+
+static void run_any_pair(const struct lists *lists, uint32_t rows, const struct pair *pair) {
+    uint32_t m = (pair->second.columns + VW - 1) / VW;
+    vt t = v_tail(pair->second.columns - (m - 1) * VW);
+    if (pair->second.columns == FTH_PANEL) {
+        run_pair(VECTORS, t, 1, lists, rows, pair);
+        return;
+    }
+    switch (m) {
+    case 1:
+        run_pair(1, t, 0, lists, rows, pair);
+        break;
+    case 2:
+        run_pair(2, t, 0, lists, rows, pair);
+        break;
+    case 3:
+        run_pair(3, t, 0, lists, rows, pair);
+        break;
+    case 4:
+        run_pair(4, t, 0, lists, rows, pair);
+        break;
+    default:
+        run_pair(5, t, 0, lists, rows, pair);
     }
 }
 
@@ -160,13 +195,16 @@ static struct panel panel_of(const struct product *p, uint32_t i, uint32_t k) {
                           .add = s->accumulate || k > 0};
 }
 
+/* Panels i and i + 1. */
 static struct pair pair_of(const struct product *p, uint32_t i, uint32_t k) {
-    struct pair pair = {.first = panel_of(p, i, k),
-                        .second = FTH_PANEL * (size_t)(p->shape->panels ? p->shape->k : 1)};
-    if (fth_zeros_are_pair(&p->panels, i + 2))
-        pair.ahead = pair.first.b + 2 * pair.second;
-    else if (k + 2 * DEPTH <= p->shape->k)
-        pair.ahead = panel_of(p, 0, k + DEPTH).b;
+    struct pair pair = {.first = panel_of(p, i, k), .second = panel_of(p, i + 1, k)};
+    uint32_t next = i + 2;
+    if (next >= p->panels.count && k + 2 * DEPTH <= p->shape->k) {
+        next = 0;
+        k += DEPTH;
+    }
+    for (; pair.n_ahead < 2 && next < p->panels.count; next++)
+        pair.ahead[pair.n_ahead++] = panel_of(p, next, k);
     return pair;
 }
 
@@ -175,18 +213,22 @@ static FTH_INLINE void run_rows(const struct fth_gemm_shape *s, int pairs, uint3
     struct fth_panels panels = s->panels ? fth_panels_of(s->n) : fth_panels_cut(s->n, FTH_PANEL);
     struct product p = {s, panels, rows, a, b, c};
     struct lists lists;
+    pairs &= panels.width == FTH_PANEL;
     for (uint32_t k = 0; k < s->k; k += DEPTH) {
         int end = s->k - k <= DEPTH;
         make_lists(a + k, s->lda, rows, end ? s->k - k : DEPTH, &lists);
-        for (uint32_t i = 0, n; i < p.panels.count; i += n) {
-            n = pairs && fth_zeros_are_pair(&p.panels, i) ? 2 : 1;
-            struct pair pair = pair_of(&p, i, k);
-            if (n == 2)
-                run_pair(&lists, rows, &pair);
-            else
-                run_any_panel(&lists, rows, &pair.first);
+        for (uint32_t i = 0, columns; i < p.panels.count; i += pairs ? 2 : 1) {
+            if (pairs && i + 1 < p.panels.count) {
+                struct pair pair = pair_of(&p, i, k);
+                run_any_pair(&lists, rows, &pair);
+                columns = FTH_PANEL + pair.second.columns;
+            } else {
+                struct panel panel = panel_of(&p, i, k);
+                run_any_panel(&lists, rows, &panel);
+                columns = panel.columns;
+            }
             if (end && finish)
-                finish->done(finish->ctx, i * p.panels.width, n == 2 ? 2 * FTH_PANEL : pair.first.columns);
+                finish->done(finish->ctx, i * p.panels.width, columns);
         }
     }
 }

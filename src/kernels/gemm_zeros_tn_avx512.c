@@ -2,10 +2,10 @@
  * C, or its transposed where S is B.
  *
  *     for 128 columns of S:  for 64 examples:  S's elements into a list a column
- *         for 64 columns of X (whose 64 rows stay in the first cache):  for column:  D[column] += list X
+ *         for a strip of X (64 to 128 columns, whose 64 rows stay in the first cache):  for column:  D[column] += list X
  *
- * In pairs, 128 columns of X: with 64, four sums, a core that makes two multiply-adds a cycle waits for the last of the
- * same sum.
+ * Strips are as wide as can be: with four sums a core that makes two multiply-adds a cycle waits for the last of the
+ * same sum, and the end of each list is a wrong guess.
  *
  * Every element is summed in the order of the examples. Threads: pure functions, with the caller's scratch. */
 #include "kernels/cpu/simd_avx512.h"
@@ -16,7 +16,8 @@
 
 #define COLUMNS 128u
 #define EXAMPLES 64u
-#define VECTORS (FTH_PANEL / VW)
+#define MOST_VECTORS 8u /* of a strip: 32 KB of X; elsewhere than on Intel: */
+#define MOST_VECTORS_32K 5u
 #define LINE (FTH_CACHE_LINE / sizeof(float))
 
 /* Column j's elements and their examples; whole vectors are stored at the end. */
@@ -32,7 +33,7 @@ struct sums {
     uint32_t columns, n, rows; /* of S, of X; examples */
     float *d;
     size_t ldd;
-    int pairs;
+    uint32_t most; /* vectors of a strip */
 };
 
 static FTH_INLINE __m512d pairs(vf x) { return _mm512_castps_pd(x); }
@@ -109,10 +110,10 @@ struct ahead {
 };
 
 static struct ahead ahead_of(const struct sums *p, const float *s, const float *x, uint32_t columns, uint32_t rows,
-                             uint32_t panels) {
+                             uint32_t strips) {
     struct ahead ahead = {.s = s, .x = x, .lds = p->lds, .ldx = p->ldx, .rows = rows, .of_s = (columns + LINE - 1) / LINE};
     ahead.lines = ahead.of_s + (p->n + LINE - 1) / LINE;
-    ahead.share = (rows * ahead.lines + panels * columns - 1) / (panels * columns);
+    ahead.share = (rows * ahead.lines + strips * columns - 1) / (strips * columns);
     return ahead;
 }
 
@@ -129,83 +130,67 @@ static FTH_INLINE void fetch(struct ahead *a) {
     }
 }
 
-/* Columns of D of one panel: m vectors, of the last one the lanes t. */
-static FTH_INLINE void run_panel(const uint32_t m, vt t, const struct lists *lists, uint32_t columns, const float *x,
+/* m vectors of X's columns, of the last one the lanes t. */
+static FTH_INLINE void run_strip(const uint32_t m, vt t, const struct lists *lists, uint32_t columns, const float *x,
                                  size_t ldx, float *d, size_t ldd, int add, struct ahead *ahead) {
     for (uint32_t j = 0; j < columns; j++) {
         fetch(ahead);
         float *to = d + j * ldd;
         const float *value = lists->value[j];
         const uint32_t *example = lists->example[j];
-        vf sums[5];
-#pragma GCC unroll 5
+        vf sums[MOST_VECTORS];
+#pragma GCC unroll 8
         for (uint32_t i = 0; i < m; i++)
             sums[i] = add ? v_load_part(to + i * VW, i + 1 == m ? t : v_tail(VW)) : v_zero();
         for (uint32_t at = 0; at < lists->n[j]; at++) {
             const float *from = x + example[at] * ldx;
             vf y = v_set(value[at]);
-#pragma GCC unroll 5
+#pragma GCC unroll 8
             for (uint32_t i = 0; i + 1 < m; i++)
                 sums[i] = v_fma(y, v_load(from + i * VW), sums[i]);
             sums[m - 1] = v_fma(y, v_load_part(from + (m - 1) * VW, t), sums[m - 1]);
         }
-#pragma GCC unroll 5
+#pragma GCC unroll 8
         for (uint32_t i = 0; i < m; i++)
             v_store_part(to + i * VW, i + 1 == m ? t : v_tail(VW), sums[i]);
     }
 }
 
-/* Two panels of 64 columns together. */
-static void run_pair(const struct lists *lists, uint32_t columns, const float *x, size_t ldx, float *d, size_t ldd, int add,
-                     struct ahead *ahead) {
-    for (uint32_t j = 0; j < columns; j++) {
-        fetch(ahead);
-        fetch(ahead);
-        float *to = d + j * ldd;
-        const float *value = lists->value[j];
-        const uint32_t *example = lists->example[j];
-        vf sums[2 * VECTORS];
-#pragma GCC unroll 8
-        for (uint32_t i = 0; i < 2 * VECTORS; i++)
-            sums[i] = add ? v_load(to + i * VW) : v_zero();
-        for (uint32_t at = 0; at < lists->n[j]; at++) {
-            const float *from = x + example[at] * ldx;
-            vf y = v_set(value[at]);
-#pragma GCC unroll 8
-            for (uint32_t i = 0; i < 2 * VECTORS; i++)
-                sums[i] = v_fma(y, v_load(from + i * VW), sums[i]);
-        }
-#pragma GCC unroll 8
-        for (uint32_t i = 0; i < 2 * VECTORS; i++)
-            v_store(to + i * VW, sums[i]);
-    }
-}
-
-static void run_any_panel(uint32_t n, const struct lists *lists, uint32_t columns, const float *x, size_t ldx, float *d,
+static void run_any_strip(uint32_t n, const struct lists *lists, uint32_t columns, const float *x, size_t ldx, float *d,
                           size_t ldd, int add, struct ahead *ahead) {
     uint32_t m = (n + VW - 1) / VW;
     vt t = v_tail(n - (m - 1) * VW);
     switch (m) {
     case 1:
-        run_panel(1, t, lists, columns, x, ldx, d, ldd, add, ahead);
+        run_strip(1, t, lists, columns, x, ldx, d, ldd, add, ahead);
         break;
     case 2:
-        run_panel(2, t, lists, columns, x, ldx, d, ldd, add, ahead);
+        run_strip(2, t, lists, columns, x, ldx, d, ldd, add, ahead);
         break;
     case 3:
-        run_panel(3, t, lists, columns, x, ldx, d, ldd, add, ahead);
+        run_strip(3, t, lists, columns, x, ldx, d, ldd, add, ahead);
         break;
     case 4:
-        run_panel(4, t, lists, columns, x, ldx, d, ldd, add, ahead);
+        run_strip(4, t, lists, columns, x, ldx, d, ldd, add, ahead);
+        break;
+    case 5:
+        run_strip(5, t, lists, columns, x, ldx, d, ldd, add, ahead);
+        break;
+    case 6:
+        run_strip(6, t, lists, columns, x, ldx, d, ldd, add, ahead);
+        break;
+    case 7:
+        run_strip(7, t, lists, columns, x, ldx, d, ldd, add, ahead);
         break;
     default:
-        run_panel(5, t, lists, columns, x, ldx, d, ldd, add, ahead);
+        run_strip(MOST_VECTORS, t, lists, columns, x, ldx, d, ldd, add, ahead);
     }
 }
 
 static void run_sums(const struct sums *p) {
     struct lists lists;
-    struct fth_panels panels = fth_panels_cut(p->n, FTH_PANEL);
+    uint32_t vectors = (p->n + VW - 1) / VW, strips = (vectors + p->most - 1) / p->most;
+    uint32_t width = (vectors + strips - 1) / strips * VW;
     for (uint32_t j = 0; j < p->columns; j += COLUMNS) {
         uint32_t columns = p->columns - j < COLUMNS ? p->columns - j : COLUMNS;
         for (uint32_t e = 0; e < p->rows; e += EXAMPLES) {
@@ -213,17 +198,10 @@ static void run_sums(const struct sums *p) {
             uint32_t left = p->rows - e, rows = left < EXAMPLES ? left : EXAMPLES;
             uint32_t next = left - rows < EXAMPLES ? left - rows : EXAMPLES;
             make_lists(s, p->lds, columns, rows, &lists);
-            struct ahead ahead = ahead_of(p, s + EXAMPLES * p->lds, x + EXAMPLES * p->ldx, columns, next, panels.count);
-            for (uint32_t i = 0, n; i < panels.count; i += n) {
-                const float *from = x + i * panels.width;
-                float *to = p->d + j * p->ldd + i * panels.width;
-                n = p->pairs && fth_zeros_are_pair(&panels, i) ? 2 : 1;
-                if (n == 2)
-                    run_pair(&lists, columns, from, p->ldx, to, p->ldd, e > 0, &ahead);
-                else
-                    run_any_panel(i + 1 == panels.count ? panels.last : panels.width, &lists, columns, from, p->ldx, to,
-                                  p->ldd, e > 0, &ahead);
-            }
+            struct ahead ahead = ahead_of(p, s + EXAMPLES * p->lds, x + EXAMPLES * p->ldx, columns, next, strips);
+            for (uint32_t i = 0; i < p->n; i += width)
+                run_any_strip(p->n - i < width ? p->n - i : width, &lists, columns, x + i, p->ldx, p->d + j * p->ldd + i,
+                              p->ldd, e > 0, &ahead);
         }
     }
 }
@@ -236,10 +214,11 @@ size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *s) {
     return s->n * transposed_ld(s) * sizeof(float);
 }
 
-void fth_zeros_avx512_tn(const struct fth_gemm_shape *s, int pairs, int of_b, uint32_t rows, const float *a,
+void fth_zeros_avx512_tn(const struct fth_gemm_shape *s, int wide, int of_b, uint32_t rows, const float *a,
                          const float *b, float *c, void *scratch) {
+    uint32_t most = wide ? MOST_VECTORS : MOST_VECTORS_32K;
     struct sums sums = {.s = a, .x = b, .lds = s->lda, .ldx = s->ldb, .columns = s->m, .n = s->n, .rows = rows, .d = c,
-                        .ldd = s->ldc, .pairs = pairs};
+                        .ldd = s->ldc, .most = most};
     if (!of_b) {
         run_sums(&sums);
         return;
@@ -247,7 +226,7 @@ void fth_zeros_avx512_tn(const struct fth_gemm_shape *s, int pairs, int of_b, ui
     float *d = scratch;
     size_t ldd = transposed_ld(s);
     sums = (struct sums){.s = b, .x = a, .lds = s->ldb, .ldx = s->lda, .columns = s->n, .n = s->m, .rows = rows, .d = d,
-                         .ldd = ldd, .pairs = pairs};
+                         .ldd = ldd, .most = most};
     run_sums(&sums);
     for (uint32_t j = 0; j < s->n; j += VW)
         for (uint32_t i = 0; i < s->m; i += VW) {

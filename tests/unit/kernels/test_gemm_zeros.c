@@ -230,7 +230,7 @@ static void weight_gradients_as_the_model(void **state) {
     if (fth_cpu_get()->isa != FTH_ISA_AVX512)
         return;
 #endif
-    static const uint32_t rows[] = {1, 16, 63, 64, 65, 200, 500}, sizes[] = {48, 64, 79, 80, 128, 150, 271};
+    static const uint32_t rows[] = {1, 16, 63, 64, 65, 200, 500}, sizes[] = {48, 64, 79, 100, 128, 150, 271};
     for (size_t r = 0; r < 7; r++)
         for (size_t i = 0; i < 7; i++)
             for (int of_b = 0; of_b < 2; of_b++) {
