@@ -13,9 +13,15 @@ static const struct fth_bf16_kernel *bf16_kernel(void) {
 }
 
 /* Zen 4 makes a multiply-add of 512 bits a cycle and has loads to spare: tiles of 16 x 16 run at its peak, and leave
- * registers to the optimizer's step. Intel's cores make two, for which they load too little. */
-static fth_fp32_avx512_kernel *fp32_avx512_kernel(void) {
-    return fth_cpu_get()->intel ? fth_fp32_wide_avx512_run : fth_fp32_avx512_run;
+ * registers to the optimizer's step. Intel's cores make two, for which they load too little. Rows of A so short that they
+ * stay together in the first cache need not be packed. */
+#define SHORT_ROW 64u
+#define NARROW 32u
+
+static fth_fp32_avx512_kernel *fp32_avx512_kernel(const struct fth_gemm_shape *s) {
+    if (!fth_cpu_get()->intel)
+        return fth_fp32_avx512_run;
+    return s->n <= NARROW && s->lda <= SHORT_ROW ? fth_fp32_narrow_avx512_run : fth_fp32_wide_avx512_run;
 }
 
 static void version(char out[96]) {
@@ -54,7 +60,7 @@ static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows
     else if (fth_cpu_get()->isa == FTH_ISA_AVX512 && s->form == FTH_GEMM_NN)
         fth_fp32_nn_avx512_run(s, rows, a, b, c, NULL);
     else if (fth_cpu_get()->isa == FTH_ISA_AVX512)
-        fp32_avx512_kernel()(s, rows, a, b, c, NULL);
+        fp32_avx512_kernel(s)(s, rows, a, b, c, NULL);
     else
         fth_fp32_run(s, rows, a, b, c, scratch);
 }
@@ -74,7 +80,7 @@ static int run_step(const struct fth_gemm_shape *s, uint32_t rows, const float *
                     const struct fth_gemm_step *step) {
     if (s->precision != FTH_FP32 || fth_cpu_get()->isa != FTH_ISA_AVX512)
         return 0;
-    fp32_avx512_kernel()(s, rows, a, b, c, step);
+    fp32_avx512_kernel(s)(s, rows, a, b, c, step);
     return 1;
 }
 

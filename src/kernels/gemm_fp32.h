@@ -14,10 +14,11 @@ void fth_fp32_run(const struct fth_gemm_shape *shape, uint32_t rows, const float
 void fth_fp32_run_finish(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b,
                          float *c, const struct fth_gemm_finish *finish);
 
-/* TN by AVX-512; step: the optimizer's, or NULL. Two kernels, the same bits: tiles of 16 x 16, and of 6 x 64. */
+/* TN by AVX-512; step: the optimizer's, or NULL. Three kernels, the same bits: tiles of 16 x 16, of 6 x 64, and of 8 x 32
+ * where n is at most 32. */
 typedef void fth_fp32_avx512_kernel(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b,
                                     float *c, const struct fth_gemm_step *step);
-fth_fp32_avx512_kernel fth_fp32_avx512_run, fth_fp32_wide_avx512_run;
+fth_fp32_avx512_kernel fth_fp32_avx512_run, fth_fp32_wide_avx512_run, fth_fp32_narrow_avx512_run;
 
 /* The optimizer's step alone, by AVX-512; what fth_gemm_step says. */
 void fth_step_avx512_run(const struct fth_gemm_step *step, uint32_t m, uint32_t n, const float *gradient, size_t ld);

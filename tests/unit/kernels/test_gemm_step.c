@@ -65,10 +65,11 @@ struct problem {
 static fth_fp32_avx512_kernel *kernel;
 
 #ifdef FTH_TEST_SIMDE
-fth_fp32_avx512_kernel fth_fp32_avx512_run_simde, fth_fp32_wide_avx512_run_simde;
+fth_fp32_avx512_kernel fth_fp32_avx512_run_simde, fth_fp32_wide_avx512_run_simde, fth_fp32_narrow_avx512_run_simde;
 void fth_step_avx512_run_simde(const struct fth_gemm_step *step, uint32_t m, uint32_t n, const float *gradient, size_t ld);
 #define SQUARE fth_fp32_avx512_run_simde
 #define WIDE fth_fp32_wide_avx512_run_simde
+#define NARROW fth_fp32_narrow_avx512_run_simde
 
 static int can_step(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); /* what it is built on */
@@ -82,6 +83,7 @@ static int run_alone(const struct fth_gemm_step *step, uint32_t m, uint32_t n, c
 #else
 #define SQUARE fth_fp32_avx512_run
 #define WIDE fth_fp32_wide_avx512_run
+#define NARROW fth_fp32_narrow_avx512_run
 
 #define run_alone fth_gemm_step
 
@@ -242,24 +244,24 @@ static void check(struct problem *p, uint32_t rows, uint32_t columns) {
     fth_free(gradient);
 }
 
-static void as_one_after_the_other(fth_fp32_avx512_kernel *of) {
+static void as_one_after_the_other(fth_fp32_avx512_kernel *of, uint32_t most_columns) {
     kernel = of;
     static const uint32_t ks[] = {1, 7, 19, 64, 255, 257, 300, 600};
     static const struct {
         uint32_t row, column, m, n, rows, columns;
     } blocks[] = {{0, 0, 13, 16, 13, 16},    {0, 0, 16, 45, 16, 45},     {16, 64, 32, 64, 48, 128},
                   {32, 48, 61, 77, 93, 125}, {0, 112, 33, 30, 80, 142}, {128, 0, 45, 80, 173, 80},
-                  {16, 0, 51, 195, 67, 195}, {0, 64, 96, 128, 96, 192}};
+                  {16, 0, 51, 195, 67, 195}, {0, 64, 96, 128, 96, 192}, {16, 32, 16, 32, 32, 64}};
     const struct fth_opt_args args = {.lr = 0.01f, .grad_scale = 0.5f, .l2 = 0.001f, .weight_decay = 0.01f,
                                       .eps = 1e-8f, .beta1 = 0.9f, .beta2 = 0.999f, .correction1 = 0.1f,
                                       .correction2 = 0.001f};
     size_t ld = 208;
     float *a = draws(600 * ld, 20), *b = draws(600 * ld, 21);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) {
+        for (size_t k = 0; k < sizeof ks / sizeof *ks && blocks[i].n <= most_columns; k++) {
             struct problem p = {.row = blocks[i].row, .column = blocks[i].column, .m = blocks[i].m,
                                 .n = blocks[i].n, .k = ks[k], .transposed = (int)(i + k) % 4 != 0,
-                                .a = a, .b = b, .lda = ld, .ldb = ld, .args = &args};
+                                .a = a, .b = b, .lda = blocks[i].m <= 48 ? 48 : ld, .ldb = ld, .args = &args};
             check(&p, blocks[i].rows, blocks[i].columns);
         }
     fth_free(a);
@@ -268,17 +270,22 @@ static void as_one_after_the_other(fth_fp32_avx512_kernel *of) {
 
 static void by_square_tiles(void **state) {
     (void)state;
-    as_one_after_the_other(SQUARE);
+    as_one_after_the_other(SQUARE, UINT32_MAX);
 }
 
 static void by_wide_tiles(void **state) {
     (void)state;
-    as_one_after_the_other(WIDE);
+    as_one_after_the_other(WIDE, UINT32_MAX);
+}
+
+static void by_narrow_tiles(void **state) {
+    (void)state;
+    as_one_after_the_other(NARROW, 32);
 }
 
 static void by_the_provider(void **state) {
     (void)state;
-    as_one_after_the_other(NULL);
+    as_one_after_the_other(NULL, UINT32_MAX);
 }
 
 static void alone(void **state) {
@@ -320,7 +327,7 @@ static void no_step_without_examples_or_panels(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(by_square_tiles), cmocka_unit_test(by_wide_tiles),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(by_square_tiles), cmocka_unit_test(by_wide_tiles), cmocka_unit_test(by_narrow_tiles),
                                        cmocka_unit_test(by_the_provider), cmocka_unit_test(alone),
                                        cmocka_unit_test(no_step_without_examples_or_panels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
