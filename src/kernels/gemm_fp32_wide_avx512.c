@@ -28,6 +28,10 @@ struct product {
     vt columns; /* of the last vector */
     const float *next;
     size_t ld_next;
+    /* Rows of A that are packed for the next strip meanwhile, one a group of k; strides 0: none. */
+    const float *x;
+    float *x_packed;
+    size_t ldx, ld_packed;
 };
 
 /* What is left of the next chunk to be fetched: columns of 16 floats of A, then of B, in pieces of as many rows as
@@ -50,6 +54,9 @@ static FTH_INLINE void groups_of_k(const int m, const int v, struct product *t, 
     for (; groups > 0; groups--) {
         for (uint32_t i = 0; i < FETCHES; i++, t->next += t->ld_next)
             _mm_prefetch((const char *)t->next, _MM_HINT_T1);
+        vh_store(t->x_packed, vh_load(t->x));
+        t->x += t->ldx;
+        t->x_packed += t->ld_packed;
 #pragma GCC unroll 4
         for (uint32_t i = 0; i < GROUP; i++, t->a += m, t->b += t->ldb)
             step_of_k(m, v, t->a, t->a + 3, 1, t->b, t->columns, sums);
@@ -105,7 +112,7 @@ static void adam_tile(const struct product *t, struct jobs *jobs) {
 static void pack(const float *a, size_t lda, uint32_t m, uint32_t k, float *out) {
     vt columns = v_tail(m);
     for (uint32_t p = 0; p < k; p++, a += lda, out += m)
-        _mm256_storeu_ps(out, vh_of(v_load_part(a, columns)));
+        vh_store(out, vh_of(v_load_part(a, columns)));
 }
 
 /* The jobs turn to the next pair of tiles. */
@@ -151,10 +158,29 @@ static void fetch_ahead(struct ahead *ahead, const struct fth_gemm_shape *s, str
     ahead->piece++;
 }
 
+/* The part of A of a strip of six rows that is being packed: `a` is the strip's corner, NULL: none. */
+struct packing {
+    const float *a;
+    float *packed;
+    uint32_t rows; /* so far */
+};
+
+/* What a tile packs: a row a group of k. Behind the last one, nothing: one number again and again, into a sink. */
+static void pack_ahead(struct packing *packing, const struct fth_gemm_shape *s, struct product *t, float *sink) {
+    uint32_t groups = t->k / GROUP;
+    int some = packing->a && groups <= t->k - packing->rows;
+    t->x = some ? packing->a + packing->rows * (size_t)s->lda : sink;
+    t->x_packed = some ? packing->packed + packing->rows * ROWS : sink;
+    t->ldx = some ? s->lda : 0;
+    t->ld_packed = some ? ROWS : 0;
+    packing->rows += some ? groups : 0;
+}
+
 /* A strip of C: m rows. steps: NULL before the last chunk, or without a step. */
 static void run_strip(const struct fth_gemm_shape *s, struct product *t, const float *b, uint32_t m, float *c,
-                      struct ahead *ahead, struct steps *steps, uint32_t row) {
+                      struct ahead *ahead, struct packing *packing, struct steps *steps, uint32_t row) {
     int add = t->from != NULL;
+    float sink[VW] = {0};
     for (uint32_t column = 0; column < s->n; column += COLUMNS) {
         uint32_t columns = least(COLUMNS, s->n - column), v = (columns + VW - 1) / VW;
         t->b = b + column;
@@ -162,6 +188,7 @@ static void run_strip(const struct fth_gemm_shape *s, struct product *t, const f
         t->from = add ? t->to : NULL;
         t->columns = v_tail(columns - (v - 1) * VW);
         fetch_ahead(ahead, s, t);
+        pack_ahead(packing, s, t, sink);
         if (!steps || row < steps->until || m != ROWS || v != VECTORS) {
             plain_tiles[m][v - 1](t);
             continue;
@@ -176,10 +203,26 @@ static void run_strip(const struct fth_gemm_shape *s, struct product *t, const f
     }
 }
 
+/* A chunk of t->k examples. */
+static void run_chunk(const struct fth_gemm_shape *s, struct product *t, const float *a, const float *b, float *c,
+                      struct ahead *ahead, struct steps *steps) {
+    float packed[2][ROWS * DEPTH + 2] __attribute__((aligned(FTH_CACHE_LINE)));
+    struct packing packing = {.a = NULL};
+    int turn = 0;
+    for (uint32_t row = 0, m; row < s->m; row += m, turn = !turn) {
+        m = strip_height(s->m - row);
+        pack(a + row + packing.rows * (size_t)s->lda, s->lda, m, t->k - packing.rows, packed[turn] + packing.rows * m);
+        t->a = packed[turn];
+        /* A row is loaded as eight numbers. */
+        int more = s->m - row - m >= VW / 2;
+        packing = (struct packing){.a = more ? a + row + m : NULL, .packed = packed[!turn]};
+        run_strip(s, t, b, m, c + row * (size_t)s->ldc, ahead, &packing, steps, row);
+    }
+}
+
 void fth_fp32_wide_avx512_run(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
                               const struct fth_gemm_step *step) {
-    float packed[ROWS * DEPTH + 2] __attribute__((aligned(FTH_CACHE_LINE)));
-    struct product t = {.a = packed, .ldb = s->ldb, .ldc = s->ldc};
+    struct product t = {.ldb = s->ldb, .ldc = s->ldc};
     struct steps steps = {.step = step, .gradient = c, .m = s->m, .n = s->n};
     if (step)
         steps.jobs[0] = steps.jobs[1] = jobs_of(step, s->ldc);
@@ -192,11 +235,7 @@ void fth_fp32_wide_avx512_run(const struct fth_gemm_shape *s, uint32_t rows, con
         }
         t.k = last ? rows - p : DEPTH;
         t.from = s->accumulate || p > 0 ? c : NULL;
-        for (uint32_t row = 0, m; row < s->m; row += m) {
-            m = strip_height(s->m - row);
-            pack(a + row, s->lda, m, t.k, packed);
-            run_strip(s, &t, b, m, c + row * (size_t)s->ldc, &ahead, last && step ? &steps : NULL, row);
-        }
+        run_chunk(s, &t, a, b, c, &ahead, last && step ? &steps : NULL);
     }
     if (step)
         finish_steps(&steps, s->ldc);

@@ -103,6 +103,7 @@ static FTH_INLINE float v_sum(vf v) {
 typedef __m256 vh;
 static FTH_INLINE vh vh_zero(void) { return _mm256_setzero_ps(); }
 static FTH_INLINE vh vh_load(const float *p) { return _mm256_loadu_ps(p); }
+static FTH_INLINE void vh_store(float *p, vh v) { _mm256_storeu_ps(p, v); }
 static FTH_INLINE vh vh_of(vf a) { return _mm512_castps512_ps256(a); }
 static FTH_INLINE vh vh_fma(vh a, vh b, vh c) { return _mm256_fmadd_ps(a, b, c); }
 static FTH_INLINE vf vh_whole(vh a) { return _mm512_insertf32x8(_mm512_setzero_ps(), a, 0); }
