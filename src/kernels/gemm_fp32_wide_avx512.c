@@ -6,6 +6,8 @@
  *
  *     for chunk of k:  for strip of 6 rows of C (its part of A packed: six after six numbers):  for tile
  *
+ * The next strip's part of A is packed during this one's products, a row every four steps of k.
+ *
  * What the next chunk reads is fetched meanwhile: its rows lie on pages of their own, the hardware does not follow.
  * Sums go into C chunk by chunk; the optimizer's step (gemm_step_avx512.h) of what is complete, 16 rows of two times 16
  * columns at a time, is made during the products of the strips below.
