@@ -63,6 +63,7 @@ static fth_status make_lookup(struct fth_embedding *embedding, struct fth_embedd
     for (uint32_t i = 0; i < embedding->n_lookups; i++)
         lookup->alone &= &embedding->lookups[i] == lookup || !fth_same_rows(&embedding->lookups[i], lookup);
     pack->single &= !lookup->argmax && !lookup->is.numbered && !lookup->is.counted;
+    pack->counted |= lookup->is.counted;
     return FTH_OK;
 }
 

@@ -57,8 +57,8 @@ void fth_embedding_destroy(fth_embedding *embedding); /* NULL-safe */
 void fth_embedding_print(const fth_embedding *embedding, struct fth_text *out);
 
 /* Finds the rows of the batch's keys. training: missing rows are made (subject to admission),
- * frequency and last step (= step) are kept (of rows of one number by the update tasks, which every prepared
- * batch has to be given to); otherwise nothing changes and a key without a row
+ * frequency and last step (= step) are kept (by the update tasks, which every prepared batch has to be given to; by
+ * this where fth_rows.frequencies is asked, fth_lookup.counted); otherwise nothing changes and a key without a row
  * reads zeros. The batch is borrowed until the next prepare. After a failure no batch is prepared
  * (gathering writes nothing, update tasks do nothing) and the tables are whole: rows made before
  * it have frequency 0. */

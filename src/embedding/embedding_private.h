@@ -19,7 +19,7 @@
  *            phase 2 (a task a shard)   of the shard's unique keys: hash, unique_row, unique_count, unique_first,
  *                                       unique_end, first_of; item_row, item_at
  *            phase 3 (a task a part)    row_of; list: each unique key's sources
- *                    (a task a shard)   frequencies and last steps
+ *                    (a task a shard)   frequencies and last steps of packs that are counted before the update
  *
  * Where rows have a member of one number, phase 2 brings a copy of it as well, which gathering reads in the order of
  * occurrences: unique_weight, item_weight, in phase 3 weight_of.
@@ -31,10 +31,12 @@
  *   prepare, phase 1 (a task a part)    item_of, item_count, part_hash; unique_row where there
  *                                       is a row; missing: the other items, stably by shard
  *            phase 2 (a task a shard)   unique_row of these, new rows and candidates
- *            phase 3 (a task a part)    row_of, list, unique_end, frequencies and last steps; item_weight
+ *            phase 3 (a task a part)    row_of, list, unique_end; item_weight; counts as above
  *
- * Of rows of one number (pack->single) phases 1 and 2 bring item_weight, and the update keeps frequencies and
- * last steps, as it has the rows in hand: there is no phase 3.
+ * Of rows of one number (pack->single) phases 1 and 2 bring item_weight: there is no phase 3.
+ *
+ * Frequencies and last steps are kept by the update, which has the rows in hand, but for packs whose frequencies the
+ * step itself reads (pack->counted).
  *
  * Parts are those of leading lookups (place.c): following ones have their occurrences, and so their rows, lists
  * and unique keys, and read and train another member of the row. Counts of occurrences and rows that must not
@@ -260,15 +262,18 @@ void fth_count_candidate(const struct fth_pack *pack, uint64_t hash, uint32_t co
 void fth_pack_plan_ahead(struct fth_pack *pack);
 void fth_embedding_beside(void *ctx);
 
-/* Frequency and last step of an item's row, or its candidate's count (by_part). */
-static inline void fth_count_item(const struct fth_embedding *embedding, const struct fth_pack *pack,
-                                  uint32_t item) {
-    uint32_t row = embedding->unique_row[item], count = embedding->item_count[item];
+/* Frequency and last step of a unique key's row, or its candidate's count. */
+static inline void fth_count_unique(const struct fth_embedding *embedding, const struct fth_pack *pack,
+                                    uint32_t unique) {
+    uint32_t row = embedding->unique_row[unique], count = embedding->unique_count[unique];
     if (row != FTH_ROW_NONE)
         fth_pack_count(pack, row, count, embedding->step);
     else
-        fth_count_candidate(pack, embedding->part_hash[item], count);
+        fth_count_candidate(pack, (embedding->by_part ? embedding->part_hash : embedding->hash)[unique], count);
 }
+/* The same of unique keys [unique, last). */
+void fth_count_range(const struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t unique,
+                     uint32_t last);
 /* cut.c: cuts the unique rows into update tasks. */
 void fth_embedding_cut_updates(struct fth_embedding *embedding);
 

@@ -310,7 +310,7 @@ void fth_count_candidate(const struct fth_pack *pack, uint64_t hash, uint32_t co
     shard->candidates[*entry & ~FTH_ROW_CANDIDATE].count += count;
 }
 
-/* Frequencies and last steps; the copies of single numbers. */
+/* Frequencies and last steps, if they are kept here; the copies of single numbers. */
 static void keep_items(struct fth_embedding *embedding, const struct fth_part *part,
                        const struct fth_pack *pack) {
     const uint32_t *rows = embedding->unique_row + part->base;
@@ -318,20 +318,13 @@ static void keep_items(struct fth_embedding *embedding, const struct fth_part *p
         pack->one_number < pack->n_members ? &pack->members[pack->one_number] : NULL;
     float *weight = copied ? embedding->item_weight + part->base : NULL;
     uint32_t n = part->n_items;
-    int training = embedding->training;
-    for (uint32_t u = 0; u < n; u++) {
-        if (u + ROWS_AHEAD < n) {
-            uint32_t next = rows[u + ROWS_AHEAD];
-            if (training)
-                __builtin_prefetch(fth_pack_hash_at(pack, next), 1);
-            if (weight)
-                __builtin_prefetch(fth_pack_row(pack, next) + copied->at, 1);
-        }
-        if (weight)
-            weight[u] = fth_pack_row(pack, rows[u])[copied->at];
-        if (training)
-            fth_count_item(embedding, pack, part->base + u);
+    for (uint32_t u = 0; weight && u < n; u++) {
+        if (u + ROWS_AHEAD < n)
+            __builtin_prefetch(fth_pack_row(pack, rows[u + ROWS_AHEAD]) + copied->at);
+        weight[u] = fth_pack_row(pack, rows[u])[copied->at];
     }
+    if (embedding->training && pack->counted)
+        fth_count_range(embedding, pack, part->base, part->base + n);
 }
 
 void fth_part_list(struct fth_embedding *embedding, const struct fth_part *part,

@@ -8,7 +8,8 @@
  * parts' items together by shard.
  *
  * A failure leaves no batch prepared and the tables whole: rows that were made already have the values they would
- * have had later. Frequencies, last steps and candidates' counts change only after every shard has succeeded. */
+ * have had later. Frequencies, last steps and candidates' counts change only after every shard has succeeded, most of them in
+ * the update. */
 #include <string.h>
 
 #include "embedding/embedding_private.h"
@@ -180,19 +181,12 @@ static void find_rows(void *arg, uint32_t task, uint32_t worker) {
         place_items(embedding, pack, shard, task % FTH_SHARDS);
 }
 
-/* Counts the shard's unique keys' occurrences where they are kept. */
-static void count_unique(const struct fth_embedding *embedding, const struct fth_pack *pack,
-                         const struct fth_shard *shard) {
-    const uint32_t *rows = embedding->unique_row;
-    uint32_t last = shard->start + shard->n_unique;
-    for (uint32_t u = shard->start; u < last; u++) {
-        if (u + METAS_AHEAD < last)
-            __builtin_prefetch(fth_pack_hash_at(pack, rows[u + METAS_AHEAD]), 1);
-        uint32_t count = embedding->unique_count[u];
-        if (rows[u] != FTH_ROW_NONE)
-            fth_pack_count(pack, rows[u], count, embedding->step);
-        else
-            fth_count_candidate(pack, embedding->hash[u], count);
+void fth_count_range(const struct fth_embedding *embedding, const struct fth_pack *pack, uint32_t unique,
+                     uint32_t last) {
+    for (; unique < last; unique++) {
+        if (unique + METAS_AHEAD < last)
+            __builtin_prefetch(fth_pack_hash_at(pack, embedding->unique_row[unique + METAS_AHEAD]), 1);
+        fth_count_unique(embedding, pack, unique);
     }
 }
 
@@ -212,7 +206,7 @@ static void spread_part(struct fth_embedding *embedding, const struct fth_part *
         row_of[i] = item_row[item_of[i]];
 }
 
-/* Phase 3: a task a part, then, in training, one a shard. */
+/* Phase 3: a task a part, then, in training, one a shard of what is counted here. */
 static void keep_rows(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     if (task < embedding->n_parts) {
@@ -221,7 +215,9 @@ static void keep_rows(void *arg, uint32_t task, uint32_t worker) {
     }
     task -= embedding->n_parts;
     const struct fth_pack *pack = &embedding->packs[task / FTH_SHARDS];
-    count_unique(embedding, pack, &pack->shards[task % FTH_SHARDS]);
+    const struct fth_shard *shard = &pack->shards[task % FTH_SHARDS];
+    if (pack->counted)
+        fth_count_range(embedding, pack, shard->start, shard->start + shard->n_unique);
 }
 
 static fth_status check_shards(const struct fth_embedding *embedding, fth_error *err) {

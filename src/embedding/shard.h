@@ -105,6 +105,7 @@ struct fth_pack {
     int single;          /* rows of one number, trained by single.c if nothing special is asked */
     uint32_t one_number; /* the first member of one number, n_members if there is none */
     int firsts;          /* a lookup of it needs first_of (embedding_private.h) */
+    int counted;         /* frequencies are read in the step: prepare keeps them, otherwise the update */
     uint32_t n_tables;
     struct fth_table *tables; /* member 0's */
     float *first; /* [stride] a new row, but for drawn weights and its meta; owned */

@@ -180,7 +180,7 @@ void fth_update_part(const struct fth_update_work *work, const struct fth_part *
     for (uint32_t u = 0; u < part->n_items; u++) {
         if (u + ROWS_AHEAD < part->n_items)
             __builtin_prefetch(fth_pack_row(pack, rows[u + ROWS_AHEAD]), 1);
-        fth_count_item(embedding, pack, part->base + u);
+        fth_count_unique(embedding, pack, part->base + u);
         if (rows[u] == FTH_ROW_NONE || !trained)
             continue;
         block.row[block.n] = fth_pack_row(pack, rows[u]);

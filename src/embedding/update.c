@@ -337,18 +337,20 @@ static int needs_pieces(const struct fth_update_work *work, const struct fth_pac
     return 0;
 }
 
-/* Unique keys [unique, last), as many at a time as stay in cache from member to member. */
+/* Unique keys [unique, last), as many at a time as stay in cache from member to member; rows that nobody asks for their
+ * frequency before are counted while they are there. */
 static void update_members(struct fth_update_work *work, const struct fth_pack *pack,
                            uint32_t unique, uint32_t last, const struct fth_opt_args *args) {
-    uint32_t at_once = pack->n_members > 1 ? MEMBER_ROWS : last - unique;
     for (uint32_t next; unique < last; unique = next) {
-        next = last - unique > at_once ? unique + at_once : last;
+        next = last - unique > MEMBER_ROWS ? unique + MEMBER_ROWS : last;
         for (work->member = 0; work->member < pack->n_members; work->member++) {
             if (fth_update_single_fits(work, pack))
                 fth_update_single(work, pack, unique, next, args);
             else
                 update_range(work, pack, unique, next, needs_pieces(work, pack), args);
         }
+        if (!pack->counted)
+            fth_count_range(work->embedding, pack, unique, next);
     }
 }
 

@@ -68,4 +68,13 @@ static uint32_t update_work(const fth_embedding *embedding) {
     return embedding->n_tasks;
 }
 
+/* The update of the prepared batch without any gradient: rows stay as they are, but are counted. */
+static inline void update_without_gradients(fth_embedding *embedding) {
+    const struct fth_rows *rows = fth_embedding_rows(embedding);
+    void *scratch = malloc(rows->update_scratch(rows->ctx));
+    for (uint32_t task = 0; task < rows->update_tasks(rows->ctx); task++)
+        rows->update(rows->ctx, NULL, 0, 1, task, scratch);
+    free(scratch);
+}
+
 #endif

@@ -54,6 +54,41 @@ static void first_values(void **state) {
     fth_pool_destroy(pool);
 }
 
+/* Frequencies are kept by the update, which has the rows in hand; before it only where the step asks for them. Of both ways
+ * through prepare: a part a table, and a table of two fields. */
+static void frequencies_are_kept_once(void **state) {
+    fth_pool *pool = world_pool(2);
+    for (int counted = 0; counted < 2; counted++)
+        for (int shared = 0; shared < 2; shared++) {
+            struct fth_lookup lookups[2] = {
+                {.field = 0, .table = "a", .dim = 4, .group = FTH_NO_GROUP, .counted = counted},
+                {.field = 1, .table = shared ? "a" : "b", .dim = 4, .group = FTH_NO_GROUP}};
+            struct fth_embedding_config config = {.init_scale = 0.25, .memory_limit = 1 << 20};
+            struct fth_optimizer_config optimizer = world_optimizer("adagrad");
+            struct fth_embedding_options options = {.lookups = lookups, .n_lookups = 2, .config = &config,
+                                                    .optimizer = &optimizer, .max_batch = 8, .packing = 1};
+            fth_embedding *embedding;
+            OK(fth_embedding_create(&options, &embedding, err));
+            struct fth_batch *batch = batch_of(8, 7); /* each key once a field */
+            const struct fth_rows *rows = fth_embedding_rows(embedding);
+            float got[8];
+            for (int step = 1; step <= 3; step++) {
+                float before = (float)((step - 1) * (1 + shared)), after = (float)(step * (1 + shared));
+                OK(fth_embedding_prepare(embedding, pool, batch, 1, (uint64_t)step, err));
+                rows->frequencies(rows->ctx, 0, 0, 8, got, 1);
+                for (int i = 0; i < 8; i++)
+                    assert_true(got[i] == (counted ? after : before));
+                update_without_gradients(embedding);
+                rows->frequencies(rows->ctx, 0, 0, 8, got, 1);
+                for (int i = 0; i < 8; i++)
+                    assert_true(got[i] == after);
+            }
+            fth_batch_destroy(batch);
+            fth_embedding_destroy(embedding);
+        }
+    fth_pool_destroy(pool);
+}
+
 static void admission_counts_whole_batches(void **state) {
     fth_embedding *embedding =
         create_ok(&(struct setting){.n_lookups = 1, .dim = 4, .max_batch = 8, .min_count = 5});
@@ -75,8 +110,10 @@ static void admission_counts_whole_batches(void **state) {
         fth_embedding_last_batch(embedding, &frequency, &unique);
         assert_int_equal(frequency, 3);
         assert_int_equal(unique, 0);
+        update_without_gradients(embedding);
     }
     OK(fth_embedding_prepare(embedding, pool, batch, 1, 3, err)); /* 50: 6 times */
+    update_without_gradients(embedding);
     rows->gather(rows->ctx, 0, 0, 3, out, 4);
     assert_memory_not_equal(out, zero, 4 * sizeof(float));
     assert_memory_equal(out, out + 4, 4 * sizeof(float));
@@ -286,6 +323,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(side_by_side_is_one_by_one),
         cmocka_unit_test(first_values),
+        cmocka_unit_test(frequencies_are_kept_once),
         cmocka_unit_test(admission_counts_whole_batches),
         cmocka_unit_test(hot_rows_sum_in_order),
         cmocka_unit_test(tables_of_the_same_keys_share_rows),
