@@ -115,9 +115,84 @@ static fth_status run_cell(struct fth_feature_chunk *chunk, const struct fth_fea
     return FTH_OK;
 }
 
+/* Elements of neighbouring lines whose keys are yet to be made, by their places in the block's text: what a call of the
+ * kernel costs is little then for short lists, too. */
+#define MOST_ELEMENTS (2 * FTH_SPLIT_WINDOW)
+struct elements {
+    uint32_t n, at; /* where their keys go */
+    uint32_t begins[MOST_ELEMENTS], ends[MOST_ELEMENTS];
+};
+
+static void make_keys(const struct fth_feature_chunk *chunk, uint32_t f, struct elements *elements) {
+    struct fth_text_hash hash = fth_feature_hash(&chunk->program->fields[f]);
+    fth_kernels_get()->text_keys(elements->n, chunk->block->text, elements->begins, elements->ends, &hash,
+                                 chunk->out->fields[f].keys + elements->at);
+    elements->at += elements->n;
+    elements->n = 0;
+}
+
+/* The first `keep` elements of text [start, end) of the block; how many. */
+static uint32_t add_list(const struct fth_feature_chunk *chunk, uint32_t f, uint32_t start, uint32_t end,
+                         uint32_t keep, struct elements *elements) {
+    const struct fth_separator *separator = &chunk->program->fields[f].separator;
+    struct fth_split split;
+    uint32_t taken = 0;
+    fth_split_begin(&split, chunk->block->text, start, end);
+    while (taken < keep && fth_split_window(&split, separator)) {
+        uint32_t n = split.n < keep - taken ? split.n : keep - taken;
+        if (elements->n + n > MOST_ELEMENTS)
+            make_keys(chunk, f, elements);
+        uint32_t *begins = elements->begins + elements->n, *ends = elements->ends + elements->n;
+        begins[0] = split.start;
+        for (uint32_t t = 1; t < n; t++)
+            begins[t] = split.ends[t - 1] + separator->length;
+        memcpy(ends, split.ends, n * sizeof *ends);
+        split.start = ends[n - 1] + separator->length;
+        elements->n += n;
+        taken += n;
+    }
+    if (taken == keep)
+        return keep;
+    if (elements->n == MOST_ELEMENTS)
+        make_keys(chunk, f, elements);
+    elements->begins[elements->n] = split.start;
+    elements->ends[elements->n++] = end;
+    return taken + 1;
+}
+
+/* As fth_feature_run_lists, of one list that is hashed and lies in the block. */
+static fth_status run_hashed(struct fth_feature_chunk *chunk, const struct fth_feature_group *group, uint32_t f) {
+    const struct fth_feature_field *field = &chunk->program->fields[f];
+    struct fth_ragged *ragged = &chunk->out->groups[field->info.group];
+    const char *block = chunk->block->text;
+    struct elements elements;
+    elements.n = 0;
+    elements.at = ragged->offsets[chunk->base];
+    for (uint32_t i = 0; i < chunk->n; i++) {
+        uint32_t row = chunk->base + i, used = ragged->offsets[row], kept = 0;
+        struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
+        uint32_t most = text.length + 1, start = (uint32_t)(text.bytes - block);
+        FTH_TRY(fth_feature_reserve(chunk, (uint32_t)field->info.group, used, most < group->max ? most : group->max));
+        if (!fth_feature_no_list(chunk->program, text)) {
+            uint32_t end = start + text.length;
+            if (group->keep_last)
+                start += fth_split_tail(text.bytes, text.length, &field->separator, group->max);
+            kept = add_list(chunk, f, start, end, group->max, &elements);
+        }
+        ragged->offsets[row + 1] = used + kept;
+        ragged->total = used + kept;
+    }
+    make_keys(chunk, f, &elements);
+    return FTH_OK;
+}
+
 fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
                                  const struct fth_feature_group *group) {
     const fth_feature_program *program = chunk->program;
+    const struct fth_feature_field *first = &program->fields[program->group_fields[group->first]];
+    if (group->n == 1 && !program->plain && !first->joined && first->column < chunk->block->n_columns &&
+        fth_feature_only_hashed(program, first))
+        return run_hashed(chunk, group, program->group_fields[group->first]);
     const uint32_t *members = program->group_fields + group->first;
     uint32_t g = (uint32_t)program->fields[members[0]].info.group;
     struct fth_ragged *ragged = &chunk->out->groups[g];
