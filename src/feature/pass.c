@@ -73,6 +73,13 @@ void fth_feature_skip_value(struct fth_feature_chunk *chunk, uint32_t i, const c
     va_end(args);
 }
 
+/* What to do about spaces around a cell that should be something else. */
+static const char *about_spaces(struct fth_feature_text text) {
+    if (text.length && (text.bytes[0] == ' ' || text.bytes[text.length - 1] == ' '))
+        return "; data.csv.strip drops spaces around cells";
+    return "";
+}
+
 int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_feature_text text,
                        const char *column, float *out) {
     enum fth_number result = fth_number_parse(text.bytes, text.length, out);
@@ -82,9 +89,9 @@ int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_f
     fth_text_quote(quoted, sizeof quoted, text.bytes, text.length);
     fth_feature_refuse(chunk, i, text.bytes,
                        result == FTH_NUMBER_MALFORMED
-                           ? "column '%s': '%s' is not a number"
-                           : "column '%s': '%s' is too large for a 32-bit float",
-                       column, quoted);
+                           ? "column '%s': '%s' is not a number%s"
+                           : "column '%s': '%s' is too large for a 32-bit float%s",
+                       column, quoted, about_spaces(text));
     return 0;
 }
 
@@ -104,8 +111,8 @@ static float label_of(struct fth_feature_chunk *chunk, uint32_t i, struct fth_fe
         char quoted[96];
         fth_text_quote(quoted, sizeof quoted, bytes, text.length);
         fth_feature_refuse(chunk, i, text.bytes,
-                           "column '%s': label '%s' is neither 0 nor 1 (nor -1); %s names texts that mean 1",
-                           name, quoted, key);
+                           "column '%s': label '%s' is neither 0 nor 1 (nor -1); %s names texts that mean 1%s",
+                           name, quoted, key, about_spaces(text));
     }
     return x == 1 ? 1.0f : 0.0f;
 }

@@ -114,6 +114,8 @@ static fth_status evaluate(struct fth_session *session, const struct fth_data_se
         all[t].seconds = (double)(fth_now_ns() - start) * 1e-9;
     }
     *out = fth_session_evaluation(session, which);
+    if (which == FTH_EVALUATION_ASKED)
+        fth_session_warn_evaluated(session, all);
 done:
     tasks_free(&tasks);
     fth_forward_close(&forward);

@@ -1,5 +1,6 @@
 /* Labels that are all alike: a text of data.positive that no line has, or another column than was meant, trains
- * without an error to a model of nothing. Noted in steps on the training thread, told at the end of an epoch. */
+ * without an error to a model of nothing. Noted in steps on the training thread, told at the end of an epoch; and
+ * by an evaluation that was asked for, which has no AUC then. */
 #include "base/log.h"
 #include "train/session_private.h"
 
@@ -19,6 +20,15 @@ void fth_session_note_labels(struct fth_session *session, const struct fth_batch
     session->labels_noted += batch->n;
 }
 
+static void tell(const struct fth_session *session, uint32_t t, uint64_t examples, int value) {
+    const struct fth_config *config = session->config;
+    const char *label = config->n_tasks ? config->tasks[t].label : config->data.label;
+    uint32_t positive = config->n_tasks ? config->tasks[t].positive.n : config->data.positive.n;
+    fth_log(FTH_LOG_WARN, "label%s%s%s: all of %llu examples are %d%s", *label ? " '" : "", label,
+            *label ? "'" : "", (unsigned long long)examples, value,
+            positive ? ": does positive name the texts that mean 1, as they are written?" : "");
+}
+
 void fth_session_warn_labels(struct fth_session *session) {
     const struct fth_config *config = session->config;
     if (session->labels_warned || session->labels_noted < FEWEST || session->labels_noted != session->examples)
@@ -26,12 +36,13 @@ void fth_session_warn_labels(struct fth_session *session) {
     session->labels_warned = 1;
     for (uint32_t t = 0; t < fth_session_tasks(config); t++) {
         uint8_t seen = session->labels_seen[t];
-        const char *label = config->n_tasks ? config->tasks[t].label : config->data.label;
-        uint32_t positive = config->n_tasks ? config->tasks[t].positive.n : config->data.positive.n;
-        if (seen == BOTH || seen == 0)
-            continue;
-        fth_log(FTH_LOG_WARN, "label%s%s%s: all of %llu examples are %d%s", *label ? " '" : "", label,
-                *label ? "'" : "", (unsigned long long)session->labels_noted, seen >> 1,
-                positive ? ": does positive name the texts that mean 1, as they are written?" : "");
+        if (seen != BOTH && seen != 0)
+            tell(session, t, session->labels_noted, seen >> 1);
     }
+}
+
+void fth_session_warn_evaluated(const struct fth_session *session, const fth_evaluation *all) {
+    for (uint32_t t = 0; t < fth_session_tasks(session->config); t++)
+        if (all[t].examples >= FEWEST && (all[t].base_rate == 0 || all[t].base_rate == 1))
+            tell(session, t, all[t].examples, all[t].base_rate == 1);
 }

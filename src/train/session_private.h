@@ -86,6 +86,7 @@ void fth_session_warn(struct fth_session *session, const fth_feature_program *pr
 /* labels.c: warns at the end of the first epoch, once a session, of a task whose labels were all alike. */
 void fth_session_note_labels(struct fth_session *session, const struct fth_batch *batch);
 void fth_session_warn_labels(struct fth_session *session);
+void fth_session_warn_evaluated(const struct fth_session *session, const fth_evaluation *all);
 
 /* build.c: program -> graph -> parameters, embedding, pool. */
 fth_status fth_session_build(struct fth_session *session, fth_error *err);

@@ -21,6 +21,9 @@ static void bad_cells_are_refused_with_their_place(void **state) {
         {"1,3,nan,c,1\n", "hand.csv:2:5: column 'pay': 'nan' is not a number"},
         {"1,3,0x1p3,c,1\n", "hand.csv:2:5: column 'pay': '0x1p3' is not a number"},
         {"1,3,-1e39,c,1\n", "hand.csv:2:5: column 'pay': '-1e39' is too large for a 32-bit float"},
+        {"1, 3,1,c,1\n", "hand.csv:2:3: column 'age': ' 3' is not a number; data.csv.strip drops spaces around cells"},
+        {"1 ,3,1,c,1\n", "hand.csv:2:1: column 'label': label '1 ' is neither 0 nor 1 (nor -1); "
+                         "data.positive names texts that mean 1; data.csv.strip drops spaces around cells"},
         {"2,3,1,c,1\n", "hand.csv:2:1: column 'label': label '2' is neither 0 nor 1 (nor -1); "
                         "data.positive names texts that mean 1"},
         {"yes,3,1,c,1\n",
