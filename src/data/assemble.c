@@ -13,6 +13,17 @@
 #include "data/reader_private.h"
 
 #define WARNINGS 10u /* malformed lines that are logged when they are skipped */
+#define AT_ONCE (1u << 20) /* a larger shuffle buffer grows with the examples: there may be fewer than it could hold */
+
+/* Room for the order of n examples. */
+static fth_status make_order(struct fth_assembler *a, uint32_t n, fth_error *err) {
+    if (n <= a->n_order)
+        return FTH_OK;
+    fth_free(a->order);
+    a->order = fth_alloc(n, sizeof *a->order);
+    a->n_order = a->order ? n : 0;
+    return a->order ? FTH_OK : fth_fail(err, FTH_E_MEMORY, "no memory for a shuffle buffer of %u examples", n);
+}
 
 fth_status fth_assembler_create(struct fth_reader *reader, fth_error *err) {
     struct fth_assembler *a = &reader->assembler;
@@ -30,11 +41,9 @@ fth_status fth_assembler_create(struct fth_reader *reader, fth_error *err) {
         return fth_fail(err, FTH_E_CONFIG,
                         "data.shuffle: %lld examples are more than the %d it can hold",
                         (long long)shuffle, INT32_MAX);
-    a->order = fth_alloc((size_t)shuffle, sizeof *a->order);
-    if (!a->order)
-        return fth_fail(err, FTH_E_MEMORY, "no memory for a shuffle buffer of %lld examples",
-                        (long long)shuffle);
-    return fth_batch_create(reader->transform.schema, (uint32_t)shuffle, &a->buffer, err);
+    uint32_t room = shuffle < AT_ONCE ? (uint32_t)shuffle : AT_ONCE;
+    FTH_TRY(fth_batch_create(reader->transform.schema, room, &a->buffer, err));
+    return make_order(a, room, err);
 }
 
 void fth_assembler_destroy(struct fth_reader *reader) {
@@ -233,6 +242,7 @@ static fth_status fill_buffer(struct fth_reader *reader, fth_error *err) {
             break;
         FTH_TRY(take(reader, a->buffer, size - a->buffer->n, err));
     }
+    FTH_TRY(make_order(a, a->buffer->n, err));
     permute(reader, a->order, a->buffer->n);
     a->taken = 0;
     a->in_buffer = 0;

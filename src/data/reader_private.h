@@ -58,7 +58,7 @@ struct fth_assembler {
 
     int in_batch, in_buffer;   /* going on with a batch, with filling the buffer */
     struct fth_batch *buffer;  /* shuffle; NULL: none */
-    uint32_t *order;           /* [shuffle] */
+    uint32_t *order, n_order;  /* [n_order], as long as the buffer has been */
     uint64_t taken;            /* from the buffer */
     struct fth_position begin; /* where the buffer's examples begin */
     struct fth_position here;  /* behind the last line that was taken from a slot */
