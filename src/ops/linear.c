@@ -1,7 +1,8 @@
 /* linear: act(x W + bias) on a tile's rows, and its data gradient dx = dy W^T, which reads the
  * transposed copy of W that updates keep; both read panels where W has them. Bias and activation are applied to a
  * panel's columns when they are made; so is, to the data gradient, the gradient of the activation before the
- * layer (pass fuse_act_grads), and what else its input's gradient is the sum of is added (fuse_crosses). The weight gradient is linear_weight_grad.
+ * layer (pass fuse_act_grads), and what else its input's gradient is the sum of is added (fuse_crosses). The weight
+ * gradient is linear_weight_grad.
  *
  * W may be made by attention_weights: then the data gradient takes the transposed copy that that node makes, and
  * the weight gradient is one part a tile. */

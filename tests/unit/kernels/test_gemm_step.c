@@ -327,8 +327,9 @@ static void no_step_without_examples_or_panels(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(by_square_tiles), cmocka_unit_test(by_wide_tiles), cmocka_unit_test(by_narrow_tiles),
-                                       cmocka_unit_test(by_the_provider), cmocka_unit_test(alone),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(by_square_tiles), cmocka_unit_test(by_wide_tiles),
+                                       cmocka_unit_test(by_narrow_tiles), cmocka_unit_test(by_the_provider),
+                                       cmocka_unit_test(alone),
                                        cmocka_unit_test(no_step_without_examples_or_panels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
