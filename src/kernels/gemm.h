@@ -40,7 +40,7 @@ typedef enum fth_gemm_provider {
 } fth_gemm_provider;
 
 enum { FTH_ZEROS_A = 1, FTH_ZEROS_B = 2 };
-enum { FTH_GEMM_PASSING = 80 };
+enum { FTH_GEMM_PASSING = 80 }; /* from row to row of a panel of 64 columns: an odd number of lines (docs/layout.md) */
 
 struct fth_gemm_shape {
     fth_gemm_form form;
