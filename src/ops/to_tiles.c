@@ -1,5 +1,5 @@
 /* to_tiles(x): x rounded to bf16 in tiles (kernels/tiles.h): by rows, as the left side of products NN, and in the way
- * that the weight gradient wants. What nobody reads is not made. */
+ * that the weight gradient wants; both, whoever reads them. */
 #include "kernels/tiles.h"
 #include "ops/ops_private.h"
 
