@@ -262,8 +262,10 @@ static fth_status prepare_by_shard(struct fth_embedding *embedding, fth_pool *po
     place_shards(embedding);
     fth_pool_for(pool, shards, find_rows, embedding);
     FTH_TRY(check_shards(embedding, err));
-    fth_pool_for(pool, embedding->n_parts + (embedding->training ? shards : 0), keep_rows,
-                 embedding);
+    int counted = 0;
+    for (uint32_t p = 0; p < embedding->n_packs; p++)
+        counted |= embedding->training && embedding->packs[p].counted;
+    fth_pool_for(pool, embedding->n_parts + (counted ? shards : 0), keep_rows, embedding);
     for (uint32_t i = 0; i < shards; i++) {
         const struct fth_pack *pack = &embedding->packs[i / FTH_SHARDS];
         embedding->n_unique += (uint64_t)pack->shards[i % FTH_SHARDS].n_unique_rows * pack->n_members;

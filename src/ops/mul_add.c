@@ -118,18 +118,23 @@ static fth_status rounded_shape(fth_graph *graph, struct fth_node *node, fth_err
     return fth_ops_output_tiles(graph, node, 3, columns, err);
 }
 
-/* Scratch: sums with room for whole words of columns, and a panel of db. */
+/* Scratch: sums, as many as whole words of bits have columns, then a panel of db. */
+static size_t sums_room(uint32_t columns) {
+    return ((size_t)columns + 31) / 32 * 32;
+}
+
 static fth_status rounded_prepare(struct fth_prepare *prepare, fth_error *err) {
     (void)err;
-    fth_ops_section(&prepare->scratch_bytes, prepare->in[0].columns + 32);
-    fth_ops_section(&prepare->scratch_bytes, (size_t)prepare->in[0].rows * PANEL);
+    fth_ops_section(&prepare->scratch_bytes,
+                    sums_room(prepare->in[0].columns) + (size_t)prepare->in[0].rows * PANEL);
     return FTH_OK;
 }
 
 static void rounded_run(const struct fth_run *run) {
     const struct fth_view *dy = &run->in[0], *by_rows = &run->out[1], *summed = &run->out[2], *sum = &run->out[3];
-    float *sums = run->scratch, *panel = sums + (dy->columns + 32 + 15) / 16 * 16;
-    memset(sums, 0, (dy->columns + 32) * sizeof *sums);
+    size_t room = sums_room(dy->columns);
+    float *sums = run->scratch, *panel = sums + room;
+    memset(sums, 0, room * sizeof *sums);
     const struct fth_tiles_store to = {.x = panel, .ldx = PANEL, .rows = dy->rows, .by_rows = by_rows->data,
                                        .summed = summed->data, .way = FTH_TILES_PAIRS, .ld = by_rows->ld, .sums = sums};
     for (uint32_t at = 0; at < dy->columns; at += PANEL) {
