@@ -10,9 +10,6 @@ A reading is a plain structure made of the configuration's features, so that eac
   tables      {name: rows}"""
 from dataclasses import dataclass
 
-CRITEO = [1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992, 5461306, 10,
-          5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572]
-
 
 @dataclass
 class Workload:
@@ -33,8 +30,7 @@ WORKLOADS = {
     "elm-deepfm": Workload("elm-DeepFM", "elm.csv", ["elm"], 120_000, 8, 8192, {}),
     "elm-wdl": Workload("elm-WDL", "elm.csv", ["elm"], 120_000, 8, 8192, {}),
     "elm-long-wdl": Workload("elm_y_long-WDL", "elm-long.csv", ["elm-long"], 65_536, 4, 4096, {}),
-    "kaggle-deepfm": Workload("kaggle-DeepFM", "kaggle.tsv", ["criteo-kaggle", "--zipf", "1.05"], 1_000_000, 16, 32768,
-                              {f"C{i + 1}": n for i, n in enumerate(CRITEO)}),
+    "kaggle-deepfm": Workload("kaggle-DeepFM", "kaggle.tsv", ["criteo-kaggle", "--zipf", "1.05"], 1_000_000, 16, 32768, {}),
 }
 
 
