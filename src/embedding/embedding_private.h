@@ -258,8 +258,9 @@ fth_status fth_create_row(struct fth_pack *pack, struct fth_shard *shard, uint32
                           uint64_t count, uint32_t *row);
 /* Adds to the count of a key that is a candidate. */
 void fth_count_candidate(const struct fth_pack *pack, uint64_t hash, uint32_t count);
-/* ahead.c: decides which memory of rows the coming batches are to find ready; touches what is wanted, once. */
-void fth_pack_plan_ahead(struct fth_pack *pack);
+/* ahead.c: decides which memory of rows the coming batches are to find ready, so many workers together; touches what is
+ * wanted, once. */
+void fth_pack_plan_ahead(struct fth_pack *pack, uint32_t workers);
 void fth_embedding_beside(void *ctx);
 
 /* Frequency and last step of a unique key's row, or its candidate's count. */

@@ -281,7 +281,7 @@ static fth_status prepare(struct fth_embedding *embedding, fth_pool *pool, fth_e
         return FTH_OK;
     fth_embedding_cut_updates(embedding);
     for (uint32_t p = 0; p < embedding->n_packs; p++)
-        fth_pack_plan_ahead(&embedding->packs[p]);
+        fth_pack_plan_ahead(&embedding->packs[p], fth_pool_size(pool));
     return FTH_OK;
 }
 

@@ -120,10 +120,11 @@ struct fth_pack {
     size_t hash_stride;
     uint64_t max_rows;
     _Atomic uint32_t next_chunk;
-    /* ahead.c: next_chunk when the last training batch was prepared; chunks whose memory is to be touched */
+    /* ahead.c: next_chunk when the last training batch was prepared; pages of rows that are to be touched, from the
+     * next that nobody has taken */
     uint32_t chunks_seen;
-    uint64_t touch_from, touch_to;
-    _Atomic uint32_t touch_wanted;
+    uint64_t touch_to;
+    _Atomic uint64_t touch_next;
     struct fth_shard *shards; /* [FTH_SHARDS], owned */
     struct fth_index_space index_space;
     /* The current batch: its parts of this pack are part_order[first_part .. first_part +

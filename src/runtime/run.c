@@ -145,7 +145,7 @@ static void run_tile(void *arg, uint32_t tile, uint32_t worker_index) {
     struct fth_worker *worker = &plan->workers[worker_index];
     const struct fth_batch *batch = plan->step->batch;
     struct extent extent = {.example0 = tile * plan->options.tile, .tile = tile};
-    if (tile == 0 && plan->step->rows && plan->step->rows->beside)
+    if (plan->step->rows && plan->step->rows->beside)
         plan->step->rows->beside(plan->step->rows->ctx);
     uint32_t left = batch->n - extent.example0;
     extent.examples = left < plan->options.tile ? left : plan->options.tile;

@@ -9,6 +9,7 @@
 
 #define BATCH 4096
 #define PAGE 4096
+#define PIECE ((uint64_t)2 << 20) /* that a worker touches */
 
 static const char *const one_name[] = {"f"};
 static const int32_t one_group[] = {FTH_NO_GROUP};
@@ -61,9 +62,15 @@ static int kernel_touches(void) {
     return does;
 }
 
-static const float *chunk_at(const struct fth_pack *pack, uint64_t chunk) {
-    return fth_pack_row(pack, (uint32_t)chunk * FTH_ROW_CHUNK);
+static uint64_t rows_bytes(const struct fth_pack *pack, uint64_t chunks) {
+    return chunks * FTH_ROW_CHUNK * pack->stride * sizeof(float);
 }
+
+static const char *piece_at(const struct fth_pack *pack, uint64_t piece) {
+    return (const char *)pack->rows + piece * PIECE;
+}
+
+static int wanted(const struct fth_pack *pack) { return pack->touch_next < pack->touch_to; }
 
 static void memory_is_ready_before_rows_are_made(void **state) {
     if (!kernel_touches())
@@ -78,26 +85,35 @@ static void memory_is_ready_before_rows_are_made(void **state) {
         OK(prepare(embedding, pool, step * BATCH, 1, err));
     }
     assert_true(step > 2); /* not for a small table */
-    uint64_t next = pack->next_chunk, made = BATCH / FTH_ROW_CHUNK;
-    assert_true(pack->touch_from == next && pack->touch_to >= next + 2 * made);
-    const float *last = chunk_at(pack, pack->touch_to - 1);
+    uint64_t used = rows_bytes(pack, pack->next_chunk), made = rows_bytes(pack, BATCH / FTH_ROW_CHUNK);
+    uint64_t first = pack->touch_next, ready = pack->touch_to;
+    assert_true(wanted(pack) && first == used / PIECE && ready * PIECE >= used + 2 * made);
+    const char *last = piece_at(pack, ready) - PAGE;
     assert_false(resident(last));
     rows->beside(rows->ctx);
-    for (uint64_t chunk = pack->touch_from; chunk < pack->touch_to; chunk++) {
-        assert_true(resident(chunk_at(pack, chunk)));
-        assert_true(resident(&pack->metas[chunk * FTH_ROW_CHUNK]));
-    }
-    assert_false(resident(chunk_at(pack, pack->touch_to + 1)));
-    for (uint32_t i = 0; i < FTH_ROW_CHUNK * pack->stride; i++)
+    assert_false(wanted(pack));
+    for (const char *at = piece_at(pack, first); at < piece_at(pack, ready); at += PAGE)
+        assert_true(resident(at));
+    uint64_t row = PIECE / (pack->stride * sizeof(float));
+    for (uint64_t i = first * row; i < ready * row; i += FTH_ROW_CHUNK)
+        assert_true(resident(&pack->metas[i]));
+    assert_false(resident(piece_at(pack, ready)));
+    for (uint32_t i = 0; i < PAGE; i++)
         assert_true(last[i] == 0);
-    /* Until what is ready would not do for another batch like the last one. */
-    uint64_t ready = pack->touch_to;
+    for (; rows_bytes(pack, pack->next_chunk) < 3 * PIECE; step++) {
+        OK(prepare(embedding, pool, step * BATCH, 1, err));
+        rows->beside(rows->ctx);
+    }
+    /* Until what is ready would not do for another batch like the last one: then a page for each of the workers. */
+    ready = pack->touch_to;
     for (; pack->touch_to == ready; step++) {
-        assert_false(pack->touch_wanted);
-        assert_true(pack->next_chunk < ready);
+        assert_true(!wanted(pack) && rows_bytes(pack, pack->next_chunk) <= ready * PIECE);
         OK(prepare(embedding, pool, step * BATCH, 1, err));
     }
-    assert_true(pack->touch_wanted && pack->touch_from == ready);
+    assert_true(pack->touch_next == ready && pack->touch_to == ready + 2);
+    pack->touch_next++; /* as another worker would */
+    rows->beside(rows->ctx);
+    assert_true(!resident(piece_at(pack, ready + 1) - PAGE) && resident(piece_at(pack, ready + 1)));
     fth_pool_destroy(pool);
     fth_embedding_destroy(embedding);
 }
@@ -108,13 +124,13 @@ static void known_keys_ask_for_nothing(void **state) {
     struct fth_pack *pack = &embedding->packs[0];
     for (uint64_t step = 0; step < 8; step++)
         OK(prepare(embedding, pool, step * BATCH, 1, err));
-    assert_true(pack->touch_wanted);
+    assert_true(wanted(pack));
     fth_embedding_beside(embedding);
     uint64_t ready = pack->touch_to;
     OK(prepare(embedding, pool, 0, 1, err));
     OK(prepare(embedding, pool, 1000 * BATCH, 0, err)); /* an evaluation makes no rows */
     OK(prepare(embedding, pool, BATCH, 1, err));
-    assert_true(!pack->touch_wanted && pack->touch_to == ready);
+    assert_true(!wanted(pack) && pack->touch_to == ready);
     fth_pool_destroy(pool);
     fth_embedding_destroy(embedding);
 }
@@ -127,7 +143,7 @@ static void nothing_behind_the_limit(void **state) {
     fth_status status = FTH_OK;
     for (uint64_t step = 0; status == FTH_OK; step++) {
         status = prepare(embedding, pool, step * BATCH, 1, &error);
-        assert_true(pack->touch_to <= pack->max_rows / FTH_ROW_CHUNK);
+        assert_true(pack->touch_to <= rows_bytes(pack, pack->max_rows / FTH_ROW_CHUNK) / PIECE);
         fth_embedding_beside(embedding);
         assert_true(step < 100);
     }
