@@ -33,7 +33,8 @@ static fth_status list_file(struct save *save, const char *name, uint64_t bytes,
     return FTH_OK;
 }
 
-/* ---- diverged models: their weights are not saved, as a save may be what removes the last good ones ---- */
+/* ---- diverged models: neither weights nor slots that are not finite are saved, as a save may be what removes the last
+ * good ones. A slot of infinity keeps its weights where they are for ever, and no loss tells. ---- */
 
 static int all_finite(const float *x, uint64_t n) {
     int finite = 1;
@@ -42,16 +43,13 @@ static int all_finite(const float *x, uint64_t n) {
     return finite;
 }
 
-static fth_status diverged(const char *name, fth_error *err) {
-    return fth_fail(err, FTH_E_NUMERIC, "%s holds numbers that are not finite", name);
-}
-
 /* ---- dense.safetensors ---- */
 
 struct dense_fill {
     const struct fth_parameter **parameter; /* [tensors] */
     const float **data;
-    const char *diverged; /* a parameter that is not finite, or NULL */
+    const struct fth_tensor *tensors;
+    const char *diverged; /* a tensor that is not finite, or NULL */
 };
 
 static void fill_dense(void *ctx, uint32_t index, uint64_t first, uint64_t n, void *bytes) {
@@ -61,15 +59,15 @@ static void fill_dense(void *ctx, uint32_t index, uint64_t first, uint64_t n, vo
     for (uint64_t r = 0; r < n; r++)
         memcpy(out + r * p->columns, fill->data[index] + (first + r) * p->ld,
                p->columns * sizeof(float));
-    if (fill->data[index] == p->data && !all_finite(out, n * p->columns))
-        fill->diverged = p->name;
+    if (!all_finite(out, n * p->columns))
+        fill->diverged = fill->tensors[index].name;
 }
 
 static fth_status save_dense(struct save *save, fth_error *err) {
     uint32_t room = save->parameters->n * (1 + FTH_MAX_SLOTS) + 1, n = 0;
     struct fth_tensor *tensors = fth_arena_alloc(save->arena, room, sizeof *tensors);
     struct dense_fill fill = {fth_arena_alloc(save->arena, room, sizeof *fill.parameter),
-                              fth_arena_alloc(save->arena, room, sizeof *fill.data), NULL};
+                              fth_arena_alloc(save->arena, room, sizeof *fill.data), tensors, NULL};
     const char *path = fth_arena_printf(save->arena, "%s/dense.safetensors", save->folder);
     if (!tensors || !fill.parameter || !fill.data || !path)
         return no_memory(err);
@@ -94,7 +92,7 @@ static fth_status save_dense(struct save *save, fth_error *err) {
     FTH_TRY(fth_safetensors_write(save->io, path, tensors, n, fill_dense, &fill, &bytes, &checksum,
                                   err));
     if (fill.diverged)
-        return diverged(fill.diverged, err);
+        return fth_fail(err, FTH_E_NUMERIC, "%s holds numbers that are not finite", fill.diverged);
     return list_file(save, "dense.safetensors", bytes, checksum, err);
 }
 
@@ -108,8 +106,8 @@ struct pack_fill {
     const fth_embedding *embedding;
     uint32_t pack, n_slots;
     uint64_t first; /* row of the shard's first */
-    uint32_t dim;
-    int diverged; /* some weights are not finite */
+    const struct fth_tensor *tensors;
+    const char *diverged; /* a tensor that is not finite, or NULL */
 };
 
 static void fill_pack(void *ctx, uint32_t index, uint64_t first, uint64_t n, void *bytes) {
@@ -136,8 +134,9 @@ static void fill_pack(void *ctx, uint32_t index, uint64_t first, uint64_t n, voi
     else
         rows.slots[index - SLOT0] = bytes;
     fth_embedding_export(fill->embedding, fill->pack, fill->first + first, n, &rows);
-    if (index == WEIGHTS && !all_finite(bytes, n * fill->dim))
-        fill->diverged = 1;
+    const struct fth_tensor *tensor = &fill->tensors[index];
+    if (tensor->type == FTH_TENSOR_F32 && !all_finite(bytes, n * tensor->columns))
+        fill->diverged = tensor->name;
 }
 
 static uint32_t pack_tensors(const struct fth_pack_info *info, uint64_t rows, int with_candidates,
@@ -187,12 +186,12 @@ static fth_status save_pack(struct save *save, uint32_t pack, fth_error *err) {
         const char *path = name ? fth_arena_printf(save->arena, "%s/%s", save->folder, name) : NULL;
         if (!path)
             return no_memory(err);
-        struct pack_fill fill = {save->embedding, pack, info.n_slots, first, info.dim, 0};
+        struct pack_fill fill = {save->embedding, pack, info.n_slots, first, tensors, NULL};
         uint64_t bytes, checksum;
         FTH_TRY(fth_safetensors_write(save->io, path, tensors, n, fill_pack, &fill, &bytes, &checksum,
                                       err));
         if (fill.diverged)
-            return diverged(name, err);
+            return fth_fail(err, FTH_E_NUMERIC, "%s: %s holds numbers that are not finite", name, fill.diverged);
         saved->files[saved->n_files++] = name;
         FTH_TRY(list_file(save, name, bytes, checksum, err));
     }

@@ -92,26 +92,35 @@ static void test_keep_and_sweep(void **state) {
     scratch_remove(dir);
 }
 
-/* A model that has diverged is not saved, and what was saved before stays. */
+/* A model that has diverged, in its weights or in its optimizers' slots, is not saved, and what was saved before stays. */
 static void test_diverged(void **state) {
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     char *dir = scratch_create();
     struct world a = world_create(&(struct world_options){.seed = 1});
     OK(world_save(&a, files, dir, 1, NULL, err));
-    float *weight = &a.parameters->items[0].data[3], good = *weight;
-    for (int i = 0; i < 3; i++) {
+    float *dense[] = {&a.parameters->items[0].data[3], &a.parameters->items[0].slots[0][3]};
+    for (int i = 0; i < 6; i++) {
+        float good = *dense[i / 3];
         a.state.step++;
-        *weight = bad[i];
-        REFUSED(FTH_E_NUMERIC, world_save(&a, files, dir, 1, NULL, err), "deep.weight", "not finite", join(dir, 101));
+        *dense[i / 3] = bad[i % 3];
+        REFUSED(FTH_E_NUMERIC, world_save(&a, files, dir, 1, NULL, err), i < 3 ? "deep.weight holds" : "deep.weight/",
+                "not finite", join(dir, 101));
+        *dense[i / 3] = good;
     }
-    *weight = good;
     uint64_t key = 3, count = 1, step = 1;
     uint32_t table = 0;
     float weights[64] = {0, 0, NAN}, slots[2][64] = {{0}};
     struct fth_row_arrays row = {.keys = &key, .tables = &table, .weights = weights, .slots = {slots[0], slots[1]},
                                  .frequency = &count, .last_step = &step};
     OK(fth_embedding_import(a.embedding, 0, 1, &row, err));
-    REFUSED(FTH_E_NUMERIC, world_save(&a, files, dir, 1, NULL, err), "pack-0.safetensors", "not finite");
+    REFUSED(FTH_E_NUMERIC, world_save(&a, files, dir, 1, NULL, err), "pack-0.safetensors: weights", "not finite");
+    world_destroy(&a);
+    a = world_create(&(struct world_options){.seed = 1});
+    a.state.step++;
+    weights[2] = 0;
+    slots[0][1] = INFINITY;
+    OK(fth_embedding_import(a.embedding, 0, 1, &row, err));
+    REFUSED(FTH_E_NUMERIC, world_save(&a, files, dir, 1, NULL, err), "pack-0.safetensors: ", "not finite");
     assert_int_equal(count_names(dir, ""), 1);
     assert_true(exists(join(dir, 101)));
     world_destroy(&a);
