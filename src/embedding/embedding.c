@@ -90,6 +90,7 @@ static fth_status fill(struct fth_embedding *embedding, const struct fth_embeddi
         embedding->identity[i] = i;
     /* A part is about a batch of one-key fields, not so large that few fields leave threads without
      * work. */
+    embedding->factor = fth_hash_factor();
     embedding->part_shift = 8;
     while (embedding->part_shift < FTH_PART_SHIFT_MAX && (uint32_t)1 << embedding->part_shift < options->max_batch)
         embedding->part_shift++;

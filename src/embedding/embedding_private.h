@@ -138,6 +138,7 @@ struct fth_embedding {
     struct fth_opt_args args;
     struct fth_budget budget;
     uint32_t max_batch, max_dim, part_shift;
+    uint64_t factor; /* of keys' places in a batch's tables: base/hash.h */
     uint32_t *by_cost;  /* [n_lookups] lookups, those whose rows cost most first */
     uint32_t *identity; /* [max_batch + 1]: 0, 1, 2, ... as offsets of one-key fields */
     struct fth_rows rows;

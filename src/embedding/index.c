@@ -6,6 +6,7 @@
  * Threads: one at a time per index; indices share a space without locks. */
 #include "embedding/index.h"
 
+#include "base/hash.h"
 #include "base/memory.h"
 
 #define SMALL_GROUPS 256u
@@ -73,6 +74,8 @@ fth_status fth_index_create(struct fth_index *index, struct fth_index_space *spa
     index->groups = block;
     index->n_groups = n_groups;
     index->group_mask = n_groups - 1;
+    index->shift = 57 - (uint32_t)__builtin_ctz(n_groups);
+    index->factor = fth_hash_factor();
     index->used = 0;
     return FTH_OK;
 }

@@ -1,12 +1,11 @@
 /* One shard's index: hashed 64-bit key -> what the user stores of it, its row. Open addressing in groups
  * of a cache line, 12 entries, load at most 3/4, no removal.
  *
- *   group   | 12 tag bytes | 4 bytes 0 | 12 rows of 4 bytes |      tag 0: empty; else 0x80 + the hash's
- *                                                                low 7 bits
+ *   group   | 12 tag bytes | 4 bytes 0 | 12 rows of 4 bytes |      tag 0: empty; else 0x80 + 7 bits
  *
  * The index holds no keys: whose row an entry is, the row's own data says (shard.h), which the user of a row
  * reads anyway. So a lookup reads one line here and, one time in ten, the data of a row that has only
- * the same tag. A hash's bits: | shard: 6 | group: the low ones above the tag's | tag: 7 |.
+ * the same tag. The bits of hash * factor (base/hash.h): | group | tag: 7 | unused |.
  *
  * On a batch's way: fth_embedding_prepare asks here once a unique key. Threads: any number that look up, or
  * one that changes. */
@@ -46,6 +45,8 @@ struct fth_index {
     struct fth_index_group *groups; /* owned */
     uint32_t group_mask;
     uint32_t used, n_groups;
+    uint32_t shift; /* of hash * factor, to group and tag */
+    uint64_t factor;
     struct fth_index_space *space; /* borrowed for life */
     uint32_t number;               /* among the space's indices */
 };
@@ -80,14 +81,20 @@ static inline uint32_t fth_index_empty(const struct fth_index_group *group) {
     return fth_index_match(group->tags, 0) & ((1u << FTH_INDEX_ENTRIES) - 1);
 }
 
-static inline uint8_t fth_index_tag(uint64_t hash) {
-    return (uint8_t)(0x80 | (hash & 0x7f));
+/* Of the low 7 bits. */
+static inline uint8_t fth_index_tag(uint64_t bits) {
+    return (uint8_t)(0x80 | (bits & 0x7f));
+}
+
+/* The hash's group and, in the low 7 bits, its tag. */
+static inline uint64_t fth_index_bits(const struct fth_index *index, uint64_t hash) {
+    return hash * index->factor >> index->shift;
 }
 
 /* Where the hash's search begins. Groups are tried at triangular distances, which reaches all of a power
  * of two. */
 static inline uint32_t fth_index_group(const struct fth_index *index, uint64_t hash) {
-    return (uint32_t)(hash >> 7) & index->group_mask;
+    return (uint32_t)(fth_index_bits(index, hash) >> 7);
 }
 
 static inline void fth_index_prefetch(const struct fth_index *index, uint64_t hash) {
@@ -100,7 +107,7 @@ static inline void fth_index_insert(struct fth_index *index, uint64_t hash, uint
     for (uint32_t step = 1; !(empty = fth_index_empty(&index->groups[at])); step++)
         at = (at + step) & index->group_mask;
     uint32_t i = (uint32_t)__builtin_ctz(empty);
-    index->groups[at].tags[i] = fth_index_tag(hash);
+    index->groups[at].tags[i] = fth_index_tag(fth_index_bits(index, hash));
     index->groups[at].rows[i] = row;
     index->used++;
 }

@@ -17,9 +17,10 @@
 struct table {
     struct fth_index_group *groups;
     uint32_t n, most; /* groups; as many as there is room for: eight entries each in a full part */
+    uint64_t factor;  /* the embedding's */
 };
 
-static inline uint64_t spread(uint64_t key) { return key * 0x9e3779b97f4a7c15ull; }
+static inline uint64_t spread(const struct table *table, uint64_t key) { return key * table->factor; }
 
 static inline uint32_t group_of(const struct table *table, uint64_t hash) {
     return (uint32_t)((hash >> 32) * table->n >> 32);
@@ -68,11 +69,11 @@ static inline uint32_t guess(const struct table *table, uint64_t hash) {
 
 static uint32_t add_item(struct table *table, uint64_t *item_key, uint32_t n, uint64_t key) {
     item_key[n] = key;
-    insert(table, spread(key), n);
+    insert(table, spread(table, key), n);
     if (n + 1 >= table->n * ENTRIES_A_GROUP && table->n < table->most) {
         clear(table, table->n * 2);
         for (uint32_t u = 0; u <= n; u++)
-            insert(table, spread(item_key[u]), u);
+            insert(table, spread(table, item_key[u]), u);
     }
     return n;
 }
@@ -82,22 +83,23 @@ uint32_t fth_long_part_number(const struct fth_embedding *embedding, const struc
                               const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
                               uint32_t *item_first) {
     struct table table = {.groups = (void *)(embedding->seen + 2 * (item_key - embedding->hash)),
-                          .most = (part->n + 7) / 8};
+                          .most = (part->n + 7) / 8,
+                          .factor = embedding->factor};
     uint32_t *item_of = embedding->item_of + part->base, n = 0;
     clear(&table, FIRST_GROUPS);
     for (uint32_t from = 0; from < part->n; from += STRETCH) {
         uint32_t end = part->n - from < STRETCH ? part->n : from + STRETCH;
         for (uint32_t i = from; i < end; i++)
-            __builtin_prefetch(&table.groups[group_of(&table, spread(keys[i]))]);
+            __builtin_prefetch(&table.groups[group_of(&table, spread(&table, keys[i]))]);
         for (uint32_t i = from; i < end; i++) {
-            item_of[i] = guess(&table, spread(keys[i]));
+            item_of[i] = guess(&table, spread(&table, keys[i]));
             __builtin_prefetch(&item_key[item_of[i]]);
         }
         for (uint32_t i = from; i < end; i++) {
             uint64_t key = keys[i];
             uint32_t item = item_of[i];
             if (item >= n || item_key[item] != key) {
-                item = find(&table, item_key, key, spread(key));
+                item = find(&table, item_key, key, spread(&table, key));
                 if (item == UINT32_MAX) {
                     item = add_item(&table, item_key, n, key);
                     item_count[item] = 0;

@@ -55,10 +55,11 @@ number_items(const struct fth_embedding *embedding, const struct fth_part *part,
     uint32_t *item_of = embedding->item_of + part->base;
     uint32_t n_keys = part->n, base = part->base, shift = 63 - part->shift;
     uint32_t mask = ((uint32_t)2 << part->shift) - 1, n = 0;
+    uint64_t factor = embedding->factor;
     memset(table, 0, (mask + 1) * sizeof *table);
     for (uint32_t i = 0; i < n_keys; i++) {
         uint64_t key = keys[i];
-        uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> shift), item;
+        uint32_t at = (uint32_t)(key * factor >> shift), item;
         __builtin_prefetch(keys + i + KEYS_AHEAD); /* written by both cores */
         key_of[0] = key;
         while (key_of[item = table[at]] != key)
@@ -164,7 +165,7 @@ static inline void fetch_rows(const struct fth_pack *pack, const uint64_t *hash,
     for (uint32_t i = 0; i < n; i++) {
         const struct fth_index *index = &shard_of(pack, hash[i])->index;
         const struct fth_index_group *group = &index->groups[fth_index_group(index, hash[i])];
-        uint32_t bits = fth_index_match(group->tags, fth_index_tag(hash[i]));
+        uint32_t bits = fth_index_match(group->tags, fth_index_tag(fth_index_bits(index, hash[i])));
         uint32_t last = 1u << (FTH_INDEX_ENTRIES - 1);
         uint32_t row = group->rows[__builtin_ctz(bits | last)] & (0 - (uint32_t)(bits != 0));
         uint32_t is_odd = ((bits & (bits - 1)) | (row & FTH_ROW_CANDIDATE)) != 0;
@@ -178,7 +179,8 @@ static inline void fetch_rows(const struct fth_pack *pack, const uint64_t *hash,
     for (uint32_t k = 0; k < n_odd; k++) {
         const struct fth_index *index = &shard_of(pack, hash[odd[k]])->index;
         const struct fth_index_group *group = &index->groups[fth_index_group(index, hash[odd[k]])];
-        fetch_all(pack, index, group, fth_index_match(group->tags, fth_index_tag(hash[odd[k]])));
+        uint8_t tag = fth_index_tag(fth_index_bits(index, hash[odd[k]]));
+        fetch_all(pack, index, group, fth_index_match(group->tags, tag));
     }
 }
 

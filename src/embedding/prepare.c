@@ -115,7 +115,7 @@ static void number_unique(struct fth_embedding *embedding, const struct fth_pack
         struct run run = run_of(embedding, pack, p, s);
         for (uint32_t item = run.first; item < run.last; item++) {
             uint64_t hash = embedding->part_hash[item];
-            uint32_t at = (uint32_t)((hash & UINT32_MAX) * size >> 32), unique;
+            uint32_t at = (uint32_t)((hash * embedding->factor >> 32) * size >> 32), unique;
             while ((unique = seen[at]) != 0 && unique_hash[unique - 1] != hash)
                 at = at + 1 == size ? 0 : at + 1;
             if (unique == 0) {

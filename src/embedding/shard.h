@@ -209,7 +209,7 @@ static inline uint32_t *fth_shard_find(const struct fth_pack *pack, const struct
                                        uint64_t hash) {
     const struct fth_index *index = &shard->index;
     uint32_t at = fth_index_group(index, hash);
-    uint8_t tag = fth_index_tag(hash);
+    uint8_t tag = fth_index_tag(fth_index_bits(index, hash));
     for (uint32_t step = 1;; step++) {
         struct fth_index_group *group = &index->groups[at];
         for (uint32_t bits = fth_index_match(group->tags, tag); bits; bits &= bits - 1) {

@@ -7,7 +7,7 @@
 
 fth_status fth_codes_build(const uint64_t *hashes, uint32_t n, struct fth_codes *out, uint32_t *twice,
                            fth_error *err) {
-    struct fth_codes codes = {.n = n, .mask = 3};
+    struct fth_codes codes = {.n = n, .mask = 3, .factor = fth_hash_factor()};
     *twice = n;
     if (n > 1u << 30)
         return fth_fail(err, FTH_E_LIMIT, "%u texts are more than a vocabulary can hold", n);
@@ -20,7 +20,7 @@ fth_status fth_codes_build(const uint64_t *hashes, uint32_t n, struct fth_codes 
         return fth_fail(err, FTH_E_MEMORY, "no memory for a vocabulary of %u texts", n);
     }
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t at = (uint32_t)hashes[i] & codes.mask;
+        uint32_t at = (uint32_t)fth_hash_place(hashes[i], codes.factor, codes.mask);
         for (; codes.slots[at]; at = (at + 1) & codes.mask)
             if (codes.hashes[codes.slots[at] - 1] == hashes[i]) {
                 *twice = i;

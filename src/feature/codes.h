@@ -6,11 +6,13 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 struct fth_codes {
     uint64_t *hashes; /* [n], in order */
     uint32_t *slots;  /* [mask + 1] place + 1, 0: empty */
     uint32_t n, mask;
+    uint64_t factor; /* base/hash.h */
 };
 
 /* Copies the hashes. *twice: n, or the first place whose hash stood before (nothing is built then). Owned:
@@ -21,7 +23,7 @@ void fth_codes_free(struct fth_codes *codes);
 
 /* The hash's place, or n. */
 static inline uint32_t fth_codes_find(const struct fth_codes *codes, uint64_t hash) {
-    for (uint32_t at = (uint32_t)hash & codes->mask;; at = (at + 1) & codes->mask) {
+    for (uint32_t at = (uint32_t)fth_hash_place(hash, codes->factor, codes->mask);; at = (at + 1) & codes->mask) {
         uint32_t place = codes->slots[at];
         if (place == 0)
             return codes->n;

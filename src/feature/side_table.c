@@ -18,6 +18,7 @@ struct slot {
 struct fth_side_table {
     struct slot *slots;
     size_t n, mask; /* pairs; slots - 1, a power of two less one */
+    uint64_t factor; /* base/hash.h */
     char *text;
     size_t length, capacity;
 };
@@ -26,6 +27,7 @@ fth_status fth_side_table_create(fth_side_table **out, fth_error *err) {
     fth_side_table *table = fth_alloc(1, sizeof *table);
     if (table) {
         table->mask = 1023;
+        table->factor = fth_hash_factor();
         table->slots = fth_alloc(table->mask + 1, sizeof *table->slots);
         table->text = fth_alloc(table->capacity = 1 << 14, 1);
     }
@@ -58,7 +60,7 @@ static inline int same_text(const char *a, const char *b, uint32_t length) {
 /* The key's slot, or the empty one where it would be. padded: FTH_TEXT_PADDING bytes may be read behind the key. */
 static inline struct slot *find(const fth_side_table *table, uint64_t hash, const char *key,
                                 uint32_t length, int padded) {
-    for (size_t at = hash & table->mask;; at = (at + 1) & table->mask) {
+    for (size_t at = fth_hash_place(hash, table->factor, table->mask);; at = (at + 1) & table->mask) {
         struct slot *slot = &table->slots[at];
         if (slot->number == 0 || (slot->hash == hash && slot->key_length == length &&
                             (padded ? same_text(table->text + slot->key, key, length)
@@ -73,7 +75,7 @@ static fth_status grow_slots(fth_side_table *table, fth_error *err) {
     if (!slots)
         return fth_fail(err, FTH_E_MEMORY, "no memory for a side table of %zu keys", table->n);
     for (size_t i = 0; i <= table->mask; i++) {
-        size_t at = old[i].hash & (larger - 1);
+        size_t at = fth_hash_place(old[i].hash, table->factor, larger - 1);
         while (old[i].number && slots[at].number)
             at = (at + 1) & (larger - 1);
         if (old[i].number)
@@ -143,7 +145,7 @@ int fth_side_table_find(const fth_side_table *table, const char *key, uint32_t l
 }
 
 void fth_side_table_prefetch(const fth_side_table *table, uint64_t hash) {
-    __builtin_prefetch(&table->slots[hash & table->mask]);
+    __builtin_prefetch(&table->slots[fth_hash_place(hash, table->factor, table->mask)]);
 }
 
 uint32_t fth_side_table_number(const fth_side_table *table, uint64_t hash, const char *key,

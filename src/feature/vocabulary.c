@@ -108,7 +108,7 @@ fth_status fth_feature_set_vocabulary(fth_feature_program *program, uint32_t v, 
 /* ---- learning ---- */
 
 static struct count *find(const struct fth_feature_counts *counts, uint64_t hash) {
-    size_t at = hash & counts->mask;
+    size_t at = fth_hash_place(hash, fth_hash_factor(), counts->mask);
     while (counts->slots[at].count && counts->slots[at].hash != hash)
         at = (at + 1) & counts->mask;
     return &counts->slots[at];

@@ -29,10 +29,29 @@ static void mix_spreads_and_keeps_apart(void **state) {
     assert_in_range(flipped, 64 * 28, 64 * 36);
 }
 
+/* Hashes that somebody has made alike in their low 40 bits, and in their high 24. */
+static void crafted_hashes_have_places_of_their_own(void **state) {
+    uint64_t factor = fth_hash_factor();
+    assert_true(factor & 1);
+    assert_true(fth_hash_factor() == factor);
+    for (int shift = 0; shift <= 40; shift += 40) {
+        unsigned char taken[1024] = {0};
+        unsigned different = 0;
+        for (uint64_t i = 0; i < 4096; i++) {
+            uint64_t place = fth_hash_place((fth_hash_mix(i) >> 40) << shift, factor, 1023);
+            assert_in_range(place, 0, 1023);
+            different += !taken[place];
+            taken[place] = 1;
+        }
+        assert_in_range(different, 900, 1024);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(xxh3_is_pinned),
         cmocka_unit_test(mix_spreads_and_keeps_apart),
+        cmocka_unit_test(crafted_hashes_have_places_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

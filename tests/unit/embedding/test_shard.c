@@ -76,11 +76,37 @@ static void test_metas_of_their_own(void **state) {
     check(&pack, 1, meta);
 }
 
+/* Hashes that somebody has made alike in all bits that could name a group: they do not meet in one. */
+static void test_crafted_hashes(void **state) {
+    enum { GROUPS = 1024, KEYS = 4096 };
+    struct fth_index_space space = {.n = 1};
+    struct fth_index index;
+    fth_error err;
+    unsigned char taken[GROUPS] = {0};
+    unsigned groups = 0, tags = 0, tag_seen[256] = {0};
+    assert_int_equal(fth_index_create(&index, &space, 0, GROUPS, &err), FTH_OK);
+    for (uint64_t i = 0; i < KEYS; i++) {
+        uint64_t hash = (fth_hash_mix(i) >> 40) << 40 | 0x155;
+        uint32_t group = fth_index_group(&index, hash);
+        uint8_t tag = fth_index_tag(fth_index_bits(&index, hash));
+        assert_in_range(group, 0, GROUPS - 1);
+        assert_true(tag & 0x80);
+        groups += !taken[group];
+        taken[group] = 1;
+        tags += !tag_seen[tag]++;
+    }
+    assert_in_range(groups, 900, GROUPS);
+    assert_in_range(tags, 100, 128);
+    fth_index_destroy(&index);
+    fth_index_space_free(&space);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_rows_count),
         cmocka_unit_test(test_small_rows_stay_at_the_most),
         cmocka_unit_test(test_metas_of_their_own),
+        cmocka_unit_test(test_crafted_hashes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
