@@ -205,6 +205,11 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
             if (tn)
                 fetch_next(s, &panel, b, first, first + n, rows, p, panels.count);
             steps_of_packed(&panel);
+            if (s->panels && kernel->strip == FTH_TILES_LINE) {
+                panel.ldb = FTH_TILES_LINE;
+                panel.b_block = FTH_TILES_LINE * (size_t)fth_panels_pairs(k);
+                panel.b_step = FTH_TILES_WORDS;
+            }
             if (s->tiles)
                 steps_of_rows(s, &panel);
             kernel->panel(&panel);

@@ -80,6 +80,7 @@ struct fth_bf16_kernel {
     uint32_t depth; /* depths are multiples of it */
     uint32_t rows;  /* examples whose part of A is packed at a time, NN and NT */
     uint32_t chunk; /* examples summed at a time, TN */
+    uint32_t strip; /* columns of a strip of words in weights' panels */
     int a_by_rows;  /* wants a_pair == 1 */
     void (*pack_rows)(const struct fth_bf16_pack *pack);
     void (*pack_pairs)(const struct fth_bf16_pack *pack);

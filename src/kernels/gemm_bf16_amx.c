@@ -19,7 +19,7 @@
 #endif
 
 #define SIDE 16u
-#define DEPTH 256u
+#define DEPTH 512u
 #define AHEAD 8
 
 struct tile_config {
@@ -62,7 +62,7 @@ static void put_part(const struct fth_bf16_panel *p, const float (*sums)[SIDE], 
         if (!p->add)                                                              \
             _tile_zero(tile);                                                     \
         else if (in_c(p, r, n))                                                   \
-            _tile_loadd(tile, p->c + (r) * p->ldc + (n), c_bytes);                \
+            _tile_stream_loadd(tile, p->c + (r) * p->ldc + (n), c_bytes);         \
         else {                                                                    \
             get_part(p, sums, r, n);                                              \
             _tile_loadd(tile, sums, 64);                                          \
@@ -97,14 +97,14 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
         const uint32_t *a = p->a + row / SIDE * a_block + (term == 2 ? p->a_low : 0);
         const uint32_t *b = p->b + column / SIDE * b_block + (term == 1 ? p->b_low : 0);
         for (uint32_t q = 0; q < p->depth / 2; q += SIDE, a += a_step, b += b_step) {
+            _tile_stream_loadd(4, a, a_bytes);
             _tile_loadd(6, b, b_bytes);
-            _tile_loadd(4, a, a_bytes);
             _tile_dpbf16ps(0, 4, 6);
 #pragma GCC unroll 8
             for (int i = 0; i < AHEAD; i++, ahead += SIDE)
                 FETCH_FAR(ahead);
             if (two_rows) {
-                _tile_loadd(5, a + a_block, a_bytes);
+                _tile_stream_loadd(5, a + a_block, a_bytes);
                 _tile_dpbf16ps(2, 5, 6);
             }
             if (two_columns) {
@@ -182,6 +182,7 @@ const struct fth_bf16_kernel fth_bf16_amx = {.name = "amx-bf16",
                                              .depth = 32,
                                              .rows = 256,
                                              .chunk = 512,
+                                             .strip = SIDE,
                                              .a_by_rows = 1,
                                              .pack_rows = fth_bf16_pack_rows,
                                              .pack_pairs = fth_bf16_pack_pairs,

@@ -217,6 +217,7 @@ const struct fth_bf16_kernel fth_bf16_avx512 = {
     .depth = 2,
     .rows = 128,
     .chunk = 256,
+    .strip = FTH_PANEL,
     .pack_rows = fth_bf16_pack_rows,
     .pack_pairs = fth_bf16_pack_pairs,
     .round_block = fth_bf16_round_block,

@@ -7,9 +7,14 @@
 #include "kernels/gemm_bf16.h"
 #include "kernels/gemm_fp32.h"
 #include "kernels/gemm_private.h"
+#include "kernels/panels.h"
 
 static const struct fth_bf16_kernel *bf16_kernel(void) {
     return fth_cpu_get()->amx_bf16 ? &fth_bf16_amx : &fth_bf16_avx512;
+}
+
+uint32_t fth_panels_strip(void) {
+    return bf16_kernel()->strip;
 }
 
 /* Zen 4 makes a multiply-add of 512 bits a cycle and has loads to spare: tiles of 16 x 16 run at its peak, and leave

@@ -8,7 +8,7 @@
  * run at the same time.
  *
  * For products in bf16 and bf16x3 (fth_precision of gemm.h) a panel consists of words, two rows' bf16 each
- * (gemm_bf16.h), of FTH_PANEL columns on every CPU, rows up to a multiple of 32, which AMX wants. The words of what
+ * (gemm_bf16.h), of fth_panels_strip() columns, rows up to a multiple of 32, which AMX wants. The words of what
  * lies behind B are zeros that nobody writes. bf16x3: the low parts of the whole matrix lie behind its high
  * parts. */
 #ifndef FTH_KERNELS_PANELS_H
@@ -49,6 +49,9 @@ static inline size_t fth_panels_floats(uint32_t rows, uint32_t columns) {
     struct fth_panels p = fth_panels_of(columns);
     return (size_t)rows * ((p.count - 1) * p.width + p.ld_last);
 }
+
+/* Columns of a strip of words, as this CPU's bf16 kernel reads them (gemm_bf16.h). */
+uint32_t fth_panels_strip(void);
 
 /* The same for bf16: pairs of rows, and words of a part (high or low). */
 static inline uint32_t fth_panels_pairs(uint32_t rows) {

@@ -22,13 +22,13 @@ struct words {
 };
 
 static struct words words_at(const struct fth_panels_target *target, uint32_t row, uint32_t column) {
-    struct fth_panels panels = fth_panels_cut(target->columns, FTH_PANEL);
-    uint32_t index = column / FTH_PANEL;
+    struct fth_panels panels = fth_panels_cut(target->columns, fth_panels_strip());
+    uint32_t index = column / panels.width;
     if (index >= panels.count)
         index = panels.count - 1;
     int last = index == panels.count - 1;
-    uint32_t first = index * FTH_PANEL, end = last ? target->columns : first + FTH_PANEL;
-    uint32_t ld = last ? panels.ld_last : FTH_PANEL;
+    uint32_t first = index * panels.width, end = last ? target->columns : first + panels.width;
+    uint32_t ld = last ? panels.ld_last : panels.width;
     uint32_t *panel = (uint32_t *)(void *)target->panels + (size_t)first * fth_panels_pairs(target->rows);
     size_t low = target->precision == FTH_BF16X3 ? fth_panels_words(target->rows, target->columns) : 0;
     return (struct words){panel + (size_t)(row / 2) * ld + (column - first), ld, end - column, low};

@@ -151,6 +151,9 @@ static inline void _tile_loadd(int tile, const void *from, long stride) {
     for (int r = 0; r < 16; r++)
         memcpy(emulated_tiles[tile][r], (const char *)from + r * stride, 64);
 }
+static inline void _tile_stream_loadd(int tile, const void *from, long stride) {
+    _tile_loadd(tile, from, stride);
+}
 static inline void _tile_stored(int tile, void *to, long stride) {
     for (int r = 0; r < 16; r++)
         memcpy((char *)to + r * stride, emulated_tiles[tile][r], 64);

@@ -175,13 +175,39 @@ static float *run(const struct operands *o, const struct fth_bf16_kernel *kernel
     return c;
 }
 
+/* The panels that this machine's kernel reads, in another one's strips. */
+static float *in_strips(const struct operands *o, uint32_t strip) {
+    uint32_t k = o->shape.k, n = o->shape.n, pairs = fth_panels_pairs(k);
+    uint32_t *from = (uint32_t *)o->panels, *to = fth_alloc(fth_panels_room(o->shape.precision, k, n), sizeof *to);
+    size_t words = fth_panels_words(k, n);
+    struct fth_panels cut[2] = {fth_panels_cut(n, fth_panels_strip()), fth_panels_cut(n, strip)};
+    assert_non_null(to);
+    for (uint32_t q = 0; q < pairs; q++)
+        for (uint32_t j = 0; j < (n + 15) / 16 * 16; j++) {
+            size_t at[2];
+            for (int i = 0; i < 2; i++) {
+                uint32_t index = j / cut[i].width < cut[i].count ? j / cut[i].width : cut[i].count - 1;
+                uint32_t first = index * cut[i].width;
+                uint32_t ld = index == cut[i].count - 1 ? cut[i].ld_last : cut[i].width;
+                at[i] = (size_t)first * pairs + (size_t)q * ld + (j - first);
+            }
+            to[at[1]] = from[at[0]];
+            if (o->shape.precision == FTH_BF16X3)
+                to[words + at[1]] = from[words + at[0]];
+        }
+    return (float *)to;
+}
+
 static void check(const struct operands *o) {
     const struct fth_gemm_shape *s = &o->shape;
     uint32_t m = s->form == FTH_GEMM_TN ? s->m : o->rows;
     size_t floats = (size_t)(m + 1) * s->ldc;
     float *before = numbers(floats);
     for (int amx = o->shape.tiles; amx < 2; amx++) {
-        float *c = run(o, amx ? &emulated_bf16_amx : &emulated_bf16_avx512, before, floats);
+        const struct fth_bf16_kernel *emulated = amx ? &emulated_bf16_amx : &emulated_bf16_avx512;
+        struct operands its = *o;
+        its.panels = o->panels ? in_strips(o, emulated->strip) : NULL;
+        float *c = run(&its, emulated, before, floats);
         for (size_t at = 0; at < floats; at++) {
             uint32_t i = (uint32_t)(at / s->ldc), j = (uint32_t)(at % s->ldc);
             float want = i < m && j < s->n ? model(o, amx, i, j, before[at]) : before[at];
@@ -191,10 +217,11 @@ static void check(const struct operands *o) {
                          (double)want);
         }
         if (amx ? fth_cpu_get()->amx_bf16 : fth_cpu_get()->avx512_bf16) {
-            float *own = run(o, amx ? &fth_bf16_amx : &fth_bf16_avx512, before, floats);
+            float *own = run(&its, amx ? &fth_bf16_amx : &fth_bf16_avx512, before, floats);
             assert_memory_equal(own, c, floats * sizeof *c);
             fth_free(own);
         }
+        fth_free(its.panels);
         fth_free(c);
     }
     fth_free(before);
