@@ -2,7 +2,10 @@
 
 Fathom is a process a measurement. A peer is a process a model, kept, that waits for a line on its standard input: its
 tables, traces and compiled code take longer to make than to measure. Never two are busy at once."""
+import contextlib
+import ctypes
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -32,11 +35,24 @@ def environment(work):
                          "MALLOC_TOP_PAD_": str(1 << 28), "TORCHINDUCTOR_CACHE_DIR": os.path.join(work, "inductor")}
 
 
-def read_through(path):
-    """So that it lies in the page cache: a disk's speed differs from machine to machine, and is none of a program's."""
+@contextlib.contextmanager
+def held_in_memory(path):
+    """The file is read before and kept in the page cache meanwhile, where locking memory is allowed: a disk's speed differs
+    from machine to machine, and is none of a program's. Unlocked, a shared host takes idle pages back within a run."""
     with open(path, "rb", buffering=0) as file:
         while file.read(1 << 24):
             pass
+        size = os.fstat(file.fileno()).st_size
+        libc = ctypes.CDLL(None)
+        libc.mmap.restype, size_t = ctypes.c_void_p, ctypes.c_size_t
+        place = libc.mmap(None, size_t(size), mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), ctypes.c_long(0))
+    if size == 0 or place == ctypes.c_void_p(-1).value:
+        raise Failed(f"{path} cannot be mapped")
+    libc.mlock(ctypes.c_void_p(place), size_t(size))  # refused without the right to: then it was read, at least
+    try:
+        yield
+    finally:
+        libc.munmap(ctypes.c_void_p(place), size_t(size))
 
 
 def has_amx():

@@ -8,7 +8,7 @@ import subprocess
 
 import shapes
 import vowpal
-from contenders import HERE, Failed, Fathom, Worker, environment, python_of, read_through
+from contenders import HERE, Failed, Fathom, Worker, environment, held_in_memory, python_of
 
 LINEAR = {"data": {"format": "criteo", "shuffle": 0},
           "features": {"numeric": [{"columns": ["I1..I13"], "log1p": True}], "categorical": [{"columns": ["C1..C26"]}]},
@@ -60,15 +60,15 @@ MORE = 600  # batches: as many as 20 seconds train, so that none is learnt by he
 
 
 def rate_from_text(options, fathom, file):
-    read_through(options.work / file)
-    return rate_of_training(fathom)
+    with held_in_memory(options.work / file):
+        return rate_of_training(fathom)
 
 
 def pandas_peer(options, model, file):
-    read_through(options.work / file)
-    done = subprocess.run([python_of("pytorch"), os.path.join(HERE, "torch_text.py"), file, model, str(options.peer_lines)],
-                          cwd=options.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
-                          env=environment(str(options.work)))
+    with held_in_memory(options.work / file):
+        done = subprocess.run([python_of("pytorch"), os.path.join(HERE, "torch_text.py"), file, model, str(options.peer_lines)],
+                              cwd=options.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+                              env=environment(str(options.work)))
     if done.returncode:
         raise Failed(f"torch_text.py ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])
