@@ -105,7 +105,7 @@ def markdown(results):
         lines += [f"{results.machine.get('cpu', '')}, {shapes.THREADS} threads, {results.machine.get('isa', '')}; Fathom, "
                   f"{', '.join(results.versions)}. Thousand examples/s, medians of {max(map(counts.count, counts))}, of each peer "
                   "the better of its ways; targets in brackets. Feature processing: the share of the time from text that "
-                  "batches in memory save. AtRec's own ratios are not in what of the paper we could read.", ""]
+                  "batches in memory save. AtRec's own ratios are not in what of the paper and its scripts we could read.", ""]
         lines += speed_table(results) + [""]
     if names_of(results, "ablation"):
         lines += ["Examples/s with everything over examples/s with one thing left out:", ""] + ablation_table(results)
