@@ -15,6 +15,7 @@ struct fth_feature_counts {
         uint64_t hash, count, first; /* first: how many other texts were met before; count 0: an empty slot */
     } *slots;
     size_t n, mask;
+    uint64_t factor; /* base/hash.h */
     uint64_t met; /* texts that were new when they came */
 };
 
@@ -108,7 +109,7 @@ fth_status fth_feature_set_vocabulary(fth_feature_program *program, uint32_t v, 
 /* ---- learning ---- */
 
 static struct count *find(const struct fth_feature_counts *counts, uint64_t hash) {
-    size_t at = fth_hash_place(hash, fth_hash_factor(), counts->mask);
+    size_t at = fth_hash_place(hash, counts->factor, counts->mask);
     while (counts->slots[at].count && counts->slots[at].hash != hash)
         at = (at + 1) & counts->mask;
     return &counts->slots[at];
@@ -122,6 +123,7 @@ static fth_status move(struct fth_feature_counts *counts, size_t slots, uint64_t
         return fth_fail(err, FTH_E_MEMORY, "no memory to count %zu texts: lower features.learn_lines", slots / 2);
     counts->slots = after;
     counts->mask = slots - 1;
+    counts->factor = fth_hash_factor();
     counts->n = 0;
     for (size_t i = 0; i < old; i++)
         if (before[i].count > above) {

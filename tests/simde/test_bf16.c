@@ -175,26 +175,22 @@ static float *run(const struct operands *o, const struct fth_bf16_kernel *kernel
     return c;
 }
 
+static size_t word_at(uint32_t n, uint32_t strip, uint32_t pairs, uint32_t q, uint32_t j) {
+    struct fth_panels cut = fth_panels_cut(n, strip);
+    uint32_t index = j / strip < cut.count ? j / strip : cut.count - 1;
+    return (size_t)index * strip * pairs + (size_t)q * (index == cut.count - 1 ? cut.ld_last : strip) + j - index * strip;
+}
+
 /* The panels that this machine's kernel reads, in another one's strips. */
 static float *in_strips(const struct operands *o, uint32_t strip) {
-    uint32_t k = o->shape.k, n = o->shape.n, pairs = fth_panels_pairs(k);
-    uint32_t *from = (uint32_t *)o->panels, *to = fth_alloc(fth_panels_room(o->shape.precision, k, n), sizeof *to);
-    size_t words = fth_panels_words(k, n);
-    struct fth_panels cut[2] = {fth_panels_cut(n, fth_panels_strip()), fth_panels_cut(n, strip)};
+    uint32_t n = o->shape.n, pairs = fth_panels_pairs(o->shape.k);
+    size_t words = fth_panels_words(o->shape.k, n), room = fth_panels_room(o->shape.precision, o->shape.k, n);
+    uint32_t *from = (uint32_t *)o->panels, *to = fth_alloc(room, sizeof *to);
     assert_non_null(to);
-    for (uint32_t q = 0; q < pairs; q++)
-        for (uint32_t j = 0; j < (n + 15) / 16 * 16; j++) {
-            size_t at[2];
-            for (int i = 0; i < 2; i++) {
-                uint32_t index = j / cut[i].width < cut[i].count ? j / cut[i].width : cut[i].count - 1;
-                uint32_t first = index * cut[i].width;
-                uint32_t ld = index == cut[i].count - 1 ? cut[i].ld_last : cut[i].width;
-                at[i] = (size_t)first * pairs + (size_t)q * ld + (j - first);
-            }
-            to[at[1]] = from[at[0]];
-            if (o->shape.precision == FTH_BF16X3)
-                to[words + at[1]] = from[words + at[0]];
-        }
+    for (size_t part = 0; part < room; part += words)
+        for (uint32_t q = 0; q < pairs; q++)
+            for (uint32_t j = 0; j < (n + 15) / 16 * 16; j++)
+                to[part + word_at(n, strip, pairs, q, j)] = from[part + word_at(n, fth_panels_strip(), pairs, q, j)];
     return (float *)to;
 }
 
