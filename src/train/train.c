@@ -270,15 +270,27 @@ static fth_status run_steps(struct loop *loop, fth_error *err) {
     return FTH_OK;
 }
 
-/* Before hours of training: the directory can be written, and holds no other run's checkpoints. */
-static fth_status check_directory(struct fth_session *session, fth_error *err) {
-    const char *dir = session->config->checkpoint.dir;
-    if (!*dir)
-        return FTH_OK;
+/* Before hours of training: the directory is there and can be written into. */
+static fth_status make_directory(const char *dir, fth_error *err) {
     FTH_TRY(fth_io_make_dirs(fth_io_posix(), dir, err));
     if (access(dir, W_OK | X_OK) != 0)
         return fth_fail(err, FTH_E_IO, "checkpoint.dir: %s cannot be written into: %s", dir,
                         strerror(errno));
+    return FTH_OK;
+}
+
+/* Two runs that save into one directory would remove each other's unfinished checkpoints. The lock ends with the process,
+ * however that ends; a file system without locks has none. */
+static fth_status lock_directory(struct loop *loop, const char *dir, fth_error *err) {
+    loop->lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (loop->lock < 0 || flock(loop->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return FTH_OK;
+    return fth_fail(err, FTH_E_CHECKPOINT,
+                    "checkpoint.dir: another run is saving into %s; wait for its end, or name another directory", dir);
+}
+
+/* It holds no other run's checkpoints. */
+static fth_status check_directory(const struct fth_session *session, const char *dir, fth_error *err) {
     if (is_own_directory(session, dir))
         return FTH_OK;
     char *newest = NULL;
@@ -293,15 +305,14 @@ static fth_status check_directory(struct fth_session *session, fth_error *err) {
     return FTH_E_CHECKPOINT;
 }
 
-/* Two runs that save into one directory would remove each other's unfinished checkpoints. The lock ends with the process,
- * however that ends; a file system without locks has none. */
-static fth_status lock_directory(struct loop *loop, fth_error *err) {
+/* Looked into only under the lock: another run may save at any moment before. */
+static fth_status take_directory(struct loop *loop, fth_error *err) {
     const char *dir = loop->session->config->checkpoint.dir;
-    loop->lock = *dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (loop->lock < 0 || flock(loop->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+    if (!*dir)
         return FTH_OK;
-    return fth_fail(err, FTH_E_CHECKPOINT,
-                    "checkpoint.dir: another run is saving into %s; wait for its end, or name another directory", dir);
+    FTH_TRY(make_directory(dir, err));
+    FTH_TRY(lock_directory(loop, dir, err));
+    return check_directory(loop->session, dir, err);
 }
 
 /* Within a shuffle block the examples that were used are known by their place in its order alone. */
@@ -374,10 +385,9 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
     result->best_step = session->best_step;
     uint64_t first_step = session->step;
     fth_status status;
-    FTH_TRY(check_directory(session, err));
     FTH_TRY(check_order(session, err));
-    FTH_TRY(fth_session_check_held_out(session, err));
-    FTH_TRY_GOTO(status, lock_directory(&loop, err), done);
+    FTH_TRY_GOTO(status, take_directory(&loop, err), done);
+    FTH_TRY_GOTO(status, fth_session_check_held_out(session, err), done);
     FTH_TRY_GOTO(status, fth_session_plan(session, 1, &loop.plan, err), done);
     FTH_TRY_GOTO(status, open_reader(&loop, err), done);
     FTH_TRY_GOTO(status, run_steps(&loop, err), done);

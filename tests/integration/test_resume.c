@@ -112,6 +112,9 @@ static void test_two_runs_at_once(void **state) {
     int other = open(run.dir, O_RDONLY);
     assert_int_equal(flock(other, LOCK_EX), 0);
     refused(&run, FTH_E_CHECKPOINT, "another run is saving into");
+    run_train(&run); /* from the beginning: what is there so far is the other's, and may be another thing soon */
+    assert_int_equal(run.status, FTH_E_CHECKPOINT);
+    assert_non_null(strstr(run.error.message, "another run is saving into"));
     close(other);
     run_resume_ok(&run);
 }
