@@ -71,6 +71,19 @@ int cli_is_input(const char *path, const char *input);
 int cli_output_close(struct cli_output *out); /* exit code, the failure having been told */
 void cli_output_discard(struct cli_output *out);
 
+/* losses.c: the file of fathom train --losses, which is touched when its first loss comes. A device or pipe gets the
+ * losses of this run alone. */
+struct cli_losses {
+    const char *path;
+    FILE *file;      /* NULL: none */
+    int keeps, made; /* it is a regular file; it was not there before */
+    int begun, error; /* errno of the first failure */
+};
+int cli_losses_open(struct cli_losses *losses, const char *path); /* 0: it cannot be written, as has been told */
+void cli_losses_put(struct cli_losses *losses, uint64_t step, double loss);
+void cli_losses_flush(struct cli_losses *losses);
+int cli_losses_close(struct cli_losses *losses); /* exit code, the failure having been told */
+
 /* "12.3 k", "4.5 M" with unit; for people. */
 void cli_count(char out[32], double value);
 void cli_bytes(char out[32], double bytes);

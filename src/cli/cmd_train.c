@@ -15,6 +15,9 @@ static const char doc[] =
     "applies. SIGINT, SIGTERM and SIGHUP save a checkpoint after the step in progress (where "
     "checkpoint.dir is set) and "
     "stop with exit code 130, 143 or 129; a second SIGINT or SIGTERM stops at once.\n\n"
+    "Line N of the file that --losses names is step N's loss. A run that goes on keeps the lines of the steps before its "
+    "checkpoint ('nan' stands for those that are not there) and writes the others anew; one that makes no step leaves the "
+    "file as it is.\n\n"
     "Examples:\n"
     "  fathom train examples/deepfm.yaml\n"
     "  fathom train examples/dlrm.yaml --set checkpoint.dir=checkpoints --set train.epochs=2\n"
@@ -73,7 +76,7 @@ struct display {
     int terminal, quiet;
     uint64_t log_every, last_step;
     double last_line; /* seconds */
-    FILE *losses;
+    struct cli_losses losses;
 };
 
 static void draw_bar(const fth_progress *p) {
@@ -127,14 +130,14 @@ static void on_evaluated(void *ctx, uint64_t step, const fth_evaluation *evaluat
 static void on_saved(void *ctx, uint64_t step, const char *path) {
     struct display *display = ctx;
     (void)step;
+    cli_losses_flush(&display->losses); /* a resumed run finds those of the steps before */
     if (!display->quiet)
         fprintf(stderr, "%ssaved %s\n", display->terminal ? "\r\033[K" : "", path);
 }
 
 static void on_loss(void *ctx, uint64_t step, double loss) {
     struct display *display = ctx;
-    (void)step;
-    fprintf(display->losses, "%.9g\n", loss);
+    cli_losses_put(&display->losses, step, loss);
 }
 
 /* ---- result ---- */
@@ -159,19 +162,18 @@ static int train(struct arguments *a, fth_session *session) {
     struct display display = {.terminal = isatty(STDERR_FILENO),
                               .quiet = a->quiet,
                               .log_every = fth_session_log_every(session)};
+    if (a->losses && !cli_losses_open(&display.losses, a->losses))
+        return CLI_FAILURE;
     if (a->losses && (fth_session_reads(session, a->losses) || (a->config && cli_is_input(a->losses, a->config)))) {
         fprintf(stderr, "fathom train: %s is a file that is read; name another one for the losses\n", a->losses);
+        cli_losses_close(&display.losses);
         return CLI_USAGE;
-    }
-    if (a->losses && !(display.losses = fopen(a->losses, "w"))) {
-        fprintf(stderr, "fathom train: cannot write %s: %m\n", a->losses);
-        return CLI_FAILURE;
     }
     fth_callbacks callbacks = {.ctx = &display,
                                .progress = on_progress,
                                .evaluated = on_evaluated,
                                .saved = on_saved,
-                               .loss = display.losses ? on_loss : NULL};
+                               .loss = a->losses ? on_loss : NULL};
     cli_watch_signals(session);
     /* A log that nobody reads any more is no reason to lose a model. */
     signal(SIGPIPE, SIG_IGN);
@@ -179,12 +181,8 @@ static int train(struct arguments *a, fth_session *session) {
     cli_watch_signals(NULL);
     if (display.terminal && !display.quiet)
         fprintf(stderr, "\r\033[K");
-    int code = status == FTH_OK ? CLI_OK : cli_fail(&err);
-    int lost = display.losses && ferror(display.losses);
-    if (display.losses && (fclose(display.losses) != 0 || lost)) {
-        fprintf(stderr, "fathom train: cannot write %s: %m\n", a->losses);
-        code = code ? code : CLI_FAILURE;
-    }
+    int code = status == FTH_OK ? CLI_OK : cli_fail(&err), lost = cli_losses_close(&display.losses);
+    code = code ? code : lost;
     if (status != FTH_OK) {
         if (fth_session_checkpoint(session))
             fprintf(stderr, "fathom: the last whole checkpoint is %s\n",
