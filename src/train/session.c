@@ -99,22 +99,6 @@ int fth_session_reads(const fth_session *session, const char *path) {
     return reads;
 }
 
-static int same_strings(const struct fth_strings *a, const struct fth_strings *b) {
-    int same = a->n == b->n;
-    for (uint32_t i = 0; same && i < a->n; i++)
-        same = strcmp(a->items[i], b->items[i]) == 0;
-    return same;
-}
-
-/* Whether what is held out of the same files now has examples that were trained on before. */
-static int holds_out_trained(const struct fth_config *before, const struct fth_config *now) {
-    const struct fth_data_config *was = &before->data, *is = &now->data;
-    if (is->valid.n || is->holdout == FTH_HOLDOUT_NONE || !same_strings(&was->train, &is->train))
-        return 0;
-    return was->valid.n || was->holdout != is->holdout || is->holdout_fraction > was->holdout_fraction ||
-           (is->holdout == FTH_HOLDOUT_HASH && before->seed != now->seed);
-}
-
 fth_status fth_session_open(const char *path, const char *const *overrides, size_t n_overrides,
                             fth_session **out, fth_error *err) {
     if (!path || !out || !fth_all_there(overrides, n_overrides))
@@ -133,15 +117,17 @@ fth_status fth_session_open(const char *path, const char *const *overrides, size
     FTH_TRY_GOTO(status, fth_config_parse(fth_checkpoint_path(checkpoint), text, strlen(text), NULL, 0,
                                           &own, err),
                  done);
+    status = fth_resume_check_learned(own, config, fth_checkpoint_path(checkpoint), err);
+    if (status != FTH_OK) {
+        fth_config_free(config);
+        goto done;
+    }
     FTH_TRY_GOTO(status, begin(config, 0, &session, err), done);
     session->begun_seed = own->seed;
     session->begun_shuffle = own->data.shuffle;
     FTH_TRY_GOTO(status, fth_session_restore(session, checkpoint, err), done);
-    if (session->step && holds_out_trained(own, config))
-        fth_log(FTH_LOG_WARN,
-                "data.holdout, seed: other examples are held out than when %s was trained (data.holdout, seed %llu): it "
-                "has learned from some of them, and evaluations of them look better than they are",
-                fth_checkpoint_path(checkpoint), (unsigned long long)own->seed);
+    if (session->step)
+        fth_resume_warn_held_out(own, config, fth_checkpoint_path(checkpoint));
     *out = session;
     session = NULL;
 done:

@@ -74,6 +74,13 @@ struct fth_session {
     uint64_t parse_ns, read_ns, bytes_read;
 };
 
+/* resume.c: overrides against the checkpoint's own configuration. Refused (FTH_E_CONFIG): those of what was learned
+ * from data before training, as it is kept. */
+fth_status fth_resume_check_learned(const fth_config *own, const fth_config *now, const char *checkpoint,
+                                    fth_error *err);
+/* Warns where what is held out now was trained on before. */
+void fth_resume_warn_held_out(const fth_config *own, const fth_config *now, const char *checkpoint);
+
 /* join.c: gives the program its side tables, which are read when they are first needed. */
 fth_status fth_session_join(struct fth_session *session, fth_feature_program *program, fth_error *err);
 void fth_session_drop_joins(struct fth_session *session);

@@ -48,7 +48,6 @@ static void test_other_shapes(void **state) {
         {"optimizer.dense={name: sgd}", "another model or optimizer"},
         {"optimizer.sparse={name: adam}", "optimizer slots"},
         {"features.numeric.0.standardise=none", "running"},
-        {"features.numeric.0.quantiles=0", "boundaries"},
     };
     struct run run = stopped(run_new_dir(), 5);
     char expected[17], got[17];
@@ -76,6 +75,52 @@ static void test_other_order(void **state) {
     run.overrides[0] = "data.shuffle=300";
     run_resume_ok(&run);
     assert_int_equal(run.training.lines_bad, 0);
+}
+
+/* What was learned before the first step is the checkpoint's: another setting of it would change nothing, or half. */
+static void test_other_learning(void **state) {
+    static const struct {
+        const char *change, *part;
+    } cases[] = {
+        {"features.numeric.0.quantiles=5", "features.numeric.0.quantiles: "},
+        {"features.numeric.0.quantiles=0", "was begun with 4 for column 'x'"},
+        {"features.categorical.0.vocabulary_size=30", "was begun with 40 for column 'word'"},
+        {"features.categorical.0.vocabulary_min_count=2", "features.categorical.0.vocabulary_min_count: "},
+        {"features.categorical.1.vocabulary_file=other.txt", "features.categorical.1.vocabulary_file: "},
+        {"features.categorical=[{columns: [side], vocabulary_size: 3}, {columns: [word], vocabulary_size: 40}]",
+         "features.categorical.0.vocabulary_file: "},
+        {"features.learn_lines=0", "features.learn_lines: "},
+    };
+    char config[2000], words[300], data[300];
+    struct fth_text text = {0};
+    snprintf(words, sizeof words, "%s", temp_path("side.txt"));
+    snprintf(data, sizeof data, "%s", temp_path("words.csv"));
+    write_file(words, "s0\ns1\ns2\n", 9);
+    fth_text_printf(&text, "label,x,word,side\n");
+    for (int i = 0; i < 400; i++)
+        fth_text_printf(&text, "%d,%d,w%d,s%d\n", i % 3 == 0, i % 50, i % 60, i % 5);
+    write_file(data, text.data, text.length);
+    fth_text_free(&text);
+    snprintf(config, sizeof config,
+             "data: {format: csv, label: label, train: '%s'}\n"
+             "features:\n"
+             "  learn_lines: 300\n"
+             "  numeric: [{columns: [x], quantiles: 4}]\n"
+             "  categorical: [{columns: [word], vocabulary_size: 40}, {columns: [side], vocabulary_file: '%s'}]\n"
+             "embedding: {dim: 4}\n"
+             "model: {name: fm}\n"
+             "train: {batch_size: 50}\n",
+             data, words);
+    struct run run = {.config = config, .dir = run_new_dir(), .stop_after = 3};
+    run_train_ok(&run);
+    run.stop_after = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run.overrides[0] = cases[i].change;
+        refused(&run, FTH_E_CONFIG, cases[i].part);
+    }
+    run.overrides[0] = "features.learn_lines=300"; /* what it is */
+    assert_int_equal(remove(words), 0);            /* not read again */
+    run_resume_ok(&run);
 }
 
 static void test_other_directories(void **state) {
@@ -289,6 +334,7 @@ static void test_other_held_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_shapes),      cmocka_unit_test(test_other_order),
+        cmocka_unit_test(test_other_learning),
         cmocka_unit_test(test_other_directories), cmocka_unit_test(test_newest_is_damaged),
         cmocka_unit_test(test_other_data),        cmocka_unit_test(test_line_that_stops),
         cmocka_unit_test(test_nothing_left),      cmocka_unit_test(test_two_runs_at_once),
