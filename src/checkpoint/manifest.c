@@ -222,7 +222,9 @@ fth_status fth_manifest_read(fth_checkpoint *c, fth_error *err) {
     size_t n = 0;
     if (!path)
         return fth_fail(err, FTH_E_MEMORY, "no memory to read a checkpoint");
-    fth_status status = fth_io_read_file(c->io, path, MANIFEST_LIMIT, &text, &n, err);
+    fth_status status = fth_io_check_file(c->io, path, err);
+    if (status == FTH_OK)
+        status = fth_io_read_file(c->io, path, MANIFEST_LIMIT, &text, &n, err);
     if (status != FTH_OK)
         return err ? (err->code = FTH_E_CHECKPOINT) : FTH_E_CHECKPOINT;
     c->manifest = json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL);

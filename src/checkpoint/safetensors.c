@@ -250,6 +250,7 @@ done:
 
 fth_status fth_file_checksum(const struct fth_io *io, const char *path, uint64_t *size,
                              uint64_t *checksum, fth_error *err) {
+    FTH_TRY(fth_io_check_file(io, path, err));
     int file = io->open(io->ctx, path, FTH_IO_READ);
     if (file < 0)
         return fth_io_error(err, "open", path, file);

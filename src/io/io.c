@@ -149,6 +149,17 @@ fth_status fth_io_read_file(const struct fth_io *io, const char *path, size_t li
     return FTH_OK;
 }
 
+fth_status fth_io_check_file(const struct fth_io *io, const char *path, fth_error *err) {
+    struct fth_io_stat found;
+    int result = io->stat(io->ctx, path, &found);
+    if (result < 0)
+        return fth_io_error(err, "open", path, result);
+    if (found.kind == FTH_IO_FILE)
+        return FTH_OK;
+    return fth_fail(err, FTH_E_IO, "cannot read %s: it is a %s where a file should be", path,
+                    found.kind == FTH_IO_DIRECTORY ? "directory" : "pipe or device");
+}
+
 fth_status fth_io_sync_dir(const struct fth_io *io, const char *path, fth_error *err) {
     int file = open_file(io, path, FTH_IO_READ);
     if (file < 0)

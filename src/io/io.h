@@ -73,6 +73,10 @@ fth_status fth_io_sync_close(const struct fth_io *io, int file, const char *path
 fth_status fth_io_read_file(const struct fth_io *io, const char *path, size_t limit, char **bytes,
                             size_t *n, fth_error *err);
 
+/* FTH_E_IO unless it is a regular file (or a link to one): a pipe in the place of a file would be waited for, a device
+ * might never end. */
+fth_status fth_io_check_file(const struct fth_io *io, const char *path, fth_error *err);
+
 /* Writes "<path>.partial" beside, fsyncs it, renames it to `path` and fsyncs the directory: whatever
  * fails or stops in between, `path` is either the old file or the whole new one. A failure removes the
  * partial file when it can. */

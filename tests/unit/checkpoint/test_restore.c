@@ -1,5 +1,8 @@
 /* Opening and restoring: what was saved comes back in every bit, under any packing; what is damaged, foreign or
  * of another shape is refused by name before anything is changed. */
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "world.h"
 
 static char *dir, *path; /* one checkpoint, of the world with seed 1 */
@@ -248,14 +251,36 @@ static void test_other_files(void **state) {
         REFUSED(FTH_E_CHECKPOINT, open_damaged(err), names[i], "bytes");
         OK(fth_io_remove(fth_io_posix(), file, err));
         REFUSED(FTH_E_CHECKPOINT, open_damaged(err), names[i], "No such file");
-        OK(fth_io_make_dirs(fth_io_posix(), file, err));
-        REFUSED(FTH_E_CHECKPOINT, open_damaged(err), names[i]);
-        OK(fth_io_remove(fth_io_posix(), file, err));
         write_bytes(file, bytes, n);
         fth_free(bytes);
     }
     write_bytes(scratch_path(damaged, "notes.txt"), "mine", 4); /* a file too many is nobody's business */
     OK(open_damaged(err));
+}
+
+/* What is no file is not waited for, nor read without end. */
+static void test_no_files(void **state) {
+    static const char *const names[] = {"manifest.json", "config.yaml", "dense.safetensors", "pack-1.safetensors"};
+    alarm(60);
+    for (size_t i = 0; i < 4; i++) {
+        char file[700], kept[710];
+        snprintf(file, sizeof file, "%s/%s", damaged, names[i]);
+        snprintf(kept, sizeof kept, "%s.kept", file);
+        assert_int_equal(rename(file, kept), 0);
+        assert_int_equal(mkdir(file, 0700), 0);
+        REFUSED(FTH_E_CHECKPOINT, open_damaged(err), names[i], "a directory where a file should be");
+        assert_int_equal(rmdir(file), 0);
+        assert_int_equal(mkfifo(file, 0600), 0);
+        REFUSED(FTH_E_CHECKPOINT, open_damaged(err), names[i], "a pipe or device where");
+        assert_int_equal(unlink(file), 0);
+        assert_int_equal(symlink("/dev/zero", file), 0);
+        REFUSED(FTH_E_CHECKPOINT, open_damaged(err), names[i], "a pipe or device where");
+        assert_int_equal(unlink(file), 0);
+        assert_int_equal(symlink(kept, file), 0);
+        OK(open_damaged(err));
+        assert_int_equal(rename(kept, file), 0);
+    }
+    alarm(0);
 }
 
 /* A manifest changed on purpose, its check value made right again: still nothing impossible passes. */
@@ -395,6 +420,7 @@ int main(void) {
         cmocka_unit_test(test_other_models),
         cmocka_unit_test_setup_teardown(test_manifest_bytes, copy_one, remove_copy),
         cmocka_unit_test_setup_teardown(test_other_files, copy_one, remove_copy),
+        cmocka_unit_test_setup_teardown(test_no_files, copy_one, remove_copy),
         cmocka_unit_test_setup_teardown(test_forged_manifests, copy_one, remove_copy),
         cmocka_unit_test_setup_teardown(test_forged_packs, copy_one, remove_copy),
         cmocka_unit_test(test_foreign),
