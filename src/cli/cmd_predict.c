@@ -62,8 +62,11 @@ static int predict(const struct arguments *a, fth_session *session) {
         return CLI_FAILURE;
     if (fth_session_predict(session, a->file ? a->file : "-", out.file, &lines, &err) == FTH_OK)
         return cli_output_close(&out);
+    int lost = ferror(out.file);
+    if (lost) /* the library was not told what it is called */
+        fprintf(stderr, "fathom predict: %s: %s\n", out.path ? out.path : "standard output", err.message);
     cli_output_discard(&out);
-    return cli_fail(&err);
+    return lost ? CLI_FAILURE : cli_fail(&err);
 }
 
 int cli_predict(int argc, char **argv) {
