@@ -9,6 +9,7 @@ from workloads import WORKLOADS
 
 TARGET_TEXT, TARGET_MEAN, TARGET_MEMORY = 5.0, 8.0, {"amz-dien": 5.0, "uba-dien": 5.0}
 PEERS = {"PyTorch": "pytorch", "TensorFlow": "tensorflow"}
+OURS = {"Fathom": "fathom", "Fathom, bf16x3": "fathom bf16x3"}
 # What is left out: how the table calls it, a name for --without (or arguments), what is measured, and of which models.
 ALL, LINEAR, RECURRENT = ("wide_deep", "deepfm", "dien"), ("wide_deep", "deepfm"), ("dien",)
 ABLATIONS = [
@@ -45,8 +46,8 @@ def share(text_rate, memory_rate):
     return f"{max(0.0, 1 - text_rate / memory_rate):.0%}" if text_rate and memory_rate else ""
 
 
-def rates(results, name, kind):
-    ours = results.median(name, batch_of(results, name), f"fathom {kind}", "examples_per_second", "speed")
+def rates(results, name, kind, who="fathom"):
+    ours = results.median(name, batch_of(results, name), f"{who} {kind}", "examples_per_second", "speed")
     theirs = {peer: best(results, name, peer, kind) for peer in PEERS.values()}
     strongest = max((value for value in theirs.values() if value), default=None)
     return ours, theirs, ours / strongest if ours and strongest else None
@@ -61,6 +62,19 @@ def names_of(results, measure):
     return [name for name in WORKLOADS if name in there]
 
 
+def against(name, kind, ratio):
+    """The ratio to the better peer with its target."""
+    return figure(ratio, TARGET_TEXT if kind == "text" else TARGET_MEMORY.get(name), digits=1)
+
+
+def mean_line(ratios):
+    """Of the ratios from text."""
+    if not ratios:
+        return []
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    return ["", f"Geometric mean from text: {figure(mean, TARGET_MEAN, digits=1)} times the better peer, of {len(ratios)} workloads."]
+
+
 def speed_table(results):
     heads = ["workload", "batch"]
     for kind in "from text", "from memory":
@@ -71,17 +85,29 @@ def speed_table(results):
         cells, both = [WORKLOADS[name].title, str(batch_of(results, name))], {}
         for kind in "text", "memory":
             ours, theirs, ratio = both[kind] = rates(results, name, kind)
-            target = TARGET_TEXT if kind == "text" else TARGET_MEMORY.get(name)
-            cells += [thousands(ours)] + [thousands(theirs[peer]) for peer in PEERS.values()] + [figure(ratio, target, 1)]
+            cells += [thousands(ours)] + [thousands(theirs[peer]) for peer in PEERS.values()] + [against(name, kind, ratio)]
         if both["text"][2]:
             ratios.append(both["text"][2])
         cells.append(share(both["text"][0], both["memory"][0]))
         cells += [share(both["text"][1][peer], both["memory"][1][peer]) for peer in PEERS.values()]
         lines.append(row(cells))
-    if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        lines += ["", f"Geometric mean from text: {figure(mean, TARGET_MEAN, 1)} times the better peer, of {len(ratios)} workloads."]
-    return lines
+    return lines + mean_line(ratios)
+
+
+def bf16x3_table(results):
+    """Beside the same peers; none where none was measured."""
+    heads, lines, ratios = ["workload", "batch"], [], []
+    for kind in "from text", "from memory":
+        heads += [f"Fathom, bf16x3, {kind}", "against the better"]
+    for name in names_of(results, "speed"):
+        cells = [WORKLOADS[name].title, str(batch_of(results, name))]
+        for kind in "text", "memory":
+            ours, _, ratio = rates(results, name, kind, "fathom bf16x3")
+            cells += [thousands(ours) or "–", against(name, kind, ratio) or "–"]
+            ratios += [ratio] if ratio and kind == "text" else []
+        lines.append(row(cells))
+    measured = any(s["contender"].startswith("fathom bf16x3") for s in results.samples)
+    return ["", row(heads), row(["---"] * len(heads))] + lines + mean_line(ratios) if measured else []
 
 
 def ablation_table(results):
@@ -106,7 +132,7 @@ def markdown(results):
                   f"{', '.join(results.versions)}. Thousand examples/s, medians of {max(map(counts.count, counts))}, of each peer "
                   "the better of its ways; targets in brackets. Feature processing: the share of the time from text that "
                   "batches in memory save. AtRec's own ratios are not in what of the paper and its scripts we could read.", ""]
-        lines += speed_table(results) + [""]
+        lines += speed_table(results) + bf16x3_table(results) + [""]
     if names_of(results, "ablation"):
         lines += ["Examples/s with everything over examples/s with one thing left out:", ""] + ablation_table(results)
     return "\n".join(lines)
@@ -115,19 +141,22 @@ def markdown(results):
 def svg(results):
     """A group of bars a workload, from text and from memory, as multiples of the better peer's (dashed)."""
     width, left, bar, y = 860, 130, 13, 60
-    colours = {"fathom": "#0b5fa5", "pytorch": "#e89b3f", "tensorflow": "#8a8f98"}
+    colours = {"fathom": "#0b5fa5", "fathom bf16x3": "#4a9c7d", "pytorch": "#e89b3f", "tensorflow": "#8a8f98"}
+    titles = {who: title for title, who in (OURS | PEERS).items()}
     bars, longest = [], 1.0
     for name in names_of(results, "speed"):
         for kind in "text", "memory":
-            ours, theirs, _ = rates(results, name, kind)
-            reference = max((v for v in theirs.values() if v), default=ours)
-            found = {who: value for who, value in ({"fathom": ours} | theirs).items() if value}
+            ours = {who: rates(results, name, kind, who)[0] for who in OURS.values()}
+            theirs = {peer: best(results, name, peer, kind) for peer in PEERS.values()}
+            found = {who: value for who, value in (ours | theirs).items() if value}
+            reference = max((found[peer] for peer in PEERS.values() if peer in found), default=max(found.values(), default=None))
             bars.append((f"{WORKLOADS[name].title}, {kind}", found, reference))
             longest = max([longest] + [value / reference for value in found.values()])
     scale, body = (width - left - 90) / longest, []
-    for i, who in enumerate(colours):
+    shown = [who for who in colours if any(who in found for _, found, _ in bars)]
+    for i, who in enumerate(shown):
         body += [f'<rect x="{left + i * 120}" y="30" width="12" height="12" fill="{colours[who]}"/>',
-                 text(left + i * 120 + 18, 41, {"fathom": "Fathom"}.get(who) or {v: k for k, v in PEERS.items()}[who])]
+                 text(left + i * 120 + 18, 41, titles[who])]
     for title, found, reference in bars:
         body.append(text(left - 8, y + len(found) * bar / 2 + 4, title, 'text-anchor="end" font-size="9"'))
         for who, value in found.items():

@@ -1,5 +1,5 @@
 """What of the samples beside the table is compared with what, and what is to be reached."""
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 TITLES = {"dlrm": "DLRM", "wide_deep": "Wide & Deep", "deepfm": "DeepFM", "dcnv2": "DCN-V2", "din": "DIN", "lr": "LR", "xdeepfm": "xDeepFM", "mmoe": "MMoE", "star": "STAR", "two_tower": "Two towers",
           "dien": "DIEN", "dsin": "DSIN"}
@@ -19,10 +19,21 @@ class Comparison:
     only_amx: bool = False
 
 
-COMPARISONS = [
+FROM_TEXT = [
     Comparison("text", "{model} from Criteo text", "fathom", ("pytorch",), "PyTorch, pandas in a loader process", 4.0),
     Comparison("text", "{model} from Criteo text", "fathom", ("fathom in memory",), "Fathom, 16 batches in memory", 0.95),
     Comparison("text", "{model} from Criteo text", "fathom", ("fathom in memory, more",), "Fathom, 600 batches in memory", 0.95),
+]
+
+
+def in_bf16x3(comparison):
+    """The same of Fathom in bf16x3, with the same target."""
+    c = comparison
+    return replace(c, what=f"{c.what}, bf16x3", ours=f"{c.ours} bf16x3", peer=c.peer.replace("Fathom,", "Fathom, bf16x3,"),
+                   theirs=tuple(name.replace("fathom", "fathom bf16x3") for name in c.theirs))
+
+
+COMPARISONS = FROM_TEXT + [
     Comparison("parse", "parse and hash Criteo text, a core", "fathom", (), "", 0.8, 1, "GB/s"),
     Comparison("linear", "{model} with FTRL from text", "fathom", (), "", 1.0, 1e6, "M examples/s"),
     Comparison("linear", "{model} with FTRL from text", "fathom", ("vowpalwabbit",), "Vowpal Wabbit from its cache", 5.0),
@@ -30,6 +41,8 @@ COMPARISONS = [
     Comparison("bf16", "{model}, bf16", "fathom bf16", ("fathom fp32",), "Fathom, fp32", 2.5, only_amx=True),
     Comparison("bf16", "{model}, bf16", "fathom bf16", ("pytorch bf16", "pytorch bf16 compiled"),
                "PyTorch, bf16 autocast", 2.0, only_amx=True),
+] + [in_bf16x3(one) for one in FROM_TEXT] + [
+    Comparison("bf16", "{model}, bf16x3", "fathom bf16x3", ("fathom fp32",), "Fathom, fp32", None),
 ]
 
 

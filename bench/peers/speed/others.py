@@ -8,7 +8,7 @@ import subprocess
 
 import shapes
 import vowpal
-from contenders import HERE, Failed, Fathom, Worker, environment, held_in_memory, python_of
+from contenders import BF16X3, HERE, Failed, Fathom, Worker, environment, held_in_memory, python_of
 
 LINEAR = {"data": {"format": "criteo", "shuffle": 0},
           "features": {"numeric": [{"columns": ["I1..I13"], "log1p": True}], "categorical": [{"columns": ["C1..C26"]}]},
@@ -59,9 +59,9 @@ def in_turns(options, results, measure, model, batch, ways):
 MORE = 600  # batches: as many as 20 seconds train, so that none is learnt by heart
 
 
-def rate_from_text(options, fathom, file):
+def rate_from_text(options, fathom, file, *arguments):
     with held_in_memory(options.work / file):
-        return rate_of_training(fathom)
+        return rate_of_training(fathom, *arguments)
 
 
 def pandas_peer(options, model, file):
@@ -74,9 +74,9 @@ def pandas_peer(options, model, file):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def rate_in_memory(fathom, held):
+def rate_in_memory(fathom, held, *arguments):
     """Of all steps' time, as training from text reports it: a median would leave out what disturbs the machine."""
-    rates = fathom.bench(4096, "--batches", str(held), seconds=20)["examples_per_second"]
+    rates = fathom.bench(4096, "--batches", str(held), *arguments, seconds=20)["examples_per_second"]
     return {"value": rates["in_all"], "median": rates["median"]}
 
 
@@ -84,9 +84,11 @@ def text(options, results):
     file = text_file(options)
     for model in options.models or ["dlrm", "deepfm"]:
         fathom = Fathom(options, model, file)
-        ways = {"fathom": lambda: rate_from_text(options, fathom, file),
-                "fathom in memory": lambda: rate_in_memory(fathom, shapes.HELD),
-                "fathom in memory, more": lambda: rate_in_memory(fathom, MORE)}
+        ways = {}
+        for name, arguments in fathom.precisions().items():
+            ways |= {name: lambda arguments=arguments: rate_from_text(options, fathom, file, *arguments),
+                     f"{name} in memory": lambda arguments=arguments: rate_in_memory(fathom, shapes.HELD, *arguments),
+                     f"{name} in memory, more": lambda arguments=arguments: rate_in_memory(fathom, MORE, *arguments)}
         if needs(options, "pytorch"):
             ways["pytorch"] = lambda: pandas_peer(options, model, file)
         in_turns(options, results, "text", model, 4096, ways)
@@ -125,6 +127,8 @@ def bf16(options, results):
             return
         ways = {"fathom bf16": lambda: fathom.measure(4096, "--set", "precision=bf16"),
                 "fathom fp32": lambda: fathom.measure(4096)}
+        if fathom.amx:
+            ways["fathom bf16x3"] = lambda: fathom.measure(4096, *BF16X3)
         worker = Worker(options, "pytorch", "torch_worker.py", model) if needs(options, "pytorch") else None
         if worker:
             ways |= {f"pytorch {way}": lambda way=way: worker.measure(way, 4096) for way in ("bf16", "bf16 compiled")}

@@ -4,12 +4,12 @@ from html import escape
 import report
 import shapes
 
-LABELS = {"fathom": "Fathom", "fathom-plain": "Fathom, all products", "pytorch-bags": "PyTorch, a bag a field",
-          "pytorch-stacked": "PyTorch, one table", "pytorch-compiled": "PyTorch, torch.compile",
-          "tensorflow": "TensorFlow"}
-COLOURS = {"fathom": "#0b5fa5", "fathom-plain": "#7fb2dd", "pytorch-bags": "#f3c98b", "pytorch-stacked": "#e89b3f",
-           "pytorch-compiled": "#c0651a", "tensorflow": "#8a8f98"}
-BAR, GAP, LEFT, WIDTH, TOP = 13, 16, 100, 860, 76
+LABELS = {"fathom": "Fathom", "fathom-plain": "Fathom, all products", report.BF16X3: "Fathom, bf16x3",
+          "pytorch-bags": "PyTorch, a bag a field", "pytorch-stacked": "PyTorch, one table",
+          "pytorch-compiled": "PyTorch, torch.compile", "tensorflow": "TensorFlow"}
+COLOURS = {"fathom": "#0b5fa5", "fathom-plain": "#7fb2dd", report.BF16X3: "#4a9c7d", "pytorch-bags": "#f3c98b",
+           "pytorch-stacked": "#e89b3f", "pytorch-compiled": "#c0651a", "tensorflow": "#8a8f98"}
+BAR, GAP, LEFT, WIDTH, LEGEND, COLUMNS = 13, 16, 100, 860, 20, 3
 
 
 def text(x, y, words, extra=""):
@@ -19,7 +19,7 @@ def text(x, y, words, extra=""):
 def legend(names):
     out = []
     for i, name in enumerate(names):
-        x, y = LEFT + (i % 3) * 240, 30 + (i // 3) * 20
+        x, y = LEFT + (i % COLUMNS) * 240, 30 + (i // COLUMNS) * LEGEND
         out.append(f'<rect x="{x}" y="{y}" width="12" height="12" fill="{COLOURS[name]}"/>')
         out.append(text(x + 18, y + 11, LABELS[name]))
     return out
@@ -28,7 +28,7 @@ def legend(names):
 def bars(case, names, y, scale):
     """A model's group of bars; lengths are examples/s over the best peer's, the figures examples/s."""
     out, best = [], max((case.rates[n] for n in report.PEERS if case.rates[n]), default=None)
-    best = best or case.rates["fathom"]
+    best = best or max(rate for rate in case.rates.values() if rate)
     shown = [name for name in names if case.rates[name]]
     out.append(text(LEFT - 8, y + len(shown) * BAR / 2 + 4, report.TITLES[case.model], 'text-anchor="end"'))
     for i, name in enumerate(shown):
@@ -46,7 +46,7 @@ def svg(results):
                   / (max((case.rates[n] for n in report.PEERS if case.rates[n]), default=0) or max(
                       r for r in case.rates.values() if r)) for case in cases)
     scale = (WIDTH - LEFT - 60) / longest
-    body, y = legend(names), TOP
+    body, y = legend(names), 36 + -(-len(names) // COLUMNS) * LEGEND
     for batch in sorted({case.batch for case in cases}):
         body.append(text(LEFT, y + 14, f"batch {batch}", 'font-weight="bold"'))
         y, first = y + 26, y + 22

@@ -8,21 +8,20 @@ from comparisons import TITLES
 
 HEADS = {"fathom": "Fathom", "fathom-plain": "all products", "pytorch-bags": "PyTorch, a bag a field",
          "pytorch-stacked": "one table", "pytorch-compiled": "torch.compile", "tensorflow": "TensorFlow"}
+BF16X3 = "fathom-bf16x3"
 PEERS = [name for name in HEADS if not name.startswith("fathom")]
 
 
 @dataclass
 class Case:
-    """One line of the table; None where nothing was measured."""
+    """One line of the table: figures by contender, none where it was not measured."""
     model: str
     batch: int
     rates: dict
-    ratio: float = None
-    gflops: float = None
-    share: float = None
-    share_plain: float = None
-    between: float = None        # of the FMAs that the machine did in bursts between the steps
-    between_plain: float = None
+    ratios: dict   # against the best peer
+    gflops: dict
+    shares: dict   # of the fp32 peak
+    between: dict  # of the FMAs that the machine did in bursts between the steps
 
 
 def between(results, model, batch, name):
@@ -32,20 +31,13 @@ def between(results, model, batch, name):
 
 
 def case_of(results, model, batch):
-    rates = {name: results.median(model, batch, name) for name in HEADS}
-    case = Case(model, batch, rates)
+    rates = {name: results.median(model, batch, name) for name in [*HEADS, BF16X3]}
     best = max((rates[name] for name in PEERS if rates[name]), default=None)
-    fathom, peak = rates["fathom"], results.peak()
-    if fathom and best:
-        case.ratio = fathom / best
-    if fathom:
-        case.gflops = fathom * shapes.flops(model, batch) / 1e9
-        case.share = case.gflops / peak
-    case.between = between(results, model, batch, "fathom")
-    case.between_plain = between(results, model, batch, "fathom-plain")
-    if rates["fathom-plain"]:
-        case.share_plain = rates["fathom-plain"] * shapes.flops(model, batch) / 1e9 / peak
-    return case
+    ours = {name: rate for name, rate in rates.items() if rate and name not in PEERS}
+    gflops = {name: rate * shapes.flops(model, batch) / 1e9 for name, rate in ours.items()}
+    return Case(model, batch, rates, {name: rate / best for name, rate in ours.items() if best}, gflops,
+                {name: value / results.peak() for name, value in gflops.items()},
+                {name: between(results, model, batch, name) for name in ours})
 
 
 def cases_of(results):
@@ -53,18 +45,29 @@ def cases_of(results):
     return [case_of(results, *case) for case in sorted(results.cases(), key=lambda c: (order.index(c[0]), c[1]))]
 
 
-def figure(value, target, digits=2):
-    """A figure with its target beside it."""
+def figure(value, *targets, digits=2):
+    """A figure with its targets beside it, those that it reaches and those that it does not; None is none."""
     if value is None:
         return ""
-    text = f"{value:.{digits}f}"
-    if target is None:
-        return text
-    return f"{text} (>= {target:g})" if round(value, digits) >= target else f"**{text}, short of {target:g}**"
+    text, targets = f"{value:.{digits}f}", [target for target in targets if target is not None]
+    short = ", ".join(f"{target:g}" for target in targets if round(value, digits) < target)
+    reached = ", ".join(f">= {target:g}" for target in targets if round(value, digits) >= target)
+    text = f"**{text}, short of {short}**" if short else text
+    return f"{text} ({reached})" if reached else text
 
 
 def row(cells):
     return "| " + " | ".join(cells) + " |"
+
+
+def bf16x3_cells(case):
+    """The share beside both targets: all products are made, and there is no faster way to make fewer."""
+    if not case.rates[BF16X3]:
+        return ["–"] * 3
+    key = case.model, case.batch
+    targets = sorted({table[key] for table in (shapes.SHARE_PLAIN, shapes.SHARE_FACTORISED) if key in table})
+    return [f"{case.rates[BF16X3] / 1e3:.1f}", figure(case.ratios.get(BF16X3), shapes.SPEEDUP.get(key)),
+            figure(case.shares[BF16X3], *targets)]
 
 
 def table(results, models):
@@ -72,17 +75,21 @@ def table(results, models):
     shown = [name for name in HEADS if any(case.rates[name] for case in cases)]
     heads = ["model", "batch"] + [HEADS[name] for name in shown]
     heads += ["against the best peer", "GFLOP/s", "share of peak", "all products"]
-    left = any(case.between for case in cases)
+    left = any(case.between.get(name) for case in cases for name in ("fathom", "fathom-plain"))
     heads += ["of FMAs between steps", "all products"] if left else []
+    bf16x3 = any(case.rates[BF16X3] for case in cases)
+    heads += ["Fathom, bf16x3", "against the best peer", "share of fp32 peak"] if bf16x3 else []
     lines = [row(heads), row(["---"] * len(heads))]
     for case in cases:
         key = case.model, case.batch
         cells = [TITLES[case.model], str(case.batch)]
         cells += [f"{case.rates[name] / 1e3:.1f}" if case.rates[name] else "" for name in shown]
-        cells += [figure(case.ratio, shapes.SPEEDUP.get(key)), f"{case.gflops:.0f}" if case.gflops else ""]
-        cells += [figure(case.share, shapes.SHARE_FACTORISED.get(key)),
-                  figure(case.share_plain, shapes.SHARE_PLAIN.get(key))]
-        cells += [figure(case.between, None), figure(case.between_plain, None)] if left else []
+        gflops = case.gflops.get("fathom")
+        cells += [figure(case.ratios.get("fathom"), shapes.SPEEDUP.get(key)), f"{gflops:.0f}" if gflops else ""]
+        cells += [figure(case.shares.get("fathom"), shapes.SHARE_FACTORISED.get(key)),
+                  figure(case.shares.get("fathom-plain"), shapes.SHARE_PLAIN.get(key))]
+        cells += [figure(case.between.get(name)) for name in ("fathom", "fathom-plain")] if left else []
+        cells += bf16x3_cells(case) if bf16x3 else []
         lines.append(row(cells))
     return lines
 
