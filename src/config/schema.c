@@ -393,7 +393,7 @@ static const struct fth_key root_keys[] = {
     {STRING("tuning", fth_config, tuning),
      .help = "a file made by `fathom tune`; \"\": the built-in choices"},
     {INT("tile", fth_config, tile, "0", 0, 65536),
-     .help = "examples that one thread carries through the layers at once (bf16 by AMX: a multiple "
+     .help = "examples that one thread carries through the layers at once (by AMX: a multiple "
              "of 32, rounded up); 0: planned"},
     {STRINGS("without", fth_config, without),
      .help = "optimisations that are switched off, by name"},

@@ -33,7 +33,7 @@ struct fth_view {
                                 updates; NULL when nobody reads it */
     uint32_t ld_transposed;
     float *panels;           /* where the value says so: `data` in panels, kept equal by updates */
-    int precision;           /* of what lies in panels */
+    int precision;           /* of what lies in tiles or panels */
     float *const *slots;     /* the optimizer's, each laid out like data */
 };
 

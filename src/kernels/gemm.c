@@ -88,9 +88,9 @@ static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
         return fth_fail(err, FTH_E_ARGUMENT,
                         "matrix product %s of m %u, n %u, k %u: only products nn take panels", form,
                         s->m, s->n, s->k);
-    if (s->tiles && (s->precision != FTH_BF16 || s->form == FTH_GEMM_NT))
-        return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s: tiles are for bf16 of the forms nn and tn", form);
-    if (s->tiles) {
+    if (s->tiles && (s->precision == FTH_FP32 || s->form == FTH_GEMM_NT))
+        return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s: tiles are for bf16 and bf16x3 of the forms nn and tn", form);
+    if (s->tiles && s->precision == FTH_BF16) {
         columns_a /= 2;
         columns_b /= s->form == FTH_GEMM_TN ? 2 : 1;
     }
@@ -113,7 +113,7 @@ static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
 }
 
 struct fth_gemm_cut fth_gemm_cut(fth_precision precision) {
-    struct fth_gemm_cut usual = {64, 128, 256, 0}, amx = {256, 256, 512, precision == FTH_BF16};
+    struct fth_gemm_cut usual = {64, 128, 256, 0}, amx = {256, 256, 512, 1};
     return precision != FTH_FP32 && fth_cpu_get()->amx_bf16 ? amx : usual;
 }
 

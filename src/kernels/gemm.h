@@ -51,7 +51,7 @@ struct fth_gemm_shape {
     fth_precision precision;
     int panels;              /* NN: B lies in panels of the precision (panels.h); ldb is not looked at */
     int zeros;               /* FTH_ZEROS_A, _B (TN): it may be mostly zeros, which a run in fp32 may leave out (gemm_zeros.h) */
-    int tiles;               /* BF16: what has a row an example lies in tiles (tiles.h), A of NN, A and B of TN; lda, ldb
+    int tiles;               /* BF16, BF16X3: what has a row an example lies in tiles (tiles.h), A of NN, A and B of TN; lda, ldb
                                 are theirs */
     int passing;             /* of tiles and panels, no more than a cut's `tile` rows: C has room for one panel alone, from
                                 column 0 on, ldc at least FTH_GEMM_PASSING; `done` takes each (fth_gemm_run_finish) */

@@ -131,14 +131,18 @@ static void steps_of_rows(const struct fth_gemm_shape *s, struct fth_bf16_panel 
     panel->a_row = FTH_TILES_LINE;
     panel->a_block = FTH_TILES_LINE * (size_t)s->lda;
     panel->a_step = FTH_TILES_WORDS;
+    panel->a_low = fth_tiles_low(FTH_TILES_ROWS, s->lda);
 }
 
 /* TN of operands in tiles: nothing is packed. */
 static void run_tiles(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel, uint32_t rows, const float *a,
                       const float *b, float *c) {
+    int three = s->precision == FTH_BF16X3;
     struct fth_bf16_panel panel = {.rows = s->m,
                                    .columns = s->n,
-                                   .terms = 1,
+                                   .terms = three ? 3 : 1,
+                                   .a_low = three ? fth_tiles_low(FTH_TILES_TURNED, s->lda) : 0,
+                                   .b_low = three ? fth_tiles_low(FTH_TILES_PAIRS, s->ldb) : 0,
                                    .a_row = FTH_TILES_LINE,
                                    .a_block = FTH_TILES_WORDS,
                                    .a_step = FTH_TILES_ROUND * (size_t)s->lda,
@@ -157,6 +161,10 @@ static void run_tiles(const struct fth_gemm_shape *s, const struct fth_bf16_kern
         panel.add = s->accumulate || first > 0;
         panel.ahead[0] = (struct fth_bf16_ahead){panel.a + TILES_CHUNK * (size_t)s->lda, panel.a_step, s->m, pieces};
         panel.ahead[1] = (struct fth_bf16_ahead){panel.b + TILES_CHUNK * (size_t)s->ldb, panel.b_step, s->n, pieces};
+        for (int i = 0; three && i < 2; i++) {
+            panel.ahead[2 + i] = panel.ahead[i];
+            panel.ahead[2 + i].from += i ? panel.b_low : panel.a_low;
+        }
         kernel->panel(&panel);
         panel.a += TILES_CHUNK * (size_t)s->lda;
         panel.b += TILES_CHUNK * (size_t)s->ldb;
@@ -199,6 +207,9 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
                 panel.b_low = l.parts > 1 ? fth_panels_words(k, s->n) : 0;
                 panel.ahead[0] = (struct fth_bf16_ahead){panel.b + FTH_PANEL * (size_t)fth_panels_pairs(k), 0,
                                                          4 * fth_panels_pairs(k), !last};
+                panel.ahead[1] = panel.ahead[0];
+                panel.ahead[1].from += panel.b_low;
+                panel.ahead[1].pieces *= (uint32_t)l.parts - 1;
             } else {
                 pack_b(s, kernel, &l, b, tn ? first : 0, k, p * FTH_PANEL, &panel, words_b, turned);
             }

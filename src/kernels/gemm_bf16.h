@@ -9,11 +9,11 @@
  * subnormal numbers taken as 0:
  *
  *   bf16     C += sum(high high)
- *   bf16x3   C += sum(low high), sum(high low), sum(high high) in this order into one sum
+ *   bf16x3   C += sum(low high), sum(high low), sum(high high) into one sum
  *
- * A sum goes up in k. AVX512-BF16 adds the products of a word one after the other, odd k first, each
- * by a fused multiply-add; AMX sums 32 of k apart, even and odd ones apart, and adds these, and its sum begins with
- * C instead of being added to it.
+ * A sum goes up in k. AVX512-BF16 takes the three of bf16x3 in this order and adds the products of a word one after the
+ * other, odd k first, each by a fused multiply-add. AMX sums 32 of k apart, even and odd ones apart, and adds these, of
+ * bf16x3 low high, high high, high low in each 32, and its sum begins with C instead of being added to it.
  *
  * Threads: pure functions and constants; each run has its own scratch. */
 #ifndef FTH_KERNELS_GEMM_BF16_H
@@ -42,6 +42,7 @@ struct fth_bf16_block {
     int relu;
     uint32_t *by_rows, *by_pairs;
     size_t group;
+    size_t low_rows, low_pairs; /* words to the low parts; 0: none */
     const uint32_t *keep;
     uint32_t *positive;
     size_t ld_keep, ld_positive;
@@ -64,7 +65,7 @@ struct fth_bf16_panel {
     size_t ldb, b_low;
     /* AMX: from 16 rows of A, or columns of B, to the next; and from 16 pairs to the next. */
     size_t a_block, a_step, b_block, b_step;
-    struct fth_bf16_ahead ahead[2];
+    struct fth_bf16_ahead ahead[4];
     int terms; /* 1, or 3 for bf16x3 */
     float *c;
     size_t ldc;

@@ -19,8 +19,8 @@
 #endif
 
 #define SIDE 16u
-#define DEPTH 512u
-#define AHEAD 8
+#define DEPTH 512u /* numbers of both parts of a column that stay in the first cache */
+#define AHEAD 8u   /* lines a product of tiles fetches */
 
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
@@ -78,10 +78,36 @@ static void put_part(const struct fth_bf16_panel *p, const float (*sums)[SIDE], 
         }                                                                         \
     } while (0)
 
-/* 16 or 32 rows by 16 or 32 columns of C. */
+/* One part of A's rows or B's columns. */
+#define LOAD_A(from)                                             \
+    do {                                                         \
+        _tile_stream_loadd(4, from, a_bytes);                    \
+        if (two_rows)                                            \
+            _tile_stream_loadd(5, (from) + a_block, a_bytes);    \
+    } while (0)
+#define LOAD_B(from)                                             \
+    do {                                                         \
+        _tile_loadd(6, from, b_bytes);                           \
+        if (two_columns)                                         \
+            _tile_loadd(7, (from) + b_block, b_bytes);           \
+    } while (0)
+#define MULTIPLY()                                               \
+    do {                                                         \
+        _tile_dpbf16ps(0, 4, 6);                                 \
+        if (two_rows)                                            \
+            _tile_dpbf16ps(2, 5, 6);                             \
+        if (two_columns)                                         \
+            _tile_dpbf16ps(1, 4, 7);                             \
+        if (two_rows && two_columns)                             \
+            _tile_dpbf16ps(3, 5, 7);                             \
+    } while (0)
+
+/* 16 or 32 rows by 16 or 32 columns of C. bf16x3 (three): each part loaded once and, but for B's low one, used for two
+ * products, so that loads take less time than products; bf16 waits for them. */
 static inline __attribute__((always_inline)) void tiles_block(const struct fth_bf16_panel *p, uint32_t row,
                                                               uint32_t column, const int two_rows,
-                                                              const int two_columns, const uint32_t *ahead) {
+                                                              const int two_columns, const int three,
+                                                              const uint32_t *ahead) {
     long a_bytes = (long)(p->a_row * sizeof(uint32_t)), b_bytes = (long)(p->ldb * sizeof(uint32_t));
     size_t a_block = p->a_block, a_step = p->a_step, b_block = p->b_block, b_step = p->b_step;
     long c_bytes = (long)(p->ldc * sizeof(float));
@@ -93,26 +119,36 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
         BEGIN(2, row + SIDE, column);
     if (two_rows && two_columns)
         BEGIN(3, row + SIDE, column + SIDE);
-    for (int term = p->terms - 1; term >= 0; term--) {
-        const uint32_t *a = p->a + row / SIDE * a_block + (term == 2 ? p->a_low : 0);
-        const uint32_t *b = p->b + column / SIDE * b_block + (term == 1 ? p->b_low : 0);
-        for (uint32_t q = 0; q < p->depth / 2; q += SIDE, a += a_step, b += b_step) {
-            _tile_stream_loadd(4, a, a_bytes);
-            _tile_loadd(6, b, b_bytes);
-            _tile_dpbf16ps(0, 4, 6);
-#pragma GCC unroll 8
-            for (int i = 0; i < AHEAD; i++, ahead += SIDE)
+    const uint32_t *a = p->a + row / SIDE * a_block, *b = p->b + column / SIDE * b_block;
+    for (uint32_t q = 0; q < p->depth / 2; q += SIDE, a += a_step, b += b_step) {
+        if (three) {
+            LOAD_A(a + p->a_low);
+            LOAD_B(b);
+            MULTIPLY();
+#pragma GCC unroll 16
+            for (uint32_t i = 0; i < 2 * AHEAD; i++, ahead += SIDE)
                 FETCH_FAR(ahead);
-            if (two_rows) {
-                _tile_stream_loadd(5, a + a_block, a_bytes);
-                _tile_dpbf16ps(2, 5, 6);
-            }
-            if (two_columns) {
-                _tile_loadd(7, b + b_block, b_bytes);
-                _tile_dpbf16ps(1, 4, 7);
-                if (two_rows)
-                    _tile_dpbf16ps(3, 5, 7);
-            }
+            LOAD_A(a);
+            MULTIPLY();
+            LOAD_B(b + p->b_low);
+            MULTIPLY();
+            continue;
+        }
+        _tile_stream_loadd(4, a, a_bytes);
+        _tile_loadd(6, b, b_bytes);
+        _tile_dpbf16ps(0, 4, 6);
+#pragma GCC unroll 8
+        for (uint32_t i = 0; i < AHEAD; i++, ahead += SIDE)
+            FETCH_FAR(ahead);
+        if (two_rows) {
+            _tile_stream_loadd(5, a + a_block, a_bytes);
+            _tile_dpbf16ps(2, 5, 6);
+        }
+        if (two_columns) {
+            _tile_loadd(7, b + b_block, b_bytes);
+            _tile_dpbf16ps(1, 4, 7);
+            if (two_rows)
+                _tile_dpbf16ps(3, 5, 7);
         }
     }
     END(0, row, column);
@@ -124,9 +160,10 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
         END(3, row + SIDE, column + SIDE);
 }
 
-/* Where the block of that number fetches AHEAD lines a step of depth. */
+/* Where the block of that number fetches AHEAD lines a step of depth, twice as many for bf16x3, whose steps of depth are
+ * half as many. */
 static const uint32_t *ahead_of(const struct fth_bf16_panel *p, uint32_t block) {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         const struct fth_bf16_ahead *next = &p->ahead[i];
         uint32_t run = AHEAD * DEPTH / (2 * SIDE), runs = (next->lines + run - 1) / run;
         if (block < runs * next->pieces)
@@ -137,20 +174,20 @@ static const uint32_t *ahead_of(const struct fth_bf16_panel *p, uint32_t block) 
 }
 
 /* Returns the number of the next block. */
-static uint32_t tiles_depth(const struct fth_bf16_panel *p, uint32_t block) {
+static inline __attribute__((always_inline)) uint32_t tiles_depth(const struct fth_bf16_panel *p, const int three, uint32_t block) {
     for (uint32_t column = 0; column < p->columns; column += 2 * SIDE) {
         int two_columns = p->columns - column > SIDE;
         for (uint32_t row = 0; row < p->rows; row += 2 * SIDE) {
             int two_rows = p->rows - row > SIDE;
             const uint32_t *ahead = ahead_of(p, block++);
             if (two_rows && two_columns)
-                tiles_block(p, row, column, 1, 1, ahead);
+                tiles_block(p, row, column, 1, 1, three, ahead);
             else if (two_rows)
-                tiles_block(p, row, column, 1, 0, ahead);
+                tiles_block(p, row, column, 1, 0, three, ahead);
             else if (two_columns)
-                tiles_block(p, row, column, 0, 1, ahead);
+                tiles_block(p, row, column, 0, 1, three, ahead);
             else
-                tiles_block(p, row, column, 0, 0, ahead);
+                tiles_block(p, row, column, 0, 0, three, ahead);
         }
     }
     return block;
@@ -159,16 +196,15 @@ static uint32_t tiles_depth(const struct fth_bf16_panel *p, uint32_t block) {
 /* Depth by depth, so that B's columns stay in the first cache for all rows; sums begin with C, so to the same bits. */
 static void tiles_panel(const struct fth_bf16_panel *p) {
     struct fth_bf16_panel part = *p;
-    uint32_t left = p->depth, block = 0;
-    for (; p->terms == 1 && left >= 2 * DEPTH; left -= DEPTH) {
-        part.depth = DEPTH;
-        block = tiles_depth(&part, block);
-        part.a += DEPTH / (2 * SIDE) * p->a_step;
-        part.b += DEPTH / (2 * SIDE) * p->b_step;
+    uint32_t depth = p->terms == 3 ? DEPTH / 2 : DEPTH, left = p->depth, block = 0;
+    for (uint32_t pieces = (left + depth - 1) / depth; left; pieces--) {
+        part.depth = (left / pieces + 2 * SIDE - 1) / (2 * SIDE) * (2 * SIDE);
+        block = p->terms == 3 ? tiles_depth(&part, 1, block) : tiles_depth(&part, 0, block);
+        part.a += part.depth / (2 * SIDE) * p->a_step;
+        part.b += part.depth / (2 * SIDE) * p->b_step;
         part.add = 1;
+        left -= part.depth;
     }
-    part.depth = left;
-    tiles_depth(&part, block);
 }
 
 static void tiles_begin(void) {

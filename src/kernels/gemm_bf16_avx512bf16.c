@@ -107,6 +107,20 @@ INLINE uint32_t positive_of(__m512 first, __m512 second) {
     return _mm512_cmp_ps_mask(first, zero, _CMP_NLE_UQ) | upper << 16;
 }
 
+INLINE void store_row(uint32_t *out, size_t low, const __m512 x[2]) {
+    __m512i high = WORDS _mm512_cvtne2ps_pbh(x[1], x[0]);
+    _mm512_storeu_si512(out, high);
+    if (low)
+        _mm512_storeu_si512(out + low, WORDS _mm512_cvtne2ps_pbh(_mm512_sub_ps(x[1], upper_half(high)),
+                                                                 _mm512_sub_ps(x[0], lower_half(high))));
+}
+INLINE void store_pair(uint32_t *out, size_t low, __m512 even, __m512 odd) {
+    __m512i high = interleaved(even, odd);
+    _mm512_storeu_si512(out, high);
+    if (low)
+        _mm512_storeu_si512(out + low, interleaved(_mm512_sub_ps(even, even_of(high)), _mm512_sub_ps(odd, odd_of(high))));
+}
+
 /* Rows lie apart, and the blocks of a row are asked for in its direction: BLOCKS_AHEAD of them. */
 void fth_bf16_round_block(const struct fth_bf16_block *b) {
     __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
@@ -123,10 +137,9 @@ void fth_bf16_round_block(const struct fth_bf16_block *b) {
             FETCH(_MM_HINT_T0, even + BLOCKS_AHEAD * 32 + half * 16);
             FETCH(_MM_HINT_T0, odd + BLOCKS_AHEAD * 32 + half * 16);
             if (b->by_rows)
-                _mm512_storeu_si512(b->by_rows + (q / 8) * b->group + (2 * q % 16 + half) * 16,
-                                    WORDS _mm512_cvtne2ps_pbh(x[half][1], x[half][0]));
+                store_row(b->by_rows + (q / 8) * b->group + (2 * q % 16 + half) * 16, b->low_rows, x[half]);
             if (b->by_pairs)
-                _mm512_storeu_si512(b->by_pairs + half * 256 + q * 16, interleaved(x[0][half], x[1][half]));
+                store_pair(b->by_pairs + half * 256 + q * 16, b->low_pairs, x[0][half], x[1][half]);
         }
     }
     for (uint32_t half = 0; b->sums && half < 2; half++)

@@ -48,7 +48,7 @@ static void ending_make(struct ending *end, struct fth_bf16_block *b, uint32_t r
 /* The block at a row and a column, which are multiples of 32. */
 static void store_block(const struct fth_bf16_kernel *kernel, const struct fth_tiles_store *s, uint32_t row,
                         uint32_t column) {
-    uint32_t turned[2 * FTH_TILES_WORDS] __attribute__((aligned(64)));
+    uint32_t turned[4 * FTH_TILES_WORDS] __attribute__((aligned(64)));
     uint32_t rows = least(s->rows - row, SIDE), columns = least(s->columns - column, SIDE);
     size_t at = row * s->ld;
     uint32_t *positive = s->positive ? s->positive + row * s->ld_positive + column / SIDE : NULL;
@@ -61,6 +61,11 @@ static void store_block(const struct fth_bf16_kernel *kernel, const struct fth_t
     if (s->by_rows)
         b.by_rows = (uint32_t *)(void *)(s->by_rows + at + fth_tiles_column(FTH_TILES_ROWS, column));
     b.by_pairs = s->way == FTH_TILES_TURNED && summed ? turned : summed;
+    size_t low = s->precision == FTH_BF16X3 ? fth_tiles_low(s->way, s->ld) : 0;
+    if (low) {
+        b.low_rows = fth_tiles_low(FTH_TILES_ROWS, s->ld);
+        b.low_pairs = b.by_pairs == turned ? 2 * WORDS : low;
+    }
     struct ending end;
     int ends = rows < SIDE || columns < SIDE;
     if (ends)
@@ -68,8 +73,8 @@ static void store_block(const struct fth_bf16_kernel *kernel, const struct fth_t
     kernel->round_block(&b);
     for (uint32_t i = 0; ends && positive && i < rows; i++)
         positive[i * s->ld_positive] = end.positive[i];
-    for (uint32_t tile = 0; b.by_pairs == turned && tile < SIDE; tile += 16)
-        turn(turned + tile / 16 * WORDS, summed + tile / 16 * WORDS);
+    for (uint32_t tile = 0; b.by_pairs == turned && tile < (low ? 4 : 2); tile++)
+        turn(turned + tile * WORDS, summed + tile % 2 * WORDS + tile / 2 * low);
 }
 
 void fth_bf16_tiles_store(const struct fth_bf16_kernel *kernel, const struct fth_tiles_store *s) {

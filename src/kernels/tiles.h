@@ -7,6 +7,8 @@
  *   FTH_TILES_PAIRS    groups of 32 rows at 32 ld; tile t: columns 16 t ..; a line is two rows, a word a column
  *   FTH_TILES_TURNED   the same groups and tiles; a line is a column, a word two rows
  *
+ * For bf16x3 the low parts lie behind a group's high ones in the same way, and `ld` is twice as much.
+ *
  * The first is the left operand of a product NN, the others are the right and the left one of TN (X^T). Numbers behind X
  * in its last tiles are 0, but for rows behind it by ROWS, which are not written. Threads: groups of rows may be written
  * at the same time. */
@@ -17,14 +19,20 @@
 #include <stdint.h>
 
 #include "base/memory.h"
+#include "kernels/gemm.h"
 
 enum { FTH_TILES_LINE = 16, FTH_TILES_WORDS = 256, FTH_TILES_ROUND = 32 };
 
 typedef enum fth_tiles_way { FTH_TILES_ROWS = 1, FTH_TILES_PAIRS, FTH_TILES_TURNED } fth_tiles_way;
 
 /* Words of a row, for rows of any way. Room is to be there for rows up to a multiple of FTH_TILES_ROUND. */
-static inline uint32_t fth_tiles_ld(uint32_t columns) {
-    return fth_padded_columns((columns + 31) / 32 * 16);
+static inline uint32_t fth_tiles_ld(fth_precision precision, uint32_t columns) {
+    return fth_padded_columns((columns + 31) / 32 * 16) * (precision == FTH_BF16X3 ? 2 : 1);
+}
+
+/* bf16x3: words from a group's high parts to its low ones. */
+static inline size_t fth_tiles_low(int way, size_t ld) {
+    return (way == FTH_TILES_ROWS ? FTH_TILES_LINE : FTH_TILES_ROUND) * ld / 2;
 }
 
 /* Where the tiles of a column begin in a group of rows; it is a multiple of 32 by ROWS, else of 16. */
@@ -41,6 +49,7 @@ struct fth_tiles_store {
     float *by_rows;
     float *summed; /* rows are what a product sums over: PAIRS or TURNED */
     fth_tiles_way way;
+    fth_precision precision;
     size_t ld; /* of both */
     const float *bias; /* [columns], added to each row; NULL: none */
     int relu;          /* then applied */

@@ -124,6 +124,7 @@ static void run_rows(const struct fth_run *run, const float *weights, struct fth
     to->ldx = FTH_GEMM_PASSING;
     to->ld = by_rows->ld;
     to->way = (fth_tiles_way)summed->tiles;
+    to->precision = (fth_precision)by_rows->precision;
     for (uint32_t row = 0; row < x->rows; row += most) {
         to->rows = x->rows - row < most ? x->rows - row : most;
         to->by_rows = by_rows->data + row * to->ld;

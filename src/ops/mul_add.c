@@ -136,7 +136,8 @@ static void rounded_run(const struct fth_run *run) {
     float *sums = run->scratch, *panel = sums + room;
     memset(sums, 0, room * sizeof *sums);
     const struct fth_tiles_store to = {.x = panel, .ldx = PANEL, .rows = dy->rows, .by_rows = by_rows->data,
-                                       .summed = summed->data, .way = FTH_TILES_PAIRS, .ld = by_rows->ld, .sums = sums};
+                                       .summed = summed->data, .way = FTH_TILES_PAIRS, .ld = by_rows->ld, .sums = sums,
+                                       .precision = (fth_precision)by_rows->precision};
     for (uint32_t at = 0; at < dy->columns; at += PANEL) {
         uint32_t n = dy->columns - at < PANEL ? dy->columns - at : PANEL;
         grad_columns(run, at, n, panel, PANEL);

@@ -20,7 +20,8 @@ static void run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0], *by_rows = &run->out[0], *summed = &run->out[1];
     fth_tiles_store(&(struct fth_tiles_store){.x = x->data, .ldx = x->ld, .rows = x->rows, .columns = x->columns,
                                               .by_rows = by_rows->data, .summed = summed->data,
-                                              .way = (fth_tiles_way)summed->tiles, .ld = by_rows->ld});
+                                              .way = (fth_tiles_way)summed->tiles, .ld = by_rows->ld,
+                                              .precision = (fth_precision)by_rows->precision});
 }
 
 static void print(const struct fth_node *node, struct fth_text *out) {

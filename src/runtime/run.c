@@ -61,6 +61,7 @@ static struct fth_view make_view(const struct fth_plan *plan, fth_id id, const s
     view.columns = value->columns;
     view.ld = place->ld;
     view.tiles = value->tiles;
+    view.precision = plan->options.precision;
     switch (place->kind) {
     case FTH_PLACE_DENSE:
         view.ld = batch->dense_ld;

@@ -68,15 +68,18 @@ static float model_avx512(const struct operands *o, uint32_t i, uint32_t j, uint
     return sum;
 }
 
-static float model_amx(const struct operands *o, uint32_t i, uint32_t j, uint32_t from, uint32_t to, int term,
-                       float sum) {
-    for (uint32_t start = from; start < to; start += 32) {
-        float sums[2] = {0, 0};
-        for (uint32_t p = start; p < to && p < start + 32; p++)
-            sums[(p - start) % 2] = fmaf(part(a_of(o, i, p), term == 2), part(b_of(o, p, j), term == 1),
-                                         sums[(p - start) % 2]);
-        sum += sums[0] + sums[1];
-    }
+/* All terms of 32 of k, then the next. */
+static float model_amx(const struct operands *o, uint32_t i, uint32_t j, uint32_t from, uint32_t to, float sum) {
+    static const int order[] = {2, 0, 1};
+    int three = o->shape.precision == FTH_BF16X3;
+    for (uint32_t start = from; start < to; start += 32)
+        for (int t = three ? 0 : 1; t < (three ? 3 : 2); t++) {
+            float sums[2] = {0, 0};
+            for (uint32_t p = start; p < to && p < start + 32; p++)
+                sums[(p - start) % 2] = fmaf(part(a_of(o, i, p), order[t] == 2), part(b_of(o, p, j), order[t] == 1),
+                                             sums[(p - start) % 2]);
+            sum += sums[0] + sums[1];
+        }
     return sum;
 }
 
@@ -87,8 +90,10 @@ static float model(const struct operands *o, int amx, uint32_t i, uint32_t j, fl
         uint32_t to = k - from < chunk ? k : from + chunk;
         int add = from > 0 || o->shape.accumulate;
         float sum = amx && add ? c : 0; /* tiles of sums begin with C */
-        for (int term = o->shape.precision == FTH_BF16X3 ? 2 : 0; term >= 0; term--)
-            sum = (amx ? model_amx : model_avx512)(o, i, j, from, to, term, sum);
+        if (amx)
+            sum = model_amx(o, i, j, from, to, sum);
+        for (int term = o->shape.precision == FTH_BF16X3 ? 2 : 0; term >= 0 && !amx; term--)
+            sum = model_avx512(o, i, j, from, to, term, sum);
         c = add && !amx ? sum + c : sum;
     }
     return c;
@@ -157,9 +162,9 @@ static float *run(const struct operands *o, const struct fth_bf16_kernel *kernel
     struct fth_gemm_shape shape = o->shape;
     const float *a = o->tiles_a ? o->tiles_a : o->a, *b = o->shape.panels ? o->panels : o->tiles_b ? o->tiles_b : o->b;
     if (o->tiles_a)
-        shape.lda = fth_tiles_ld(shape.form == FTH_GEMM_TN ? shape.m : shape.k);
+        shape.lda = fth_tiles_ld(shape.precision, shape.form == FTH_GEMM_TN ? shape.m : shape.k);
     if (o->tiles_b)
-        shape.ldb = fth_tiles_ld(shape.n);
+        shape.ldb = fth_tiles_ld(shape.precision, shape.n);
     fth_bf16_run(&shape, kernel, o->rows, a, b, c, scratch,
                  tells ? &(struct fth_gemm_finish){told_of, &told} : NULL);
     if (tells) {
@@ -308,13 +313,14 @@ static void panels_equal_the_model(void **state) {
     }
 }
 
-static float *tiles_of(fth_tiles_way way, const float *x, size_t ldx, uint32_t rows, uint32_t columns) {
-    size_t n = (size_t)(rows + 31) / 32 * 32 * fth_tiles_ld(columns);
+static float *tiles_of(fth_precision precision, fth_tiles_way way, const float *x, size_t ldx, uint32_t rows,
+                       uint32_t columns) {
+    size_t n = (size_t)(rows + 31) / 32 * 32 * fth_tiles_ld(precision, columns);
     float *tiles = fth_alloc(n, sizeof *tiles);
     assert_non_null(tiles);
     memset(tiles, 0xff, n * sizeof *tiles);
     struct fth_tiles_store store = {.x = x, .ldx = ldx, .rows = rows, .columns = columns, .way = way,
-                                    .ld = fth_tiles_ld(columns)};
+                                    .precision = precision, .ld = fth_tiles_ld(precision, columns)};
     *(way == FTH_TILES_ROWS ? &store.by_rows : &store.summed) = tiles;
     fth_bf16_tiles_store(&emulated_bf16_amx, &store);
     return tiles;
@@ -333,25 +339,34 @@ static size_t half_at(fth_tiles_way way, uint32_t row, uint32_t column, size_t l
     return 2 * (row / group * group * ld + 256 * tile + 16 * line + word) + half;
 }
 
-static void tiles_lie_as_they_say(void **state) {
-    (void)state;
+static void check_tiles(fth_precision precision) {
     static const uint32_t rows[] = {1, 15, 16, 33, 70, 64}, columns[] = {1, 16, 17, 32, 49, 130};
     for (int i = 0; i < 18; i++) {
         fth_tiles_way way = (fth_tiles_way)(1 + i % 3);
         uint32_t m = rows[i % 6], n = columns[i / 3], ldx = n + draw(5);
-        float *x = numbers((size_t)m * ldx), *tiles = tiles_of(way, x, ldx, m, n);
+        float *x = numbers((size_t)m * ldx), *tiles = tiles_of(precision, way, x, ldx, m, n);
         uint32_t group = way == FTH_TILES_ROWS ? 16 : 32, wide = way == FTH_TILES_ROWS ? 32 : 16;
+        uint32_t ld = fth_tiles_ld(precision, n);
         const uint16_t *halves = (const uint16_t *)(const void *)tiles;
         for (uint32_t r = 0; r < (m + group - 1) / group * group; r++)
             for (uint32_t c = 0; c < (n + wide - 1) / wide * wide; c++) {
-                uint16_t is = halves[half_at(way, r, c, fth_tiles_ld(n))];
-                int behind = c >= n || r >= m;
-                if (r < m || way != FTH_TILES_ROWS)
-                    assert_int_equal(is, behind ? 0 : fth_bf16_from_float(x[(size_t)r * ldx + c]));
+                size_t at = half_at(way, r, c, ld);
+                float want = c >= n || r >= m ? 0 : x[(size_t)r * ldx + c];
+                if (r >= m && way == FTH_TILES_ROWS)
+                    continue;
+                assert_int_equal(halves[at], fth_bf16_from_float(want));
+                if (precision == FTH_BF16X3)
+                    assert_int_equal(halves[at + group * ld], fth_bf16_from_float(part(want, 1)));
             }
         fth_free(tiles);
         fth_free(x);
     }
+}
+
+static void tiles_lie_as_they_say(void **state) {
+    (void)state;
+    check_tiles(FTH_BF16);
+    check_tiles(FTH_BF16X3);
 }
 
 /* Numbers taken as 0, bits of what is positive (NaN counts), sums: as one by one. */
@@ -370,11 +385,12 @@ static void tiles_keep_and_sum(void **state) {
             keep[w] = draw(1u << 16) << 16 | draw(1u << 16);
         for (uint32_t c = 0; c < 160; c++)
             sums[c] = want[c] = c < n ? (float)c : 0;
-        size_t floats = (size_t)(m + 31) / 32 * 32 * fth_tiles_ld(n);
+        uint32_t ld_tiles = fth_tiles_ld(FTH_BF16X3, n);
+        size_t floats = (size_t)(m + 31) / 32 * 32 * ld_tiles;
         float *tiles = fth_alloc(floats, sizeof *tiles);
         assert_non_null(tiles);
-        struct fth_tiles_store store = {.x = x, .ldx = ldx, .rows = m, .columns = n, .by_rows = tiles, .ld = fth_tiles_ld(n),
-                                        .keep = keep, .ld_keep = ld, .positive = positive, .ld_positive = ld, .sums = sums,
+        struct fth_tiles_store store = {.x = x, .ldx = ldx, .rows = m, .columns = n, .by_rows = tiles, .ld = ld_tiles,
+                                        .precision = FTH_BF16X3, .keep = keep, .ld_keep = ld, .positive = positive, .ld_positive = ld, .sums = sums,
                                         .bias = biased ? bias : NULL, .relu = relu};
         fth_bf16_tiles_store(i % 2 && fth_cpu_get()->amx_bf16 ? &fth_bf16_amx : &emulated_bf16_amx, &store);
         const uint16_t *halves = (const uint16_t *)(const void *)tiles;
@@ -384,7 +400,9 @@ static void tiles_keep_and_sum(void **state) {
                 number = biased ? number + bias[c] : number;
                 number = relu && number < 0 ? 0 : number;
                 want[c] += number;
-                assert_int_equal(halves[half_at(FTH_TILES_ROWS, r, c, fth_tiles_ld(n))], fth_bf16_from_float(number));
+                size_t at = half_at(FTH_TILES_ROWS, r, c, ld_tiles);
+                assert_int_equal(halves[at], fth_bf16_from_float(number));
+                assert_true(isnan(number) || halves[at + 16 * ld_tiles] == fth_bf16_from_float(part(number, 1)));
                 assert_int_equal(positive[r * ld + c / 32] >> c % 32 & 1, !(number <= 0));
             }
         for (uint32_t w = words; w < ld; w++)
@@ -403,16 +421,17 @@ static void tiles_equal_the_model(void **state) {
     (void)state;
     static const uint32_t rows[] = {1, 16, 33, 300, 600}, fixed[] = {1, 31, 33, 64, 70, 600},
                           widths[] = {2, 15, 16, 40, 64, 79, 81, 150};
-    for (int i = 0; i < 32; i++) {
+    for (int i = 0; i < 64; i++) {
+        fth_precision precision = i < 32 ? FTH_BF16 : FTH_BF16X3;
         int tn = i % 2;
-        struct operands o = operands(tn ? FTH_GEMM_TN : FTH_GEMM_NN, FTH_BF16, rows[draw(5)], fixed[draw(6)], widths[i / 4]);
+        struct operands o = operands(tn ? FTH_GEMM_TN : FTH_GEMM_NN, precision, rows[draw(5)], fixed[draw(6)], widths[i % 32 / 4]);
         uint32_t k = o.shape.k, m = o.shape.m;
         o.shape.tiles = 1;
         o.shape.panels = !tn && i % 4 < 2;
         o.panels = o.shape.panels ? panels_of(&o, 1) : NULL;
-        o.tiles_a = tn ? tiles_of(FTH_TILES_TURNED, o.a, o.shape.lda, o.rows, m)
-                       : tiles_of(FTH_TILES_ROWS, o.a, o.shape.lda, o.rows, k);
-        o.tiles_b = tn ? tiles_of(FTH_TILES_PAIRS, o.b, o.shape.ldb, o.rows, o.shape.n) : NULL;
+        o.tiles_a = tn ? tiles_of(precision, FTH_TILES_TURNED, o.a, o.shape.lda, o.rows, m)
+                       : tiles_of(precision, FTH_TILES_ROWS, o.a, o.shape.lda, o.rows, k);
+        o.tiles_b = tn ? tiles_of(precision, FTH_TILES_PAIRS, o.b, o.shape.ldb, o.rows, o.shape.n) : NULL;
         check(&o);
         fth_free(o.tiles_a);
         fth_free(o.tiles_b);

@@ -165,16 +165,17 @@ static void test_each_does_something(void **state) {
                 assert_int_equal(count_ops(full, "row_sum_grad"), 0);
                 assert_int_equal(count_ops(graph, "row_sum_grad"), linear);
             } else if (!strcmp((*pass)->name, "round_once")) {
-                struct zoo_options bf16 = {.model = name, .plain = 1, .precision = FTH_BF16};
-                fth_graph *reduced = zoo_graph(&bf16);
                 assert_int_equal(count_ops(full, "to_tiles"), 0);
-                assert_int_equal(count_ops(reduced, "to_tiles") > 0, deep && fth_cpu_get()->amx_bf16);
-                /* Layers but the last one, whose numbers something else reads, are rounded as they are made, and back. */
-                uint32_t rounded = count_ops(reduced, "linear_rounded");
-                assert_int_equal(rounded, count_ops(reduced, "linear_data_grad_rounded"));
-                if (strstr("wide_deep deepfm dlrm dcnv2", name))
-                    assert_int_equal(rounded > 0, deep && fth_cpu_get()->amx_bf16);
-                fth_graph_destroy(reduced);
+                for (int precision = FTH_BF16; precision <= FTH_BF16X3; precision++) {
+                    fth_graph *reduced = zoo_graph(&(struct zoo_options){.model = name, .plain = 1, .precision = precision});
+                    assert_int_equal(count_ops(reduced, "to_tiles") > 0, deep && fth_cpu_get()->amx_bf16);
+                    /* Layers but the last one, whose numbers something else reads, are rounded as they are made, and back. */
+                    uint32_t rounded = count_ops(reduced, "linear_rounded");
+                    assert_int_equal(rounded, count_ops(reduced, "linear_data_grad_rounded"));
+                    if (strstr("wide_deep deepfm dlrm dcnv2", name))
+                        assert_int_equal(rounded > 0, deep && fth_cpu_get()->amx_bf16);
+                    fth_graph_destroy(reduced);
+                }
             } else if (!strcmp((*pass)->name, "split_attention") && !strcmp(name, "din")) {
                 assert_int_equal(count_ops(full, "attention_weights"), 1);
                 assert_int_equal(count_ops(full, "attention_layer"), 1);
