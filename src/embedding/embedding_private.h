@@ -76,6 +76,8 @@ struct fth_embedding_lookup {
     uint32_t cost; /* of finding its rows, as of the batch before */
     int by_example;   /* its sources are examples */
     const uint64_t *keys;
+    uint64_t salt;    /* its keys are those of this many buckets, hardly any others; 0 buckets: any */
+    uint32_t buckets;
     const float *values;     /* NULL: all 1 */
     const uint32_t *offsets; /* ragged fields */
     /* numbered lookups: see unique.c */

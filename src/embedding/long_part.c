@@ -2,7 +2,7 @@
  * its keys, and an item more has to be brought together with those of other parts, so parts are as long as
  * threads to share them allow. The table of what has been met has groups as the index has them (index.h): one
  * comparison of tags finds a key's entry, where a search from place to place would be mispredicted at each second
- * key. It grows with the items, so that it is large only where keys do not repeat.
+ * key. It grows with the items, so that it is large only where keys do not repeat. Keys of few buckets need no search.
  *
  * Threads: a part's task. The table lies in the batch's `seen`, which nobody else uses before phase 2, where the keys
  * lie in `hash`. */
@@ -78,10 +78,48 @@ static uint32_t add_item(struct table *table, uint64_t *item_key, uint32_t n, ui
     return n;
 }
 
+/* Where keys are those of few buckets: a bucket's entry is its item's number, from 1 on, so that nothing is looked for.
+ * There is one entry more, for one other key, as a missing value's. What a new key needs is written for every key
+ * (number_items in parts.c); UINT32_MAX where there are several other keys. */
+static uint32_t number_by_bucket(const struct fth_embedding *embedding, const struct fth_part *part,
+                                 const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
+                                 uint32_t *item_first) {
+    const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
+    uint32_t *item_of_bucket = embedding->seen + 2 * (item_key - embedding->hash);
+    uint32_t *item_of = embedding->item_of + part->base, bucket[STRETCH], n = 0, others = 0;
+    uint64_t other = 0;
+    memset(item_of_bucket, 0, ((size_t)lookup->buckets + 1) * sizeof *item_of_bucket);
+    for (uint32_t from = 0; from < part->n; from += STRETCH) {
+        uint32_t end = part->n - from < STRETCH ? part->n : from + STRETCH;
+        int odd = embedding->kernels->key_buckets(end - from, keys + from, lookup->salt, lookup->buckets, bucket) > 0;
+        for (uint32_t i = from; odd && i < end; i++) {
+            if (bucket[i - from] < lookup->buckets)
+                continue;
+            if (others++ == 0)
+                other = keys[i];
+            if (keys[i] != other)
+                return UINT32_MAX;
+        }
+        for (uint32_t i = from; i < end; i++) {
+            uint32_t item = item_of_bucket[bucket[i - from]];
+            item_key[n] = keys[i];
+            item_count[n] = 0;
+            item_first[n] = part->base + i;
+            uint32_t is_new = (item - 1) >> 31;
+            n += is_new;
+            item |= n & (0 - is_new);
+            item_of_bucket[bucket[i - from]] = item;
+            item_count[item - 1]++;
+            item_of[i] = item - 1;
+        }
+    }
+    return n;
+}
+
 /* Keys a stretch at a time, in short loops: groups are asked for, items guessed, then compared. */
-uint32_t fth_long_part_number(const struct fth_embedding *embedding, const struct fth_part *part,
-                              const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
-                              uint32_t *item_first) {
+static uint32_t number_by_hash(const struct fth_embedding *embedding, const struct fth_part *part,
+                               const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
+                               uint32_t *item_first) {
     struct table table = {.groups = (void *)(embedding->seen + 2 * (item_key - embedding->hash)),
                           .most = (part->n + 7) / 8,
                           .factor = embedding->factor};
@@ -112,4 +150,14 @@ uint32_t fth_long_part_number(const struct fth_embedding *embedding, const struc
         }
     }
     return n;
+}
+
+/* By bucket where the table has room for that: two numbers an occurrence. */
+uint32_t fth_long_part_number(const struct fth_embedding *embedding, const struct fth_part *part,
+                              const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
+                              uint32_t *item_first) {
+    uint32_t buckets = embedding->lookups[part->lookup].buckets, n = UINT32_MAX;
+    if (buckets > 0 && buckets < 2 * part->n)
+        n = number_by_bucket(embedding, part, keys, item_key, item_count, item_first);
+    return n != UINT32_MAX ? n : number_by_hash(embedding, part, keys, item_key, item_count, item_first);
 }

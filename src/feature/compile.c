@@ -188,15 +188,19 @@ static fth_status fill_schema(fth_feature_program *p, const char **dense_names, 
     const char **names = fth_arena_alloc(p->arena, n + 1, sizeof *names);
     int32_t *group = fth_arena_alloc(p->arena, n + 1, sizeof *group);
     uint8_t *weighted = fth_arena_alloc(p->arena, n + 1, sizeof *weighted);
+    uint64_t *buckets = fth_arena_alloc(p->arena, n + 1, sizeof *buckets);
+    uint64_t *salt = fth_arena_alloc(p->arena, n + 1, sizeof *salt);
     uint32_t *max = fth_arena_alloc(p->arena, p->n_groups + 1, sizeof *max);
     p->infos = fth_arena_alloc(p->arena, n + 1, sizeof *p->infos);
-    if (!names || !group || !weighted || !max || !p->infos)
+    if (!names || !group || !weighted || !buckets || !salt || !max || !p->infos)
         return fth_compile_no_memory(err);
     for (uint32_t f = 0; f < n; f++) {
         p->infos[f] = p->fields[f].info;
         names[f] = p->infos[f].name;
         group[f] = p->infos[f].group;
         weighted[f] = (uint8_t)p->infos[f].weighted;
+        buckets[f] = p->fields[f].buckets;
+        salt[f] = p->fields[f].salt;
     }
     for (uint32_t g = 0; g < p->n_groups; g++)
         max[g] = p->groups[g].max;
@@ -205,6 +209,8 @@ static fth_status fill_schema(fth_feature_program *p, const char **dense_names, 
     p->schema.field_names = names;
     p->schema.field_group = group;
     p->schema.field_weighted = weighted;
+    p->schema.field_buckets = buckets;
+    p->schema.field_salt = salt;
     p->schema.n_groups = p->n_groups;
     p->schema.group_max = max;
     return FTH_OK;

@@ -28,6 +28,11 @@ static inline uint64_t fth_bucket_key(uint64_t salt, uint64_t bucket) {
     return fth_hash_mix(salt ^ fth_hash_mix(bucket));
 }
 
+/* The bucket of such a key; of any other key one number or another of 64 bits, each of one key. */
+static inline uint64_t fth_bucket_of(uint64_t salt, uint64_t key) {
+    return fth_hash_unmix(fth_hash_unmix(key) ^ salt);
+}
+
 /* Constants of XXH3: what a short text is changed by before it is mixed (parts of the default secret), multipliers. */
 #define FTH_TEXT_FLIP_1TO3 0x0000000087275a9bull
 #define FTH_TEXT_FLIP_4TO8 0xc73ab174c5ecd5a2ull

@@ -189,3 +189,35 @@ uint32_t FTH_K(cell_keys)(size_t n, const char *text, const uint32_t *cells, siz
     return hash->buckets ? cell_keys(n, text, cells, stride, hash, 1, keys)
                          : cell_keys(n, text, cells, stride, hash, 0, keys);
 }
+
+static FTH_INLINE vw vw_unmix(vw x) { /* fth_hash_unmix */
+    x = _mm512_ternarylogic_epi64(x, _mm512_srli_epi64(x, 31), _mm512_srli_epi64(x, 62), 0x96);
+    x = vw_mul(x, vw_set(0x319642b2d24d8ec3ull));
+    x = _mm512_ternarylogic_epi64(x, _mm512_srli_epi64(x, 27), _mm512_srli_epi64(x, 54), 0x96);
+    x = vw_mul(x, vw_set(0x96de1b173f119089ull));
+    return _mm512_ternarylogic_epi64(x, _mm512_srli_epi64(x, 30), _mm512_srli_epi64(x, 60), 0x96);
+}
+
+/* Eight keys' numbers; which keys have one. */
+static FTH_INLINE unsigned buckets_8(const uint64_t *keys, vw salt, vw buckets, uint32_t *numbers) {
+    vw x = vw_unmix(_mm512_xor_si512(vw_unmix(_mm512_loadu_si512(keys)), salt));
+    x = _mm512_min_epu64(x, buckets);
+    _mm256_storeu_si256((__m256i *)numbers, _mm512_cvtepi64_epi32(x));
+    return _mm512_cmpgt_epi64_mask(buckets, x);
+}
+
+uint32_t FTH_K(key_buckets)(size_t n, const uint64_t *keys, uint64_t salt, uint32_t buckets, uint32_t *numbers) {
+    uint32_t known = 0;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        known += (uint32_t)__builtin_popcount(buckets_8(keys + i, vw_set(salt), vw_set(buckets), numbers + i));
+    if (i < n) {
+        uint64_t last_keys[8] = {0};
+        uint32_t last_numbers[8], rest = (uint32_t)(n - i);
+        memcpy(last_keys, keys + i, rest * sizeof *keys);
+        unsigned which = buckets_8(last_keys, vw_set(salt), vw_set(buckets), last_numbers);
+        known += (uint32_t)__builtin_popcount(which & ((1u << rest) - 1));
+        memcpy(numbers + i, last_numbers, rest * sizeof *numbers);
+    }
+    return (uint32_t)n - known;
+}

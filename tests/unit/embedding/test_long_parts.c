@@ -1,6 +1,8 @@
 /* Lists of thousands of keys, cut into parts by the number of workers: against plain counts, the linear term's
- * sums against its rows, and at several thread counts bit for bit. */
+ * sums against its rows, at several thread counts bit for bit, and numbered by bucket as without. */
 #include "world.h"
+
+#include "kernels/text_key.h"
 
 #define BATCH 96
 #define LONGEST 200
@@ -56,11 +58,24 @@ static void update(fth_embedding *embedding, fth_pool *pool, uint64_t step) {
     run_update(embedding, pool, list, N_LOOKUPS, 1);
 }
 
-static fth_embedding *trained(uint32_t threads, struct fth_batch *batch) {
+#define SALT 77
+#define BUCKETS 7000
+
+/* Keys of buckets, others among them: in even steps thousands, in odd ones one. */
+static uint64_t bucket_key(uint64_t key, uint64_t step) {
+    if (step % 2)
+        return key < 590 ? fth_bucket_key(SALT, key) : 5;
+    return key < BUCKETS ? fth_bucket_key(SALT, key) : key;
+}
+
+static fth_embedding *trained_on(uint32_t threads, struct fth_batch *batch, int buckets) {
     fth_embedding *embedding = create();
     fth_pool *pool = world_pool(threads);
     for (uint64_t step = 1; step <= STEPS; step++) {
         fill(batch, step);
+        for (uint32_t f = 0; buckets && f < 2; f++)
+            for (uint32_t i = 0; i < (f ? BATCH : batch->groups[0].total); i++)
+                batch->fields[f].keys[i] = bucket_key(batch->fields[f].keys[i], step);
         OK(fth_embedding_prepare(embedding, pool, batch, 1, step, err));
         update(embedding, pool, step);
     }
@@ -68,12 +83,16 @@ static fth_embedding *trained(uint32_t threads, struct fth_batch *batch) {
     return embedding;
 }
 
-static struct fth_batch *new_batch(void) {
+static fth_embedding *trained(uint32_t threads, struct fth_batch *batch) { return trained_on(threads, batch, 0); }
+
+static struct fth_batch *batch_of(const struct fth_schema *with) {
     struct fth_batch *batch;
-    OK(fth_batch_create(&schema, BATCH, &batch, err));
+    OK(fth_batch_create(with, BATCH, &batch, err));
     OK(fth_batch_reserve_positions(batch, 0, BATCH * LONGEST, err));
     return batch;
 }
+
+static struct fth_batch *new_batch(void) { return batch_of(&schema); }
 
 static void counted_once(void **state) {
     static uint64_t times[DIFFERENT];
@@ -143,11 +162,29 @@ static void cut_for_any_number(void **state) {
     fth_embedding_destroy(one);
 }
 
+/* One other key, thousands of others: the same as where nothing is known of buckets. */
+static void numbered_by_bucket(void **state) {
+    static const uint64_t buckets[] = {BUCKETS, 0}, salt[] = {SALT, 0};
+    struct fth_schema known = schema;
+    known.field_buckets = buckets;
+    known.field_salt = salt;
+    struct fth_batch *batch = new_batch(), *of_buckets = batch_of(&known);
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        fth_embedding *plain = trained_on(threads, batch, 1), *by_bucket = trained_on(threads, of_buckets, 1);
+        assert_same_embeddings(plain, by_bucket);
+        fth_embedding_destroy(plain);
+        fth_embedding_destroy(by_bucket);
+    }
+    fth_batch_destroy(batch);
+    fth_batch_destroy(of_buckets);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counted_once),
         cmocka_unit_test(sums_of_single_numbers),
         cmocka_unit_test(cut_for_any_number),
+        cmocka_unit_test(numbered_by_bucket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

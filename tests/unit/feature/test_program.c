@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "core/criteo.h"
+#include "kernels/text_key.h"
 #include "program_test.h"
 
 static void numbers_go_through_their_transforms(void **state) {
@@ -124,6 +125,10 @@ static void texts_become_keys_of_their_table(void **state) {
                      fth_hash_mix(salt_of("x") ^ fth_hash_mix(key_of("x", "red") % 5)));
     for (uint64_t i = 0; i < 5; i++)
         assert_true(k[3].keys[1] != fth_hash_mix(salt_of("x") ^ fth_hash_mix(i)));
+    const struct fth_schema *schema = f.batch->schema;
+    assert_int_equal(schema->field_buckets[0], 0);
+    assert_int_equal(schema->field_buckets[3], 5);
+    assert_true(fth_bucket_of(schema->field_salt[3], k[3].keys[0]) < 5);
     uint32_t n;
     const struct fth_field_info *info = fth_feature_fields(f.program, &n);
     assert_int_equal(n, 4);

@@ -138,8 +138,38 @@ static void cells_agree(void **state) {
     assert_true(plain > 1000);
 }
 
+/* Buckets of keys made of them, some beyond the last one, and of other keys. */
+static void buckets_of_keys(void **state) {
+    const struct fth_kernels *tables[FTH_ISA_COUNT];
+    const char *names[FTH_ISA_COUNT];
+    size_t count = tables_under_test(tables, names);
+    tables[count++] = fth_kernels_for(FTH_ISA_SCALAR);
+    struct call c = {.state = 14};
+    for (int round = 0; round < 20000; round++) {
+        size_t n = (call_bits(&c) >> 8) % (TEXTS + 1);
+        uint64_t salt = draw_word(&c), *keys = malloc(n * sizeof *keys + 1);
+        uint32_t buckets = round % 50 == 0 ? UINT32_MAX : (call_bits(&c) >> 8) % 1000, others = 0;
+        uint32_t got[TEXTS], want[TEXTS];
+        assert_non_null(keys);
+        memset(want, 0x5a, sizeof want);
+        for (size_t i = 0; i < n; i++) {
+            uint64_t number = (call_bits(&c) >> 8) % 1200;
+            int is_one = (call_bits(&c) >> 8) % 8 > 0;
+            keys[i] = is_one ? fth_bucket_key(salt, number) : draw_word(&c);
+            want[i] = is_one && number < buckets ? (uint32_t)number : buckets;
+            others += want[i] == buckets;
+        }
+        for (size_t k = 0; k < count; k++) {
+            memset(got, 0x5a, sizeof got);
+            assert_int_equal(tables[k]->key_buckets(n, keys, salt, buckets, got), others);
+            assert_memory_equal(got, want, sizeof got); /* nothing behind the last one, too */
+        }
+        free(keys);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(tables_agree), cmocka_unit_test(cells_agree),
-                                       cmocka_unit_test(scalar_is_the_library)};
+                                       cmocka_unit_test(scalar_is_the_library), cmocka_unit_test(buckets_of_keys)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
