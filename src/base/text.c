@@ -167,6 +167,13 @@ int fth_parse_f64(const char *bytes, size_t length, double *out) {
     return parse_long_f64(bytes, length, out);
 }
 
+void fth_format_f64(char out[32], int digits, double value) {
+    pthread_once(&c_locale_once, make_c_locale);
+    locale_t before = uselocale(c_locale); /* no memory for one: nothing changes */
+    snprintf(out, 32, "%.*g", digits, value);
+    uselocale(before);
+}
+
 /* ---- names and messages ---- */
 
 #define NEAREST_MAX 64

@@ -29,6 +29,9 @@ int fth_parse_f64(const char *bytes, size_t length, double *out);
  * than a third of the letters differ). Upper and lower case count as equal. */
 const char *fth_nearest(const char *word, const char *const *names, size_t n);
 
+/* "%.*g" with a decimal point, whatever the locale of the program that called the library. At most 17 digits. */
+void fth_format_f64(char out[32], int digits, double value);
+
 /* "12.3 GB" (powers of 1000), for people. */
 void fth_format_bytes(char out[32], double bytes);
 

@@ -28,7 +28,7 @@ uint32_t fth_utf8_next(const char **text) {
 }
 
 void fth_print_number(struct fth_text *out, double value) {
-    char text[40];
+    char text[32];
     double back;
     if (value > -1e15 && value < 1e15 && value == (double)(int64_t)value &&
         !(value == 0 && signbit(value))) {
@@ -36,10 +36,7 @@ void fth_print_number(struct fth_text *out, double value) {
         return;
     }
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        char *point = strpbrk(text, ",."); /* a point whatever the process's locale */
-        if (point)
-            *point = '.';
+        fth_format_f64(text, digits, value);
         if (fth_parse_f64(text, strlen(text), &back) && back == value)
             break;
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "data/gen_private.h"
 
@@ -217,9 +218,14 @@ static void make_chunk(void *arg, uint32_t task, uint32_t worker) {
         p = fth_gen_line(run->model, e, p);
         chunk->logits[chunk->n] = e->logit;
         chunk->labels[chunk->n++] = (uint8_t)e->label;
-        if (run->with_truth)
-            chunk->n_truth += (size_t)snprintf(chunk->truth + chunk->n_truth, TRUTH_BYTES, "%.9g\n",
-                                               fth_gen_probability(e->logit));
+        if (run->with_truth) {
+            char truth[32];
+            fth_format_f64(truth, 9, fth_gen_probability(e->logit));
+            size_t n = strlen(truth);
+            memcpy(chunk->truth + chunk->n_truth, truth, n);
+            chunk->truth[chunk->n_truth + n] = '\n';
+            chunk->n_truth += n + 1;
+        }
     }
     chunk->n_text = (size_t)(p - chunk->text);
 }

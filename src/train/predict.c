@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "train/session_private.h"
 
 struct writer {
@@ -21,7 +22,7 @@ static fth_status put(struct writer *writer, const float *logits, fth_error *err
         if (logits && isnan(logits[t]))
             undefined = 1;
         else if (logits)
-            snprintf(text, sizeof text, "%.9g", 1.0 / (1.0 + exp(-(double)logits[t])));
+            fth_format_f64(text, 9, 1.0 / (1.0 + exp(-(double)logits[t])));
         if (fputs(text, writer->out) < 0 || fputc(t + 1 < writer->tasks ? ',' : '\n', writer->out) < 0)
             return fth_fail(err, FTH_E_IO, "cannot write predictions: %s", strerror(errno));
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,6 +102,24 @@ static void reals_agree_with_the_c_library(void **state) {
     }
 }
 
+/* A decimal comma in the process's locale must not matter (where such a locale is installed). */
+static void numbers_have_a_point(void **state) {
+    static const char *const names[] = {"C", "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8"};
+    for (size_t i = 0; i < 4; i++) {
+        char text[32], theirs[32];
+        if (!setlocale(LC_NUMERIC, names[i]))
+            continue;
+        snprintf(theirs, sizeof theirs, "%g", 0.5);
+        fth_format_f64(text, 9, 1.0 / 3);
+        assert_string_equal(text, "0.333333333");
+        fth_format_f64(text, 17, -1.7976931348623157e308);
+        assert_string_equal(text, "-1.7976931348623157e+308");
+        snprintf(text, sizeof text, "%g", 0.5); /* and theirs stays */
+        assert_string_equal(text, theirs);
+    }
+    setlocale(LC_NUMERIC, "C");
+}
+
 static void nearest_name(void **state) {
     static const char *const names[] = {"batch_size", "learning_rate", "epochs", "adam", "adagrad"};
     assert_string_equal(fth_nearest("learning_rat", names, 5), "learning_rate");
@@ -170,6 +189,7 @@ int main(void) {
         cmocka_unit_test(integers),
         cmocka_unit_test(reals),
         cmocka_unit_test(reals_agree_with_the_c_library),
+        cmocka_unit_test(numbers_have_a_point),
         cmocka_unit_test(nearest_name),
         cmocka_unit_test(bytes_for_people),
         cmocka_unit_test(quoting),
