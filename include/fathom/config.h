@@ -26,6 +26,9 @@ FTH_API fth_status fth_config_parse(const char *name, const char *text, size_t l
                                     fth_config **out, fth_error *err);
 FTH_API void fth_config_free(fth_config *config); /* NULL-safe */
 
+/* 1: the path is, by whatever name, a file that it names as data (also a join's or a vocabulary): not one to write to. */
+FTH_API int fth_config_reads(const fth_config *config, const char *path);
+
 /* The whole resolved configuration as YAML that parses to the same. Owned: free(). NULL: no memory. */
 FTH_API char *fth_config_print(const fth_config *config);
 /* The reference of all keys (docs/configuration.md). Owned: free(). */

@@ -34,9 +34,6 @@ FTH_API void fth_session_destroy(fth_session *session); /* NULL-safe */
 FTH_API const fth_config *fth_session_config(const fth_session *session);
 /* train.log_every: steps between progress lines where there is no terminal. */
 FTH_API uint64_t fth_session_log_every(const fth_session *session);
-/* 1: the path is, by whatever name, a file that the configuration names as data (also a join's or a vocabulary): not one
- * to write to. */
-FTH_API int fth_session_reads(const fth_session *session, const char *path);
 /* Path of the checkpoint opened or last saved, NULL when there is none; borrowed until the next save. */
 FTH_API const char *fth_session_checkpoint(const fth_session *session);
 

@@ -84,6 +84,8 @@ static int bench(const struct arguments *a, const fth_config *config) {
     char *text = NULL, *json = NULL;
     struct cli_output out;
     int code = CLI_OK;
+    if (a->json && cli_is_read("bench", a->json, config, a->config))
+        return CLI_USAGE;
     if (a->json && !cli_output_open(&out, "bench", a->json))
         return CLI_FAILURE;
     if (fth_bench(config, &a->bench, &text, a->json ? &json : NULL, &err) != FTH_OK) {

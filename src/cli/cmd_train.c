@@ -164,8 +164,7 @@ static int train(struct arguments *a, fth_session *session) {
                               .log_every = fth_session_log_every(session)};
     if (a->losses && !cli_losses_open(&display.losses, a->losses))
         return CLI_FAILURE;
-    if (a->losses && (fth_session_reads(session, a->losses) || (a->config && cli_is_input(a->losses, a->config)))) {
-        fprintf(stderr, "fathom train: %s is a file that is read; name another one for the losses\n", a->losses);
+    if (a->losses && cli_is_read("train", a->losses, fth_session_config(session), a->config)) {
         cli_losses_close(&display.losses);
         return CLI_USAGE;
     }

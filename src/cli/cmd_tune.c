@@ -53,6 +53,8 @@ static int tune(const struct arguments *a, const fth_config *config) {
     fth_error err = {0};
     char *text = NULL;
     struct cli_output out;
+    if (cli_is_read("tune", a->output, config, a->config))
+        return CLI_USAGE;
     if (!cli_output_open(&out, "tune", a->output))
         return CLI_FAILURE;
     if (fth_tune(config, begun, NULL, &text, &err) != FTH_OK) {

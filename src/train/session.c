@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "data/paths.h"
 #include "train/session_private.h"
 
 /* Everything up to, but not including, what is learned from data or restored. */
@@ -64,39 +62,6 @@ fth_status fth_session_create(const fth_config *config, int for_shape_only, fth_
     }
     *out = session;
     return FTH_OK;
-}
-
-static int is_one(const char *name, const struct stat *file) {
-    struct stat there;
-    return *name && stat(name, &there) == 0 && there.st_dev == file->st_dev && there.st_ino == file->st_ino;
-}
-
-static int is_of(const struct fth_strings *patterns, const struct stat *file, fth_arena *arena) {
-    struct fth_strings files = {0};
-    int same = 0;
-    if (!patterns->n || fth_paths_expand(patterns, "", arena, &files, NULL) != FTH_OK)
-        return 0;
-    for (uint32_t i = 0; !same && i < files.n; i++)
-        same = is_one(files.items[i], file);
-    return same;
-}
-
-int fth_session_reads(const fth_session *session, const char *path) {
-    struct stat file;
-    if (!session || !path || stat(path, &file) != 0 || !S_ISREG(file.st_mode))
-        return 0;
-    fth_arena *arena = fth_arena_create(4096);
-    const struct fth_data_config *data = &session->config->data;
-    const struct fth_features_config *features = &session->config->features;
-    int reads = arena && (is_of(&data->train, &file, arena) || is_of(&data->valid, &file, arena) ||
-                          is_of(&data->test, &file, arena));
-    for (uint32_t k = 0; k < features->n_derived; k++)
-        reads |= features->derived[k].as == FTH_DERIVE_JOIN && is_one(features->derived[k].file, &file);
-    for (uint32_t k = 0; k < features->n_categorical; k++)
-        reads |= is_one(features->categorical[k].vocabulary_file, &file);
-    reads |= is_one(session->config->tuning, &file);
-    fth_arena_destroy(arena);
-    return reads;
 }
 
 fth_status fth_session_open(const char *path, const char *const *overrides, size_t n_overrides,

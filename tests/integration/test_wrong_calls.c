@@ -88,7 +88,7 @@ static void sessions(void **state) {
     assert_null(fth_session_config(NULL));
     assert_null(fth_session_checkpoint(NULL));
     assert_int_equal(fth_session_log_every(NULL), 0);
-    assert_int_equal(fth_session_reads(NULL, NULL), 0);
+    assert_int_equal(fth_config_reads(NULL, NULL), 0);
     fth_session_interrupt(NULL);
     fth_session_destroy(NULL);
     fth_session_destroy(session);
