@@ -1,4 +1,5 @@
 /* fathom gen: data sets of any size with a planted truth. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,9 +114,12 @@ static int bad_value(const char *option, const char *text, const char *accepted)
 
 static int whole(const char *option, const char *text, uint64_t *out) {
     char *end;
+    errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (*text < '0' || *text > '9' || *end)
         return bad_value(option, text, "a whole number");
+    if (errno == ERANGE)
+        return bad_value(option, text, "a whole number below 2^64");
     *out = value;
     return CLI_OK;
 }
@@ -187,10 +191,14 @@ static int change_column(fth_gen_options *o, const char *text) {
 }
 
 static int change_history(fth_gen_sequence *sequence, const char *text) {
-    char end;
-    if (sscanf(text, "%lf,%u%c", &sequence->mean_length, &sequence->max_length, &end) != 2)
+    char end, most[24]; /* as text: scanf does not tell of what is too large */
+    uint64_t max_length;
+    if (sscanf(text, "%lf,%23[0-9]%c", &sequence->mean_length, most, &end) != 2)
         return bad_value("--history", text, "MEAN,MAX, such as 20,100");
-    return CLI_OK;
+    int code = whole("--history", most, &max_length);
+    if (code == CLI_OK)
+        sequence->max_length = max_length > UINT32_MAX ? UINT32_MAX : (uint32_t)max_length;
+    return code;
 }
 
 static int change_shares(fth_gen_shares *s, const char *text) {

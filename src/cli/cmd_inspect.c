@@ -118,11 +118,16 @@ static const char *minimal(const char *format) {
 
 static int read_config(const struct arguments *a, fth_config **out) {
     fth_error err = {0};
+    struct stat there;
     const char *const *items = (const char *const *)a->overrides.items;
     if (a->config)
         return fth_config_read(a->config, items, a->overrides.n, out, &err) == FTH_OK ? CLI_OK
                                                                                       : cli_fail(&err);
     const char *format = a->format ? a->format : format_of(a->paths[0]);
+    if (!format && !strpbrk(a->paths[0], "*?[") && stat(a->paths[0], &there) != 0) {
+        fprintf(stderr, "fathom inspect: %s: %m\n", a->paths[0]);
+        return CLI_FAILURE;
+    }
     if (!format)
         return cli_usage("inspect", "the name '%s' does not say what format it has; add --format criteo, "
                                     "csv, libsvm or libffm, or --config CONFIG", a->paths[0]);

@@ -194,7 +194,7 @@ fth_status fth_gen_check_options(const fth_gen_options *o, fth_error *err) {
         !is_share(o->shares.sequence))
         return wrong(err, "shares", "0 to 1 each");
     if (!(o->head > 0 && o->head <= 1e12))
-        return wrong(err, "head", "above 0");
+        return wrong(err, "head", "above 0, at most 1e12");
     if (o->rank < 1 || o->rank > FTH_GEN_MAX_RANK)
         return wrong(err, "rank", "1 to 8");
     if (!is_share(o->drift_popularity) || !is_share(o->drift_weights))

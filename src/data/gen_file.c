@@ -69,11 +69,24 @@ static fth_status close_sink(struct file_sink *sink, fth_status status, fth_erro
     return result < 0 ? fth_io_error(status == FTH_OK ? err : NULL, "write", sink->path, result) : FTH_OK;
 }
 
-/* Both files are there: whether they are one, however their paths are written. */
-static int same_file(const struct file_sink *a, const struct file_sink *b) {
+static int same_file(const struct stat *a, const struct stat *b) {
+    return S_ISREG(a->st_mode) && a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Whether two paths are one file, however they are written; links, too. */
+static int same_path(const char *a, const char *b) {
     struct stat first, second;
-    return fstat(a->file, &first) == 0 && fstat(b->file, &second) == 0 && S_ISREG(first.st_mode) &&
-           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+    return strcmp(a, b) == 0 || (stat(a, &first) == 0 && stat(b, &second) == 0 && same_file(&first, &second));
+}
+
+/* The same of files that are open: those that were not there before. */
+static int same_sink(const struct file_sink *a, const struct file_sink *b) {
+    struct stat first, second;
+    return fstat(a->file, &first) == 0 && fstat(b->file, &second) == 0 && same_file(&first, &second);
+}
+
+static fth_status both_to(const char *path, fth_error *err) {
+    return fth_fail(err, FTH_E_ARGUMENT, "generator: data and truth cannot both go to '%s'", path);
 }
 
 fth_status fth_gen_file_io(const struct fth_io *io, const fth_gen_options *options, const char *path,
@@ -81,10 +94,12 @@ fth_status fth_gen_file_io(const struct fth_io *io, const fth_gen_options *optio
     struct file_sink data, truth = {.file = -1};
     int with_truth = truth_path != NULL && *truth_path != 0;
     FTH_TRY(fth_gen_check_options(options, err)); /* before a file that is there is emptied */
+    if (with_truth && same_path(path, truth_path))
+        return both_to(path, err);
     FTH_TRY(open_sink(io, path, &data, err));
     fth_status status = with_truth ? open_sink(io, truth_path, &truth, err) : FTH_OK;
-    if (status == FTH_OK && with_truth && (strcmp(path, truth_path) == 0 || same_file(&data, &truth)))
-        status = fth_fail(err, FTH_E_ARGUMENT, "generator: data and truth cannot both go to '%s'", path);
+    if (status == FTH_OK && with_truth && (same_sink(&data, &truth) || same_path(path, truth_path)))
+        status = both_to(path, err);
     const fth_gen_sink data_sink = {write_file, &data}, truth_sink = {write_file, &truth};
     if (status == FTH_OK)
         status = fth_gen_run(options, &data_sink, with_truth ? &truth_sink : NULL, result, err);
