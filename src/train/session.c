@@ -90,6 +90,7 @@ fth_status fth_session_open(const char *path, const char *const *overrides, size
     FTH_TRY_GOTO(status, begin(config, 0, &session, err), done);
     session->begun_seed = own->seed;
     session->begun_shuffle = own->data.shuffle;
+    session->same_dir = strcmp(own->checkpoint.dir, session->config->checkpoint.dir) == 0;
     FTH_TRY_GOTO(status, fth_session_restore(session, checkpoint, err), done);
     if (session->step)
         fth_resume_warn_held_out(own, config, fth_checkpoint_path(checkpoint));

@@ -61,6 +61,7 @@ struct fth_session {
     /* what the order of a shuffle block that was begun follows from */
     uint64_t begun_seed;
     int64_t begun_shuffle;
+    int same_dir; /* checkpoint.dir is the checkpoint's own setting */
     char *checkpoint_path;
     atomic_int interrupted;
     int wake; /* eventfd that ends a wait for a pipe's next bytes; -1 none */

@@ -305,6 +305,15 @@ static fth_status check_directory(const struct fth_session *session, const char 
     return FTH_E_CHECKPOINT;
 }
 
+/* Nobody asked for another place: the path is seen from another working directory, or the checkpoint was moved. */
+static void warn_directory(const struct fth_session *session, const char *dir) {
+    const char *from = session->checkpoint_path, *slash = from ? strrchr(from, '/') : NULL;
+    if (from && session->same_dir && !is_own_directory(session, dir))
+        fth_log(FTH_LOG_WARN,
+                "checkpoint.dir: checkpoints are saved into %s, not where %s lies; checkpoint.dir=%.*s would be there", dir,
+                from, slash ? (int)(slash - from) : 1, slash ? from : ".");
+}
+
 /* Looked into only under the lock: another run may save at any moment before. */
 static fth_status take_directory(struct loop *loop, fth_error *err) {
     const char *dir = loop->session->config->checkpoint.dir;
@@ -312,7 +321,9 @@ static fth_status take_directory(struct loop *loop, fth_error *err) {
         return FTH_OK;
     FTH_TRY(make_directory(dir, err));
     FTH_TRY(lock_directory(loop, dir, err));
-    return check_directory(loop->session, dir, err);
+    FTH_TRY(check_directory(loop->session, dir, err));
+    warn_directory(loop->session, dir);
+    return FTH_OK;
 }
 
 /* Within a shuffle block the examples that were used are known by their place in its order alone. */
