@@ -162,6 +162,12 @@ fth_status fth_forward_batches(struct fth_forward *forward, fth_forward_use *use
                                fth_error *err);
 void fth_forward_close(struct fth_forward *forward);
 
+/* directory.c: whether the session's own checkpoint lies in `dir`, however the two are written. */
+int fth_session_owns_directory(const struct fth_session *session, const char *dir);
+/* checkpoint.dir, if one is set, is made, locked (*lock is a file to be closed after training; left as it is where there
+ * is no directory) and refused where it holds another run's checkpoints. */
+fth_status fth_session_take_directory(struct fth_session *session, int *lock, fth_error *err);
+
 /* train.c: whether all epochs or steps are done, or training stopped early. */
 int fth_session_is_finished(const struct fth_session *session);
 

@@ -1,10 +1,8 @@
 /* The training loop: steps, evaluations, checkpoints, early stopping, interruption. */
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -145,27 +143,13 @@ static void count_time(struct loop *loop) {
     loop->counted = now;
 }
 
-/* Whether the session's own checkpoint lies in `dir`, however the two are written. */
-static int is_own_directory(const struct fth_session *session, const char *dir) {
-    if (!session->checkpoint_path)
-        return 0;
-    char *there = realpath(dir, NULL), *own = realpath(session->checkpoint_path, NULL);
-    char *name = own ? strrchr(own, '/') : NULL;
-    if (name)
-        *name = 0;
-    int same = there && own && strcmp(there, own) == 0;
-    free(there);
-    free(own);
-    return same;
-}
-
 static fth_status save(struct loop *loop, fth_error *err) {
     struct fth_session *session = loop->session;
     const struct fth_checkpoint_config *config = &session->config->checkpoint;
     if (!*config->dir || (loop->saved && loop->saved_step == session->step))
         return FTH_OK;
     /* Resumed behind the data's last step, and nothing was left to train: the checkpoint that is there stays. */
-    if (loop->steps_here == 0 && is_own_directory(session, config->dir))
+    if (loop->steps_here == 0 && fth_session_owns_directory(session, config->dir))
         return FTH_OK;
     uint64_t start = fth_now_ns();
     loop->last_save = start;
@@ -270,62 +254,6 @@ static fth_status run_steps(struct loop *loop, fth_error *err) {
     return FTH_OK;
 }
 
-/* Before hours of training: the directory is there and can be written into. */
-static fth_status make_directory(const char *dir, fth_error *err) {
-    FTH_TRY(fth_io_make_dirs(fth_io_posix(), dir, err));
-    if (access(dir, W_OK | X_OK) != 0)
-        return fth_fail(err, FTH_E_IO, "checkpoint.dir: %s cannot be written into: %s", dir,
-                        strerror(errno));
-    return FTH_OK;
-}
-
-/* Two runs that save into one directory would remove each other's unfinished checkpoints. The lock ends with the process,
- * however that ends; a file system without locks has none. */
-static fth_status lock_directory(struct loop *loop, const char *dir, fth_error *err) {
-    loop->lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (loop->lock < 0 || flock(loop->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-        return FTH_OK;
-    return fth_fail(err, FTH_E_CHECKPOINT,
-                    "checkpoint.dir: another run is saving into %s; wait for its end, or name another directory", dir);
-}
-
-/* It holds no other run's checkpoints. */
-static fth_status check_directory(const struct fth_session *session, const char *dir, fth_error *err) {
-    if (is_own_directory(session, dir))
-        return FTH_OK;
-    char *newest = NULL;
-    FTH_TRY(fth_checkpoint_newest(fth_io_posix(), dir, &newest, err));
-    if (!newest)
-        return FTH_OK;
-    fth_fail(err, FTH_E_CHECKPOINT,
-             "checkpoint.dir: %s already holds checkpoints (%s); --resume %s goes on from there, or "
-             "name another directory",
-             dir, newest, dir);
-    free(newest);
-    return FTH_E_CHECKPOINT;
-}
-
-/* Nobody asked for another place: the path is seen from another working directory, or the checkpoint was moved. */
-static void warn_directory(const struct fth_session *session, const char *dir) {
-    const char *from = session->checkpoint_path, *slash = from ? strrchr(from, '/') : NULL;
-    if (from && session->same_dir && !is_own_directory(session, dir))
-        fth_log(FTH_LOG_WARN,
-                "checkpoint.dir: checkpoints are saved into %s, not where %s lies; checkpoint.dir=%.*s would be there", dir,
-                from, slash ? (int)(slash - from) : 1, slash ? from : ".");
-}
-
-/* Looked into only under the lock: another run may save at any moment before. */
-static fth_status take_directory(struct loop *loop, fth_error *err) {
-    const char *dir = loop->session->config->checkpoint.dir;
-    if (!*dir)
-        return FTH_OK;
-    FTH_TRY(make_directory(dir, err));
-    FTH_TRY(lock_directory(loop, dir, err));
-    FTH_TRY(check_directory(loop->session, dir, err));
-    warn_directory(loop->session, dir);
-    return FTH_OK;
-}
-
 /* Within a shuffle block the examples that were used are known by their place in its order alone. */
 static fth_status check_order(const struct fth_session *session, fth_error *err) {
     const struct fth_config *config = session->config;
@@ -397,7 +325,7 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
     uint64_t first_step = session->step;
     fth_status status;
     FTH_TRY(check_order(session, err));
-    FTH_TRY_GOTO(status, take_directory(&loop, err), done);
+    FTH_TRY_GOTO(status, fth_session_take_directory(session, &loop.lock, err), done);
     FTH_TRY_GOTO(status, fth_session_check_held_out(session, err), done);
     FTH_TRY_GOTO(status, fth_session_plan(session, 1, &loop.plan, err), done);
     FTH_TRY_GOTO(status, open_reader(&loop, err), done);

@@ -1,0 +1,78 @@
+/* checkpoint.dir, before anything is saved into it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "train/session_private.h"
+
+int fth_session_owns_directory(const struct fth_session *session, const char *dir) {
+    if (!session->checkpoint_path)
+        return 0;
+    char *there = realpath(dir, NULL), *own = realpath(session->checkpoint_path, NULL);
+    char *name = own ? strrchr(own, '/') : NULL;
+    if (name)
+        *name = 0;
+    int same = there && own && strcmp(there, own) == 0;
+    free(there);
+    free(own);
+    return same;
+}
+
+/* Before hours of training: the directory is there and can be written into. */
+static fth_status make_directory(const char *dir, fth_error *err) {
+    FTH_TRY(fth_io_make_dirs(fth_io_posix(), dir, err));
+    if (access(dir, W_OK | X_OK) != 0)
+        return fth_fail(err, FTH_E_IO, "checkpoint.dir: %s cannot be written into: %s", dir,
+                        strerror(errno));
+    return FTH_OK;
+}
+
+/* Two runs that save into one directory would remove each other's unfinished checkpoints. The lock ends with the process,
+ * however that ends; a file system without locks has none. */
+static fth_status lock_directory(const char *dir, int *lock, fth_error *err) {
+    *lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock < 0 || flock(*lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return FTH_OK;
+    return fth_fail(err, FTH_E_CHECKPOINT,
+                    "checkpoint.dir: another run is saving into %s; wait for its end, or name another directory", dir);
+}
+
+/* It holds no other run's checkpoints. */
+static fth_status check_directory(const struct fth_session *session, const char *dir, fth_error *err) {
+    if (fth_session_owns_directory(session, dir))
+        return FTH_OK;
+    char *newest = NULL;
+    FTH_TRY(fth_checkpoint_newest(fth_io_posix(), dir, &newest, err));
+    if (!newest)
+        return FTH_OK;
+    fth_fail(err, FTH_E_CHECKPOINT,
+             "checkpoint.dir: %s already holds checkpoints (%s); --resume %s goes on from there, or "
+             "name another directory",
+             dir, newest, dir);
+    free(newest);
+    return FTH_E_CHECKPOINT;
+}
+
+/* Nobody asked for another place: the path is seen from another working directory, or the checkpoint was moved. */
+static void warn_directory(const struct fth_session *session, const char *dir) {
+    const char *from = session->checkpoint_path, *slash = from ? strrchr(from, '/') : NULL;
+    if (from && session->same_dir && !fth_session_owns_directory(session, dir))
+        fth_log(FTH_LOG_WARN,
+                "checkpoint.dir: checkpoints are saved into %s, not where %s lies; checkpoint.dir=%.*s would be there", dir,
+                from, slash ? (int)(slash - from) : 1, slash ? from : ".");
+}
+
+fth_status fth_session_take_directory(struct fth_session *session, int *lock, fth_error *err) {
+    const char *dir = session->config->checkpoint.dir;
+    if (!*dir)
+        return FTH_OK;
+    FTH_TRY(make_directory(dir, err));
+    FTH_TRY(lock_directory(dir, lock, err));
+    FTH_TRY(check_directory(session, dir, err)); /* under the lock: another run may save at any moment before */
+    warn_directory(session, dir);
+    return FTH_OK;
+}
