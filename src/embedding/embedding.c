@@ -79,9 +79,10 @@ static fth_status fill(struct fth_embedding *embedding, const struct fth_embeddi
     embedding->lookups = fth_alloc(n, sizeof *embedding->lookups);
     embedding->names = fth_alloc(name_bytes, 1);
     embedding->by_cost = fth_alloc(n, sizeof *embedding->by_cost);
+    embedding->runs = fth_alloc(n, FTH_SHARDS * sizeof *embedding->runs);
     embedding->identity = fth_alloc((size_t)options->max_batch + 1, sizeof *embedding->identity);
     if (!embedding->packs || !embedding->views || !embedding->by_member || !embedding->lookups || !embedding->names ||
-        !embedding->by_cost || !embedding->identity)
+        !embedding->by_cost || !embedding->runs || !embedding->identity)
         return fth_fail(err, FTH_E_MEMORY, "no memory for %u embedding lookups", n);
     embedding->n_lookups = n;
     for (uint32_t i = 0; i < n; i++)
@@ -156,6 +157,7 @@ void fth_embedding_destroy(fth_embedding *embedding) {
     fth_free(embedding->lookups);
     fth_free(embedding->names);
     fth_free(embedding->by_cost);
+    fth_free(embedding->runs);
     fth_free(embedding->identity);
     fth_embedding_free_batch(embedding);
     fth_free(embedding);

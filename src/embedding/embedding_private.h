@@ -42,8 +42,10 @@
  * and unique keys, and read and train another member of the row. Counts of occurrences and rows that must not
  * depend on who shares rows (cut.c, the norm's tasks, n_keys, n_unique) take each lookup for itself.
  *
- * There unique key u of a part is entry base + u, item u. Unique keys come in segments, the parts or the
- * shards. Arrays "by shard" are cut at the shards' `start`, by their items: unique key u of a shard is entry start + u.
+ * There unique key u of a part is entry base + u, item u. Unique keys come in segments, which the update walks through:
+ * the parts; or, lookup by lookup, what of a shard's keys is first met there (runs), so that one lookup's gradients are
+ * read at a time, which stay in the second cache. Arrays "by shard" are cut at the shards' `start`, by their items:
+ * unique key u of a shard is entry start + u.
  * The list is cut by their occurrences: the key's sources, one an occurrence and in their order, end at unique_end.
  * Nothing that is written here but the cut into parts depends on threads: the order of shards, unique keys and
  * sources and the update tasks follow from the batch. */
@@ -113,6 +115,11 @@ struct fth_segment {
     uint32_t start, n, list;
 };
 
+/* A shard's unique keys that are first met in one lookup: entries [start, start + n). */
+struct fth_run {
+    uint32_t start, n;
+};
+
 /* A member of a pack's rows, and one of its tables. */
 struct fth_place {
     uint32_t pack, member, table;
@@ -156,6 +163,7 @@ struct fth_embedding {
     uint32_t *part_order; /* [n_parts] numbers of parts, those of one pack together, in the batch's order */
     uint32_t *lookup_of;  /* [units] */
     uint64_t n_keys, n_unique;
+    struct fth_run *runs; /* [n_lookups][FTH_SHARDS] of lookups that lead, others' are empty; not by_part */
     uint32_t n_tasks;
     struct fth_update_start task_start[FTH_UPDATE_TASKS + 1];
     /* [capacity], one block */
@@ -210,7 +218,7 @@ static inline int fth_lookup_pooled(const struct fth_lookup *lookup) {
 }
 
 static inline uint32_t fth_segments(const struct fth_embedding *embedding) {
-    return embedding->by_part ? embedding->n_parts : embedding->n_packs * FTH_SHARDS;
+    return embedding->by_part ? embedding->n_parts : embedding->n_lookups * FTH_SHARDS;
 }
 
 static inline struct fth_segment fth_segment_of(const struct fth_embedding *embedding,
@@ -220,9 +228,11 @@ static inline struct fth_segment fth_segment_of(const struct fth_embedding *embe
         return (struct fth_segment){&embedding->packs[embedding->lookups[part->lookup].pack],
                                     part->base, part->n_items, part->base};
     }
-    const struct fth_pack *pack = &embedding->packs[number / FTH_SHARDS];
+    const struct fth_pack *pack = &embedding->packs[embedding->lookups[number / FTH_SHARDS].pack];
     const struct fth_shard *shard = &pack->shards[number % FTH_SHARDS];
-    return (struct fth_segment){pack, shard->start, shard->n_unique, shard->list};
+    struct fth_run run = embedding->runs[number];
+    uint32_t list = run.start == shard->start || run.n == 0 ? shard->list : embedding->unique_end[run.start - 1];
+    return (struct fth_segment){pack, run.start, run.n, list};
 }
 
 /* Whether item_weight has the member's weights in this batch. */

@@ -90,15 +90,15 @@ static uint32_t place_shards(struct fth_embedding *embedding) {
 }
 
 /* The shard's items of part number i of the pack: [first, last) of the items' arrays. */
-struct run {
+struct items {
     uint32_t first, last;
 };
 
-static struct run run_of(const struct fth_embedding *embedding, const struct fth_pack *pack,
+static struct items items_of(const struct fth_embedding *embedding, const struct fth_pack *pack,
                          uint32_t i, uint32_t s) {
     const struct fth_part *part =
         &embedding->parts[embedding->part_order[pack->first_part + i]];
-    return (struct run){part->items + part->at[s], part->items + part->at[s + 1]};
+    return (struct items){part->items + part->at[s], part->items + part->at[s + 1]};
 }
 
 /* Numbers the shard's unique keys in the order of their first occurrence; a key has an item in every
@@ -111,9 +111,14 @@ static void number_unique(struct fth_embedding *embedding, const struct fth_pack
     uint32_t *unique_first = embedding->unique_first + start;
     uint32_t *unique_count = embedding->unique_count + start;
     memset(seen, 0, size * sizeof *seen);
+    for (uint32_t l = 0; l < embedding->n_lookups; l++)
+        if (&embedding->packs[embedding->lookups[l].pack] == pack)
+            embedding->runs[l * FTH_SHARDS + s].n = 0;
     for (uint32_t p = 0; p < pack->n_parts; p++) {
-        struct run run = run_of(embedding, pack, p, s);
-        for (uint32_t item = run.first; item < run.last; item++) {
+        const struct fth_part *part = &embedding->parts[embedding->part_order[pack->first_part + p]];
+        struct items items = items_of(embedding, pack, p, s);
+        uint32_t before = n;
+        for (uint32_t item = items.first; item < items.last; item++) {
             uint64_t hash = embedding->part_hash[item];
             uint32_t at = (uint32_t)((hash * embedding->factor >> 32) * size >> 32), unique;
             while ((unique = seen[at]) != 0 && unique_hash[unique - 1] != hash)
@@ -127,6 +132,9 @@ static void number_unique(struct fth_embedding *embedding, const struct fth_pack
             unique_count[unique - 1] += embedding->item_count[item];
             embedding->item_row[item] = unique - 1;
         }
+        struct fth_run *run = &embedding->runs[part->lookup * FTH_SHARDS + s];
+        run->start = run->n ? run->start : start + before;
+        run->n += n - before;
     }
     shard->n_unique = n;
 }
@@ -145,8 +153,8 @@ static void place_items(struct fth_embedding *embedding, const struct fth_pack *
             embedding->first_of[embedding->unique_first[u]] = u;
     }
     for (uint32_t p = 0; p < pack->n_parts; p++) {
-        struct run run = run_of(embedding, pack, p, s);
-        for (uint32_t item = run.first; item < run.last; item++) {
+        struct items items = items_of(embedding, pack, p, s);
+        for (uint32_t item = items.first; item < items.last; item++) {
             uint32_t unique = start + embedding->item_row[item];
             if (copied)
                 embedding->item_weight[item] = embedding->unique_weight[unique];
