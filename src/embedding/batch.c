@@ -7,13 +7,13 @@
 #include "base/memory.h"
 #include "embedding/embedding_private.h"
 
-#define BATCH_ARRAYS 16 /* three of 64 bits an occurrence, the others of 32 */
+#define BATCH_ARRAYS 17 /* three of 64 bits an occurrence, the others of 32 */
 /* Arrays begin an odd number of cache lines after a multiple of their size: equal places in two of
  * them then do not fall on the same cache sets. */
 #define STAGGER (5 * FTH_CACHE_LINE)
 
 static size_t block_bytes(uint32_t capacity) {
-    return (size_t)capacity * (3 * sizeof(uint64_t) + 13 * sizeof(uint32_t)) +
+    return (size_t)capacity * (3 * sizeof(uint64_t) + 14 * sizeof(uint32_t)) +
            BATCH_ARRAYS * STAGGER;
 }
 
@@ -46,7 +46,7 @@ static fth_status make_room(struct fth_embedding *embedding, uint64_t occurrence
     embedding->seen = carve(&block, capacity, sizeof(uint64_t));
     uint32_t **arrays[] = {
         &embedding->item_of,      &embedding->item_count,   &embedding->item_first,
-        &embedding->item_row,     &embedding->item_at,      &embedding->list,
+        &embedding->item_row,     &embedding->item_at,      &embedding->item_place, &embedding->list,
         &embedding->unique_row,   &embedding->shard_count,  &embedding->unique_first,
         &embedding->unique_end,   &embedding->first_of,     &embedding->example_of};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)

@@ -15,7 +15,7 @@
  * shards, in each as they are met, so that what a shard's task reads and writes of a part lies together: the part's
  * items [at[s], at[s + 1]) are shard s's.
  *
- *   prepare, phase 1 (a task a part)    item_of, item_count, item_first, part_hash
+ *   prepare, phase 1 (a task a part)    item_of, item_count, item_first, part_hash, item_place
  *            phase 2 (a task a shard)   of the shard's unique keys: hash, unique_row, unique_count, unique_first,
  *                                       unique_end, first_of; item_row, item_at
  *            phase 3 (a task a part)    row_of; list: each unique key's sources
@@ -174,10 +174,11 @@ struct fth_embedding {
     uint64_t *part_hash; /* by item: its key, then its hash */
     uint64_t *hash;      /* by shard: of unique keys */
     uint32_t *seen;      /* [2 capacity] by shard, from 2 start on: a table of its unique keys */
-    uint32_t *item_of;   /* by occurrence: its item, within the part */
+    uint32_t *item_of;   /* by occurrence: its item, within the part, as they are met */
     uint32_t *item_count, *item_first, *item_row; /* by item */
     float *item_weight;  /* by item: weights of the member of one number */
     uint32_t *item_at; /* by item: where its next occurrence goes in the list */
+    uint32_t *item_place; /* not by_part, as the part's items are met: which of them in the order of shards */
     struct fth_missing *missing; /* by_part: items without a row, by part, in each by shard; hash's and seen's memory */
     uint32_t *unique_row, *unique_end; /* by shard; by_part: by item */
     uint32_t *shard_count, *unique_first; /* by shard */

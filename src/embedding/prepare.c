@@ -22,7 +22,7 @@ static uint32_t take_items(struct fth_embedding *embedding, uint32_t n) {
     return atomic_fetch_add_explicit(&embedding->items, (n + 15) & ~15u, memory_order_relaxed);
 }
 
-/* Phase 1: a part's items, hashed, in the order of their shards, in each as they were met. */
+/* Phase 1: a part's items, hashed, in the order of their shards, in each as they were met; item_place: where they are. */
 static void split_part(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     struct fth_part *part = &embedding->parts[task];
@@ -33,7 +33,7 @@ static void split_part(void *arg, uint32_t task, uint32_t worker) {
     uint32_t *met_first = embedding->unique_first + met;
     uint32_t n = fth_part_number(embedding, part, met_hash, met_count, met_first);
     part->items = take_items(embedding, n);
-    uint32_t *place = embedding->item_at + part->items, next[FTH_SHARDS] = {0}, at = 0;
+    uint32_t *place = embedding->item_place + part->items, next[FTH_SHARDS] = {0}, at = 0;
     memset(part->occurrences, 0, sizeof part->occurrences);
     for (uint32_t u = 0; u < n; u++) {
         uint32_t s = fth_shard_of(met_hash[u]);
@@ -53,9 +53,6 @@ static void split_part(void *arg, uint32_t task, uint32_t worker) {
         embedding->item_count[part->items + to] = met_count[u];
         embedding->item_first[part->items + to] = met_first[u];
     }
-    uint32_t *item_of = embedding->item_of + part->base;
-    for (uint32_t i = 0; i < part->n; i++)
-        item_of[i] = place[item_of[i]];
     if (embedding->training && embedding->lookups[part->lookup].firsts)
         memset(embedding->first_of + part->base, 0xff, part->n * sizeof *embedding->first_of);
 }
@@ -198,20 +195,37 @@ void fth_count_range(const struct fth_embedding *embedding, const struct fth_pac
     }
 }
 
-/* Every occurrence's row and single number, and its source's place in its unique key's list. */
+/* What an occurrence takes of its item. */
+struct met {
+    uint32_t row;
+    float weight;
+};
+
+/* Every occurrence's row and single number, and its source's place in its unique key's list. Occurrences know their
+ * items as they were met; in that order these are brought first, into arrays that nobody reads any more. */
 static void spread_part(struct fth_embedding *embedding, const struct fth_part *part) {
     const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
     const uint32_t *item_of = embedding->item_of + part->base;
-    const uint32_t *item_row = embedding->item_row + part->items;
-    const float *item_weight = embedding->item_weight + part->items;
+    const uint32_t *place = embedding->item_place + part->items;
+    struct met *met = (struct met *)(void *)(embedding->part_hash + part->items);
+    uint32_t *at = embedding->item_count + part->items;
     uint32_t *row_of = embedding->row_of + part->base; /* takes the place of item_of */
     float *weight_of = embedding->weight_of + part->base;
+    int copied = pack->one_number < pack->n_members;
+    for (uint32_t u = 0; u < part->n_items; u++) {
+        uint32_t item = part->items + place[u];
+        met[u].row = embedding->item_row[item];
+        met[u].weight = copied ? embedding->item_weight[item] : 0;
+        at[u] = embedding->item_at[item];
+    }
     if (embedding->training)
-        fth_part_list(embedding, part, embedding->item_at + part->items);
-    for (uint32_t i = 0; pack->one_number < pack->n_members && i < part->n; i++)
-        weight_of[i] = item_weight[item_of[i]];
-    for (uint32_t i = 0; i < part->n; i++)
-        row_of[i] = item_row[item_of[i]];
+        fth_part_list(embedding, part, at);
+    for (uint32_t i = 0; i < part->n; i++) {
+        struct met of = met[item_of[i]];
+        row_of[i] = of.row;
+        if (copied)
+            weight_of[i] = of.weight;
+    }
 }
 
 /* Phase 3: a task a part, then, in training, one a shard of what is counted here. */
