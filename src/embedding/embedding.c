@@ -105,6 +105,7 @@ static fth_status fill(struct fth_embedding *embedding, const struct fth_embeddi
         pack->optimizer = embedding->optimizer;
         pack->config = *options->config;
         pack->seed = options->seed;
+        pack->kernels = embedding->kernels;
         pack->budget = &embedding->budget;
         pack->single = pack->n_members == 1 && pack->one_number == 0 && !embedding->optimizer->rowwise;
         FTH_TRY(fth_pack_create(pack, options->optimizer, err));

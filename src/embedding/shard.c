@@ -268,7 +268,7 @@ static __attribute__((noinline)) void draw_weights(const struct fth_pack *pack, 
     if (config->init == FTH_INIT_NORMAL)
         fth_random_normal(seed, FTH_RANDOM_ROW_INIT, key, member->dim, 0, scale, weights);
     else
-        fth_random_uniform(seed, FTH_RANDOM_ROW_INIT, key, member->dim, -scale, scale, weights);
+        pack->kernels->draw_uniform(seed, FTH_RANDOM_ROW_INIT, key, member->dim, -scale, scale, weights);
 }
 
 static inline void set_first_values(const struct fth_pack *pack, uint32_t table, uint64_t hash, float *row) {

@@ -112,6 +112,7 @@ struct fth_pack {
     const struct fth_optimizer *optimizer;
     struct fth_embedding_config config;
     uint64_t seed;
+    const struct fth_kernels *kernels;
     struct fth_budget *budget;
     float *rows;                /* region of max_rows * stride floats */
     int tail;                   /* rows end with struct fth_row_tail */

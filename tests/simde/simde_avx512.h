@@ -26,6 +26,7 @@
 #define _mm512_reduce_add_ps emulated_reduce_add_ps
 #define _mm512_cvtepu32_epi64 emulated_cvtepu32_epi64
 #define _mm512_shuffle_f32x4 emulated_shuffle_f32x4
+#define _mm512_shuffle_epi32 emulated_shuffle_epi32
 #define _mm512_stream_ps _mm512_storeu_ps
 
 /* Touches the chosen floats only, as the instructions do. */
@@ -80,6 +81,14 @@ static inline __m512 emulated_shuffle_f32x4(__m512 a, __m512 b, int which) {
     for (int i = 0; i < 4; i++)
         memcpy(to + 4 * i, from + (i < 2 ? 0 : 16) + 4 * (which >> 2 * i & 3), 16);
     return _mm512_loadu_ps(to);
+}
+
+static inline __m512i emulated_shuffle_epi32(__m512i v, int which) {
+    uint32_t from[16], to[16];
+    _mm512_storeu_si512(from, v);
+    for (int i = 0; i < 16; i++)
+        to[i] = from[i / 4 * 4 + (which >> i % 4 * 2 & 3)];
+    return _mm512_loadu_si512(to);
 }
 
 static inline __m512d emulated_cvtps_pd(__m256 v) {

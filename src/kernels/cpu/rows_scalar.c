@@ -1,4 +1,5 @@
 /* Embedding rows, plain: the reference of rows_simd.h. See kernels.def. */
+#include "base/random.h"
 #include "kernels/cpu/cpu_kernels.h"
 
 void fth_k_gather_scalar(size_t m, const uint32_t *rows, const float *base, size_t stride, size_t d,
@@ -69,4 +70,9 @@ void fth_k_sum_rows_scalar(size_t n, const float *const *src, const float *scale
             sum += scale ? scale[i] * src[i][j] : src[i][j];
         out[j] = sum;
     }
+}
+
+void fth_k_draw_uniform_scalar(uint64_t seed, uint32_t stream, uint64_t a, size_t n, float low, float high,
+                               float *out) {
+    fth_random_uniform(seed, stream, a, (uint32_t)n, low, high, out);
 }

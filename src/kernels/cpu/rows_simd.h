@@ -6,6 +6,10 @@
 #ifndef FTH_KERNELS_CPU_ROWS_SIMD_H
 #define FTH_KERNELS_CPU_ROWS_SIMD_H
 
+#include <math.h>
+
+#include "base/random.h"
+
 enum { ROWS_AHEAD = 16, LINE_FLOATS = 16, PREFETCH_FLOATS = 4 * LINE_FLOATS };
 
 /* A row's first lines; of longer rows the hardware fetches the rest once it sees the run. */
@@ -216,6 +220,17 @@ void FTH_K(sum_rows)(size_t n, const float *const *src, const float *scale, size
         sum_rows_block(0, v_tail(0), 1, n, src, c, scale, out);
     if (c < d)
         sum_rows_block(1, v_tail(d - c), 1, n, src, c, scale, out);
+}
+
+void FTH_K(draw_uniform)(uint64_t seed, uint32_t stream, uint64_t a, size_t n, float low, float high,
+                         float *out) {
+    uint64_t key = fth_random_key(seed, stream);
+    vf first = v_set(low), range = v_set(high - low), last = v_set(nextafterf(high, low));
+    for (size_t i = 0; i < n; i += VW) {
+        vi words = vi_philox_words(key, a, (uint32_t)(i / 4));
+        vf unit = v_mul(vi_to_floats(vi_shr(words, 8)), v_set(0x1p-24f));
+        v_put(out + i, i + VW > n, v_tail(n - i < VW ? n - i : VW), v_min(v_add(first, v_mul(range, unit)), last));
+    }
 }
 
 #endif

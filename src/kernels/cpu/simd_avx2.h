@@ -50,6 +50,9 @@ static FTH_INLINE vf vi_as_floats(vi a) { return _mm256_castsi256_ps(a); }
 static FTH_INLINE vi v_as_ints(vf a) { return _mm256_castps_si256(a); }
 static FTH_INLINE vi vi_set(uint32_t x) { return _mm256_set1_epi32((int)x); }
 static FTH_INLINE vi vi_lanes(void) { return _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0); }
+static FTH_INLINE vi vi_quads(uint32_t a, uint32_t b, uint32_t c, uint32_t d) { /* a, b, c, d, a, b, .. */
+    return _mm256_broadcastsi128_si256(_mm_set_epi32((int)d, (int)c, (int)b, (int)a));
+}
 static FTH_INLINE vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
 static FTH_INLINE vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
 static FTH_INLINE vi vi_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
@@ -63,6 +66,7 @@ static FTH_INLINE vf vi_to_floats(vi a) { return _mm256_cvtepi32_ps(a); }
 static FTH_INLINE vi vi_mul_even(vi a, vi b) { return _mm256_mul_epu32(a, b); }
 static FTH_INLINE vi vi_odd_to_even(vi a) { return _mm256_srli_epi64(a, 32); }
 static FTH_INLINE vi vi_even_to_odd(vi a) { return _mm256_slli_epi64(a, 32); }
+static FTH_INLINE vi vi_swap_pairs(vi a) { return _mm256_shuffle_epi32(a, 0x4e); } /* 2, 3, 0, 1, .. */
 static FTH_INLINE vi vi_even_odd(vi even, vi odd) { return _mm256_blend_epi32(even, odd, 0xaa); }
 
 static FTH_INLINE float v_sum(vf v) {

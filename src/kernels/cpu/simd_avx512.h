@@ -72,6 +72,9 @@ static FTH_INLINE vi vi_set(uint32_t x) { return _mm512_set1_epi32((int)x); }
 static FTH_INLINE vi vi_lanes(void) { /* 0, 1, 2, .. */
     return _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
 }
+static FTH_INLINE vi vi_quads(uint32_t a, uint32_t b, uint32_t c, uint32_t d) { /* a, b, c, d, a, b, .. */
+    return _mm512_broadcast_i32x4(_mm_set_epi32((int)d, (int)c, (int)b, (int)a));
+}
 static FTH_INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
 static FTH_INLINE vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
 static FTH_INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
@@ -86,6 +89,7 @@ static FTH_INLINE vf vi_to_floats(vi a) { return _mm512_cvtepi32_ps(a); }
 static FTH_INLINE vi vi_mul_even(vi a, vi b) { return _mm512_mul_epu32(a, b); }
 static FTH_INLINE vi vi_odd_to_even(vi a) { return _mm512_srli_epi64(a, 32); }
 static FTH_INLINE vi vi_even_to_odd(vi a) { return _mm512_slli_epi64(a, 32); }
+static FTH_INLINE vi vi_swap_pairs(vi a) { return _mm512_shuffle_epi32(a, _MM_PERM_BADC); } /* 2, 3, 0, 1, .. */
 static FTH_INLINE vi vi_even_odd(vi even, vi odd) {
     return _mm512_mask_blend_epi32(0xaaaa, even, odd);
 }

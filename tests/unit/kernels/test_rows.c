@@ -73,6 +73,13 @@ static void run_sum_rows(const struct fth_kernels *k, struct call *c) {
     k->sum_rows(n, src, NULL, c->n, call_out(c, 1, c->n, NULL));
 }
 
+static void run_draws(const struct fth_kernels *k, struct call *c) {
+    uint64_t a = (uint64_t)call_bits(c) << 32 | call_bits(c);
+    k->draw_uniform(c->m * 0x9e3779b97f4a7c15ull, 2, a, c->n, -0.25f, 0.5f, call_out(c, 1, c->n, NULL));
+    /* Two neighbours: the sum rounds up to `high`, which is outside. */
+    k->draw_uniform(c->m, 2, a, c->n, 1, nextafterf(1, 2), call_out(c, 1, c->n, NULL));
+}
+
 /* Sums run in the rows' order without fused multiply-adds: the same bits everywhere. */
 static void rows_agree_to_the_bit(void **state) {
     check_shapes(run_gather, 0, 0);
@@ -81,6 +88,7 @@ static void rows_agree_to_the_bit(void **state) {
     check_shapes(run_gather_sum, 0, 0);
     check_shapes(run_sum_lists, 0, 0);
     check_shapes(run_sum_rows, 0, 0);
+    check_shapes(run_draws, 0, 0);
 }
 
 static void scalar_rows_follow_their_formulas(void **state) {
