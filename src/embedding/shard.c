@@ -150,7 +150,13 @@ struct fth_row_meta fth_pack_get_meta(const struct fth_pack *pack, uint32_t row)
 
 static inline void set_meta(const struct fth_pack *pack, uint32_t row, const struct fth_row_meta *meta) {
     if (!pack->tail) {
-        pack->metas[row] = *meta;
+        /* Number by number: copied as a whole it would be loaded from the stack by vectors, which waits for all stores
+         * before, and those to a new row miss the cache. */
+        struct fth_row_meta *to = &pack->metas[row];
+        to->hash = meta->hash;
+        to->frequency = meta->frequency;
+        to->last_step = meta->last_step;
+        to->table = meta->table;
         return;
     }
     struct fth_row_tail *tail = fth_pack_tail(pack, row);
@@ -257,6 +263,9 @@ static fth_status take_chunk(struct fth_pack *pack, struct fth_shard *shard, fth
     const char *rows = (const char *)fth_pack_row(pack, chunk * FTH_ROW_CHUNK);
     for (size_t at = 0; at < FTH_ROW_CHUNK * pack->stride * sizeof(float) && at < CHUNK_FETCHED; at += FTH_CACHE_LINE)
         __builtin_prefetch(rows + at, 1, 2);
+    const char *metas = (const char *)(pack->metas + chunk * FTH_ROW_CHUNK);
+    for (size_t at = 0; pack->metas && at < FTH_ROW_CHUNK * sizeof *pack->metas; at += FTH_CACHE_LINE)
+        __builtin_prefetch(metas + at, 1, 2);
     return FTH_OK;
 }
 
