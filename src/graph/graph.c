@@ -131,7 +131,11 @@ fth_status fth_graph_parameter(fth_graph *graph, fth_role role, const char *name
     if (role != FTH_ROLE_PARAMETER && role != FTH_ROLE_STATE)
         return fth_fail(err, FTH_E_ARGUMENT, "parameter %s: role %d is neither parameter nor state",
                         name, (int)role);
-    if (!rows || !columns || (uint64_t)rows * columns > UINT32_MAX)
+    if ((uint64_t)rows * columns > UINT32_MAX)
+        return fth_fail(err, FTH_E_LIMIT,
+                        "parameter %s: %u x %u is more than the 2^32 - 1 numbers that one can have; narrower layers or "
+                        "smaller embeddings would fit", name, rows, columns);
+    if (!rows || !columns)
         return fth_fail(err, FTH_E_ARGUMENT, "parameter %s: %u x %u is no size for one", name, rows,
                         columns);
     for (uint32_t i = 0; i < graph->n_values; i++) {

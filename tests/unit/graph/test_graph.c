@@ -65,6 +65,8 @@ static void test_builder_refuses(void **state) {
     REFUSED(
         fth_graph_parameter(graph, FTH_ROLE_PARAMETER, "v", 1, 0, FTH_PARAM_ZERO, 0, &out, &err),
         FTH_E_ARGUMENT, "no size");
+    REFUSED(fth_graph_parameter(graph, FTH_ROLE_PARAMETER, "v", 65536, 65536, FTH_PARAM_ZERO, 0, &out, &err),
+            FTH_E_LIMIT, "v: 65536 x 65536 is more than");
     REFUSED(fth_graph_parameter(graph, FTH_ROLE_LABEL, "v", 1, 1, FTH_PARAM_ZERO, 0, &out, &err),
             FTH_E_ARGUMENT, "neither parameter nor state");
     REFUSED(fth_graph_view(graph, dense, 1, 3, &out, &err), FTH_E_ARGUMENT, "outside the 3");
