@@ -11,8 +11,9 @@
 fth_status fth_io_error(fth_error *err, const char *what, const char *path, int64_t result) {
     char buffer[128];
     const char *reason = strerror_r((int)-result, buffer, sizeof buffer);
-    return fth_fail(err, result == -ENOMEM ? FTH_E_MEMORY : FTH_E_IO, "cannot %s %s: %s", what, path,
-                    reason);
+    size_t n = strlen(path), most = 800; /* of a path as long as can be the reason must be left */
+    return fth_fail(err, result == -ENOMEM ? FTH_E_MEMORY : FTH_E_IO, "cannot %s %s%s: %s", what, n > most ? "..." : "",
+                    n > most ? path + n - most : path, reason);
 }
 
 static fth_status no_memory(fth_error *err, const char *path) {

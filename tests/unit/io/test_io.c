@@ -71,6 +71,12 @@ static void limits_and_kinds_are_refused(void **state) {
     assert_non_null(strstr(err.message, "directory"));
     assert_int_equal(fth_io_read_file(io, scratch_path(dir, "none"), 100, &read, &n, &err), FTH_E_IO);
     assert_non_null(strstr(err.message, "none: No such file"));
+    char endless[5000];
+    memset(endless, 'x', sizeof endless);
+    memcpy(endless + sizeof endless - 5, "/end", 5);
+    assert_int_equal(fth_io_read_file(io, endless, 100, &read, &n, &err), FTH_E_IO);
+    assert_non_null(strstr(err.message, "open ...xxx"));
+    assert_non_null(strstr(err.message, "xxx/end: File name too long"));
     assert_null(read);
     assert_int_equal(n, 99);
     /* Files that do not say their size are read to their end, and no further than the limit. */
