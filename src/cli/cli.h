@@ -73,8 +73,8 @@ int cli_is_read(const char *command, const char *path, const fth_config *config,
 int cli_output_close(struct cli_output *out); /* exit code, the failure having been told */
 void cli_output_discard(struct cli_output *out);
 
-/* losses.c: the file of fathom train --losses, which is touched when its first loss comes. A device or pipe gets the
- * losses of this run alone. */
+/* losses.c: the file of fathom train --losses, which is touched when its first loss comes. A device, a
+ * pipe, or standard output ("-") gets the losses of this run alone. */
 struct cli_losses {
     const char *path;
     FILE *file;      /* NULL: none */

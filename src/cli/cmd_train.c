@@ -25,7 +25,7 @@ static const char doc[] =
 
 static const struct argp_option options[] = {
     {"resume", 'r', "DIR", 0, "go on from a checkpoint", 0},
-    {"losses", 'l', "FILE", 0, "write every step's loss to FILE, one a line", 0},
+    {"losses", 'l', "FILE", 0, "write every step's loss to FILE, one a line; '-' is standard output", 0},
     {"quiet", 'q', NULL, 0, "no progress, only the result", 0},
     {0}};
 

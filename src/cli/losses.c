@@ -9,10 +9,25 @@
 
 #include "cli/cli.h"
 
+/* Standard output or error, where the path is that: as `-`, or as a name of the file that it goes to, whose end is the
+ * stream's to know. Else -1. */
+static int standard(const char *path) {
+    struct stat there, stream;
+    if (strcmp(path, "-") == 0)
+        return STDOUT_FILENO;
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        if (stat(path, &there) == 0 && fstat(fd, &stream) == 0 && S_ISREG(there.st_mode) &&
+            there.st_dev == stream.st_dev && there.st_ino == stream.st_ino)
+            return fd;
+    return -1;
+}
+
 int cli_losses_open(struct cli_losses *losses, const char *path) {
     struct stat there, link;
-    int regular = stat(path, &there) != 0 || S_ISREG(there.st_mode), made = lstat(path, &link) != 0;
-    int file = open(path, (regular ? O_RDWR : O_WRONLY) | O_CREAT | O_CLOEXEC, 0666);
+    int stream = standard(path);
+    int regular = stream < 0 && (stat(path, &there) != 0 || S_ISREG(there.st_mode));
+    int made = stream < 0 && lstat(path, &link) != 0;
+    int file = stream < 0 ? open(path, (regular ? O_RDWR : O_WRONLY) | O_CREAT | O_CLOEXEC, 0666) : dup(stream);
     *losses = (struct cli_losses){.path = path, .keeps = regular, .made = made};
     losses->file = file < 0 ? NULL : fdopen(file, regular ? "r+" : "w");
     if (losses->file)
