@@ -263,8 +263,10 @@ static fth_status take_chunk(struct fth_pack *pack, struct fth_shard *shard, fth
     const char *rows = (const char *)fth_pack_row(pack, chunk * FTH_ROW_CHUNK);
     for (size_t at = 0; at < FTH_ROW_CHUNK * pack->stride * sizeof(float) && at < CHUNK_FETCHED; at += FTH_CACHE_LINE)
         __builtin_prefetch(rows + at, 1, 2);
-    const char *metas = (const char *)(pack->metas + chunk * FTH_ROW_CHUNK);
-    for (size_t at = 0; pack->metas && at < FTH_ROW_CHUNK * sizeof *pack->metas; at += FTH_CACHE_LINE)
+    if (pack->tail)
+        return FTH_OK;
+    const char *metas = (const char *)&pack->metas[chunk * FTH_ROW_CHUNK];
+    for (size_t at = 0; at < FTH_ROW_CHUNK * sizeof *pack->metas; at += FTH_CACHE_LINE)
         __builtin_prefetch(metas + at, 1, 2);
     return FTH_OK;
 }
