@@ -21,12 +21,14 @@ INLINE __mmask16 lanes(uint32_t n) {
     return n >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1);
 }
 
-/* bf16 of low's and high's lanes side by side, as words: low's in the low halves. */
-INLINE __m512i interleaved(__m512 low, __m512 high) {
+/* Two rows' bf16, one behind the other, as words: the first row's in the low halves. */
+INLINE __m512i paired(__m512i rows) {
     static const uint16_t order[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
                                        8,  24, 9,  25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    __m512i both = WORDS _mm512_cvtne2ps_pbh(high, low);
-    return _mm512_permutexvar_epi16(_mm512_loadu_si512(order), both);
+    return _mm512_permutexvar_epi16(_mm512_loadu_si512(order), rows);
+}
+INLINE __m512i interleaved(__m512 low, __m512 high) {
+    return paired(WORDS _mm512_cvtne2ps_pbh(high, low));
 }
 
 #ifdef FTH_SIMDE
@@ -107,18 +109,33 @@ INLINE uint32_t positive_of(__m512 first, __m512 second) {
     return _mm512_cmp_ps_mask(first, zero, _CMP_NLE_UQ) | upper << 16;
 }
 
-INLINE void store_row(uint32_t *out, size_t low, const __m512 x[2]) {
-    __m512i high = WORDS _mm512_cvtne2ps_pbh(x[1], x[0]);
-    _mm512_storeu_si512(out, high);
-    if (low)
-        _mm512_storeu_si512(out + low, WORDS _mm512_cvtne2ps_pbh(_mm512_sub_ps(x[1], upper_half(high)),
-                                                                 _mm512_sub_ps(x[0], lower_half(high))));
+/* Two rows of 32 columns: bf16 of 16 columns of both, the first row's first, become rows of 32 and words of pairs. */
+INLINE void store_part(uint32_t *by_rows, uint32_t *by_pairs, const __m512i halves[2], const __m512i pairs[2]) {
+    if (by_rows) {
+        _mm512_storeu_si512(by_rows, _mm512_shuffle_i64x2(halves[0], halves[1], 0x44));
+        _mm512_storeu_si512(by_rows + 16, _mm512_shuffle_i64x2(halves[0], halves[1], 0xee));
+    }
+    if (by_pairs) {
+        _mm512_storeu_si512(by_pairs, pairs[0]);
+        _mm512_storeu_si512(by_pairs + 256, pairs[1]);
+    }
 }
-INLINE void store_pair(uint32_t *out, size_t low, __m512 even, __m512 odd) {
-    __m512i high = interleaved(even, odd);
-    _mm512_storeu_si512(out, high);
-    if (low)
-        _mm512_storeu_si512(out + low, interleaved(_mm512_sub_ps(even, even_of(high)), _mm512_sub_ps(odd, odd_of(high))));
+INLINE void store_rows(const struct fth_bf16_block *b, uint32_t q, const __m512 x[2][2]) {
+    uint32_t *by_rows = b->by_rows ? b->by_rows + (q / 8) * b->group + 2 * q % 16 * 16 : NULL;
+    uint32_t *by_pairs = b->by_pairs ? b->by_pairs + q * 16 : NULL;
+    __m512i halves[2], pairs[2];
+    for (int i = 0; i < 2; i++) {
+        halves[i] = WORDS _mm512_cvtne2ps_pbh(x[1][i], x[0][i]);
+        pairs[i] = paired(halves[i]);
+    }
+    store_part(by_rows, by_pairs, halves, pairs);
+    if (!b->low_rows)
+        return;
+    for (int i = 0; i < 2; i++) {
+        halves[i] = WORDS _mm512_cvtne2ps_pbh(_mm512_sub_ps(x[1][i], odd_of(pairs[i])), _mm512_sub_ps(x[0][i], even_of(pairs[i])));
+        pairs[i] = paired(halves[i]);
+    }
+    store_part(by_rows ? by_rows + b->low_rows : NULL, by_pairs ? by_pairs + b->low_pairs : NULL, halves, pairs);
 }
 
 /* Rows lie apart, and the blocks of a row are asked for in its direction: BLOCKS_AHEAD of them. */
@@ -136,11 +153,8 @@ void fth_bf16_round_block(const struct fth_bf16_block *b) {
         for (uint32_t half = 0; half < 2; half++) {
             FETCH(_MM_HINT_T0, even + BLOCKS_AHEAD * 32 + half * 16);
             FETCH(_MM_HINT_T0, odd + BLOCKS_AHEAD * 32 + half * 16);
-            if (b->by_rows)
-                store_row(b->by_rows + (q / 8) * b->group + (2 * q % 16 + half) * 16, b->low_rows, x[half]);
-            if (b->by_pairs)
-                store_pair(b->by_pairs + half * 256 + q * 16, b->low_pairs, x[0][half], x[1][half]);
         }
+        store_rows(b, q, x);
     }
     for (uint32_t half = 0; b->sums && half < 2; half++)
         _mm512_storeu_ps(b->sums + 16 * half, sums[half]);

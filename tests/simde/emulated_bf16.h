@@ -115,6 +115,13 @@ static inline __m512i _mm512_permutexvar_epi16(__m512i order, __m512i x) {
         to[i] = from[at[i] % 32];
     return _mm512_loadu_si512(to);
 }
+/* Four lanes of 128 bits: two of x and two of y, two bits of `order` each. */
+static inline __m512i _mm512_shuffle_i64x2(__m512i x, __m512i y, int order) {
+    __m512i out;
+    for (int i = 0; i < 4; i++)
+        memcpy(out.w + 4 * i, (i < 2 ? x : y).w + 4 * (order >> 2 * i & 3), 16);
+    return out;
+}
 /* The even and odd halves, and the lower and upper 16, as floats. */
 static inline __m512 emulated_pick(__m512i x, int first, int step) {
     uint16_t halves[32];
