@@ -161,10 +161,6 @@ static void run_tiles(const struct fth_gemm_shape *s, const struct fth_bf16_kern
         panel.add = s->accumulate || first > 0;
         panel.ahead[0] = (struct fth_bf16_ahead){panel.a + TILES_CHUNK * (size_t)s->lda, panel.a_step, s->m, pieces};
         panel.ahead[1] = (struct fth_bf16_ahead){panel.b + TILES_CHUNK * (size_t)s->ldb, panel.b_step, s->n, pieces};
-        for (int i = 0; three && i < 2; i++) {
-            panel.ahead[2 + i] = panel.ahead[i];
-            panel.ahead[2 + i].from += i ? panel.b_low : panel.a_low;
-        }
         kernel->panel(&panel);
         panel.a += TILES_CHUNK * (size_t)s->lda;
         panel.b += TILES_CHUNK * (size_t)s->ldb;
@@ -207,9 +203,6 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
                 panel.b_low = l.parts > 1 ? fth_panels_words(k, s->n) : 0;
                 panel.ahead[0] = (struct fth_bf16_ahead){panel.b + FTH_PANEL * (size_t)fth_panels_pairs(k), 0,
                                                          4 * fth_panels_pairs(k), !last};
-                panel.ahead[1] = panel.ahead[0];
-                panel.ahead[1].from += panel.b_low;
-                panel.ahead[1].pieces *= (uint32_t)l.parts - 1;
             } else {
                 pack_b(s, kernel, &l, b, tn ? first : 0, k, p * FTH_PANEL, &panel, words_b, turned);
             }

@@ -65,7 +65,7 @@ struct fth_bf16_panel {
     size_t ldb, b_low;
     /* AMX: from 16 rows of A, or columns of B, to the next; and from 16 pairs to the next. */
     size_t a_block, a_step, b_block, b_step;
-    struct fth_bf16_ahead ahead[4];
+    struct fth_bf16_ahead ahead[2]; /* bf16 alone */
     int terms; /* 1, or 3 for bf16x3 */
     float *c;
     size_t ldc;

@@ -20,7 +20,7 @@
 
 #define SIDE 16u
 #define DEPTH 512u /* numbers of both parts of a column that stay in the first cache */
-#define AHEAD 8u   /* lines a product of tiles fetches */
+#define AHEAD 8    /* lines that bf16 fetches a step of depth */
 
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
@@ -103,7 +103,8 @@ static void put_part(const struct fth_bf16_panel *p, const float (*sums)[SIDE], 
     } while (0)
 
 /* 16 or 32 rows by 16 or 32 columns of C. bf16x3 (three): each part loaded once and, but for B's low one, used for two
- * products, so that loads take less time than products; bf16 waits for them. */
+ * products, so that loads take less time than products and
+ * nothing has to be fetched ahead; bf16 waits for them. */
 static inline __attribute__((always_inline)) void tiles_block(const struct fth_bf16_panel *p, uint32_t row,
                                                               uint32_t column, const int two_rows,
                                                               const int two_columns, const int three,
@@ -125,9 +126,6 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
             LOAD_A(a + p->a_low);
             LOAD_B(b);
             MULTIPLY();
-#pragma GCC unroll 16
-            for (uint32_t i = 0; i < 2 * AHEAD; i++, ahead += SIDE)
-                FETCH_FAR(ahead);
             LOAD_A(a);
             MULTIPLY();
             LOAD_B(b + p->b_low);
@@ -138,7 +136,7 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
         _tile_loadd(6, b, b_bytes);
         _tile_dpbf16ps(0, 4, 6);
 #pragma GCC unroll 8
-        for (uint32_t i = 0; i < AHEAD; i++, ahead += SIDE)
+        for (int i = 0; i < AHEAD; i++, ahead += SIDE)
             FETCH_FAR(ahead);
         if (two_rows) {
             _tile_stream_loadd(5, a + a_block, a_bytes);
@@ -160,10 +158,9 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
         END(3, row + SIDE, column + SIDE);
 }
 
-/* Where the block of that number fetches AHEAD lines a step of depth, twice as many for bf16x3, whose steps of depth are
- * half as many. */
+/* Where the block of that number fetches AHEAD lines a step of depth. */
 static const uint32_t *ahead_of(const struct fth_bf16_panel *p, uint32_t block) {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 2; i++) {
         const struct fth_bf16_ahead *next = &p->ahead[i];
         uint32_t run = AHEAD * DEPTH / (2 * SIDE), runs = (next->lines + run - 1) / run;
         if (block < runs * next->pieces)
