@@ -137,12 +137,11 @@ static void steps_of_rows(const struct fth_gemm_shape *s, struct fth_bf16_panel 
 /* TN of operands in tiles: nothing is packed. */
 static void run_tiles(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel, uint32_t rows, const float *a,
                       const float *b, float *c) {
-    int three = s->precision == FTH_BF16X3;
     struct fth_bf16_panel panel = {.rows = s->m,
                                    .columns = s->n,
-                                   .terms = three ? 3 : 1,
-                                   .a_low = three ? fth_tiles_low(FTH_TILES_TURNED, s->lda) : 0,
-                                   .b_low = three ? fth_tiles_low(FTH_TILES_PAIRS, s->ldb) : 0,
+                                   .terms = s->precision == FTH_BF16X3 ? 3 : 1,
+                                   .a_low = fth_tiles_low(FTH_TILES_TURNED, s->lda),
+                                   .b_low = fth_tiles_low(FTH_TILES_PAIRS, s->ldb),
                                    .a_row = FTH_TILES_LINE,
                                    .a_block = FTH_TILES_WORDS,
                                    .a_step = FTH_TILES_ROUND * (size_t)s->lda,

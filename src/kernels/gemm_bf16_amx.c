@@ -102,9 +102,8 @@ static void put_part(const struct fth_bf16_panel *p, const float (*sums)[SIDE], 
             _tile_dpbf16ps(3, 5, 7);                             \
     } while (0)
 
-/* 16 or 32 rows by 16 or 32 columns of C. bf16x3 (three): each part loaded once and, but for B's low one, used for two
- * products, so that loads take less time than products and
- * nothing has to be fetched ahead; bf16 waits for them. */
+/* 16 or 32 rows by 16 or 32 columns of C. bf16x3 (three): each part is loaded once, high ones make two products, so
+ * that loads take less time than products and nothing has to be fetched ahead; bf16 waits for loads. */
 static inline __attribute__((always_inline)) void tiles_block(const struct fth_bf16_panel *p, uint32_t row,
                                                               uint32_t column, const int two_rows,
                                                               const int two_columns, const int three,
