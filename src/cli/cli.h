@@ -68,8 +68,9 @@ struct cli_output {
 int cli_output_open(struct cli_output *out, const char *command, const char *path);
 /* Whether the path is the very file that is read: `input`, or standard input where that is NULL or "-". */
 int cli_is_input(const char *path, const char *input);
-/* Whether the path is the configuration's own file (config_path, if any) or data that it names, as has been told. */
-int cli_is_read(const char *command, const char *path, const fth_config *config, const char *config_path);
+/* Whether the path is that file (the configuration's own or what is read besides, as above; NULL: none) or data that the
+ * configuration names, as has been told. */
+int cli_is_read(const char *command, const char *path, const fth_config *config, const char *file);
 int cli_output_close(struct cli_output *out); /* exit code, the failure having been told */
 void cli_output_discard(struct cli_output *out);
 

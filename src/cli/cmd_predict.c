@@ -54,10 +54,8 @@ static int predict(const struct arguments *a, fth_session *session) {
     fth_error err = {0};
     uint64_t lines = 0;
     struct cli_output out;
-    if (a->output && cli_is_input(a->output, a->file)) {
-        fprintf(stderr, "fathom predict: %s is the file that is read; name another one for the output\n", a->output);
+    if (a->output && cli_is_read("predict", a->output, fth_session_config(session), a->file ? a->file : "-"))
         return CLI_USAGE;
-    }
     if (!cli_output_open(&out, "predict", a->output))
         return CLI_FAILURE;
     if (fth_session_predict(session, a->file ? a->file : "-", out.file, &lines, &err) == FTH_OK)

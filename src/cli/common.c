@@ -163,8 +163,8 @@ int cli_is_input(const char *path, const char *input) {
            in.st_ino == out.st_ino;
 }
 
-int cli_is_read(const char *command, const char *path, const fth_config *config, const char *config_path) {
-    if (!fth_config_reads(config, path) && !(config_path && cli_is_input(path, config_path)))
+int cli_is_read(const char *command, const char *path, const fth_config *config, const char *file) {
+    if (!fth_config_reads(config, path) && !(file && cli_is_input(path, file)))
         return 0;
     fprintf(stderr, "fathom %s: %s is a file that is read; name another one to write to\n", command, path);
     return 1;
