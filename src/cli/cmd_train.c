@@ -162,6 +162,7 @@ static int train(struct arguments *a, fth_session *session) {
     struct display display = {.terminal = isatty(STDERR_FILENO),
                               .quiet = a->quiet,
                               .log_every = fth_session_log_every(session)};
+    /* Opened before it is looked for: made now, it may be one that a pattern of data.train matches. */
     if (a->losses && !cli_losses_open(&display.losses, a->losses))
         return CLI_FAILURE;
     if (a->losses && cli_is_read("train", a->losses, fth_session_config(session), a->config)) {

@@ -170,12 +170,13 @@ static const uint32_t *ahead_of(const struct fth_bf16_panel *p, uint32_t block) 
 }
 
 /* Returns the number of the next block. */
-static inline __attribute__((always_inline)) uint32_t tiles_depth(const struct fth_bf16_panel *p, const int three, uint32_t block) {
+static inline __attribute__((always_inline)) uint32_t tiles_depth(const struct fth_bf16_panel *p, const int three,
+                                                                  uint32_t block) {
     for (uint32_t column = 0; column < p->columns; column += 2 * SIDE) {
         int two_columns = p->columns - column > SIDE;
         for (uint32_t row = 0; row < p->rows; row += 2 * SIDE) {
             int two_rows = p->rows - row > SIDE;
-            const uint32_t *ahead = ahead_of(p, block++);
+            const uint32_t *ahead = three ? NULL : ahead_of(p, block++);
             if (two_rows && two_columns)
                 tiles_block(p, row, column, 1, 1, three, ahead);
             else if (two_rows)

@@ -132,7 +132,8 @@ INLINE void store_rows(const struct fth_bf16_block *b, uint32_t q, const __m512 
     if (!b->low_rows)
         return;
     for (int i = 0; i < 2; i++) {
-        halves[i] = WORDS _mm512_cvtne2ps_pbh(_mm512_sub_ps(x[1][i], odd_of(pairs[i])), _mm512_sub_ps(x[0][i], even_of(pairs[i])));
+        halves[i] = WORDS _mm512_cvtne2ps_pbh(_mm512_sub_ps(x[1][i], odd_of(pairs[i])),
+                                              _mm512_sub_ps(x[0][i], even_of(pairs[i])));
         pairs[i] = paired(halves[i]);
     }
     store_part(by_rows ? by_rows + b->low_rows : NULL, by_pairs ? by_pairs + b->low_pairs : NULL, halves, pairs);

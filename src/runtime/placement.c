@@ -47,7 +47,7 @@ static void resolve_views(struct fth_plan *plan) {
         place->column = column;
         uint32_t columns = plan->graph->values[at].columns;
         place->ld = plan->graph->values[at].tiles ? fth_tiles_ld((fth_precision)plan->options.precision, columns)
-                                                        : fth_padded_columns(columns);
+                                                      : fth_padded_columns(columns);
     }
 }
 

@@ -75,11 +75,5 @@ uint32_t FTH_K(cell_keys)(size_t n, const char *text, const uint32_t *cells, siz
 }
 
 uint32_t FTH_K(key_buckets)(size_t n, const uint64_t *keys, uint64_t salt, uint32_t buckets, uint32_t *numbers) {
-    uint32_t others = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t bucket = fth_bucket_of(salt, keys[i]);
-        numbers[i] = bucket < buckets ? (uint32_t)bucket : buckets;
-        others += bucket >= buckets;
-    }
-    return others;
+    return fth_k_key_buckets_scalar(n, keys, salt, buckets, numbers);
 }
