@@ -14,6 +14,10 @@
 extern "C" {
 #endif
 
+/* Whether a result may be written to `path`: FTH_E_IO for a directory, and for a file without write permission, which
+ * root could write and anybody could replace all the same. What is not there, a device or a pipe may. */
+FTH_API fth_status fth_check_output(const char *path, fth_error *err);
+
 /* Version, CPU, instruction set in use, memory, kernels, matrix product providers, libraries. Owned: free(). */
 FTH_API fth_status fth_info(char **out, fth_error *err);
 

@@ -64,6 +64,8 @@ struct cli_output {
     char *beside;               /* what is written until it is whole; NULL: path itself (devices, pipes) */
     FILE *file;
 };
+/* Whether the path may be written to; 0: it may not, as has been told. */
+int cli_may_write(const char *command, const char *path);
 /* 0: it cannot be written, as has been told. */
 int cli_output_open(struct cli_output *out, const char *command, const char *path);
 /* Whether the path is the very file that is read: `input`, or standard input where that is NULL or "-". */

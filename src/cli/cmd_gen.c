@@ -29,7 +29,7 @@ static const struct argp_option options[] = {
     {"examples", 'n', "N", 0, "how many examples to write (default: the preset's number)", 0},
     {"first", KEY_FIRST, "N", 0, "begin with example N (default 0)", 0},
     {"seed", KEY_SEED, "N", 0, "another data set (default 1)", 0},
-    {"output", 'o', "FILE", 0, "write there instead of standard output", 0},
+    {"output", 'o', "FILE", 0, "write there instead of standard output; a read-only file is kept", 0},
     {"truth", KEY_TRUTH, "FILE", 0, "write every example's true probability to FILE", 0},
     {"threads", 't', "N", 0, "threads (default: all cores)", 0},
     {"base-rate", KEY_BASE_RATE, "P", 0, "share of positive labels", 1},

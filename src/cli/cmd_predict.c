@@ -16,7 +16,7 @@ static const char doc[] =
     "labels.txt";
 
 static const struct argp_option options[] = {
-    {"output", 'o', "FILE", 0, "write there instead of standard output", 0}, {0}};
+    {"output", 'o', "FILE", 0, "write there instead of standard output; a read-only file is kept", 0}, {0}};
 
 struct arguments {
     const char *checkpoint, *file, *output;

@@ -175,25 +175,33 @@ static int output_failed(const struct cli_output *out) {
     return 0;
 }
 
+int cli_may_write(const char *command, const char *path) {
+    fth_error err = {0};
+    if (fth_check_output(path, &err) == FTH_OK)
+        return 1;
+    fprintf(stderr, "fathom %s: %s\n", command, err.message);
+    return 0;
+}
+
 int cli_output_open(struct cli_output *out, const char *command, const char *path) {
     *out = (struct cli_output){.command = command, .file = stdout};
     if (!path || strcmp(path, "-") == 0)
         return 1;
     struct stat there, link;
     out->path = path;
+    if (!cli_may_write(command, path))
+        return 0;
     /* What is not a file of its own is written into, not replaced: devices, pipes, links (/dev/stdout is one). */
-    int is_link = lstat(path, &link) == 0 && S_ISLNK(link.st_mode);
-    if (is_link || (stat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))) {
+    int is_link = lstat(path, &link) == 0 && S_ISLNK(link.st_mode), is_there = stat(path, &there) == 0;
+    if (is_link || (is_there && !S_ISREG(there.st_mode))) {
         out->file = fopen(path, "w");
         return out->file ? 1 : output_failed(out);
-    }
-    if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) {
-        errno = EISDIR;
-        return output_failed(out);
     }
     if (asprintf(&out->beside, "%s.part", path) < 0)
         out->beside = must(NULL);
     out->file = fopen(out->beside, "w");
+    if (out->file && is_there)
+        fchmod(fileno(out->file), there.st_mode & 0777); /* as the file that it replaces; not every file system can */
     if (out->file)
         return 1;
     free(out->beside);

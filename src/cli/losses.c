@@ -25,6 +25,9 @@ static int standard(const char *path) {
 int cli_losses_open(struct cli_losses *losses, const char *path) {
     struct stat there, link;
     int stream = standard(path);
+    *losses = (struct cli_losses){.path = path};
+    if (stream < 0 && !cli_may_write("train", path))
+        return 0;
     int regular = stream < 0 && (stat(path, &there) != 0 || S_ISREG(there.st_mode));
     int made = stream < 0 && lstat(path, &link) != 0;
     int file = stream < 0 ? open(path, (regular ? O_RDWR : O_WRONLY) | O_CREAT | O_CLOEXEC, 0666) : dup(stream);

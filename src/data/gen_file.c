@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "data/gen_private.h"
+#include "fathom/tools.h"
 #include "io/io.h"
 
 struct file_sink {
@@ -33,6 +34,7 @@ static int is_own_file(const struct fth_io *io, const char *path) {
 
 static fth_status open_sink(const struct fth_io *io, const char *path, struct file_sink *sink,
                             fth_error *err) {
+    struct stat there;
     *sink = (struct file_sink){.io = io, .path = path, .file = -1};
     if (strcmp(path, "-") == 0) {
         sink->path = "standard output";
@@ -40,6 +42,7 @@ static fth_status open_sink(const struct fth_io *io, const char *path, struct fi
         sink->standard = 1;
         return FTH_OK;
     }
+    FTH_TRY(fth_check_output(path, err));
     if (is_own_file(io, path) && asprintf(&sink->beside, "%s.part", path) < 0) {
         sink->beside = NULL;
         return fth_fail(err, FTH_E_MEMORY, "no memory for %s", path);
@@ -50,6 +53,8 @@ static fth_status open_sink(const struct fth_io *io, const char *path, struct fi
         return fth_io_error(err, "write", path, file);
     }
     sink->file = file;
+    if (sink->beside && stat(path, &there) == 0)
+        fchmod(file, there.st_mode & 0777); /* as the file that it replaces; not every file system can */
     return FTH_OK;
 }
 
