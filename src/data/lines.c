@@ -72,6 +72,7 @@ fth_status fth_lines_seek(fth_lines *lines, uint64_t file_index, uint64_t byte_o
     char before;
     size_t got, n;
     FTH_TRY(fth_data_set_open_raw(set, lines->file, lines->wake, &lines->source, err));
+    FTH_TRY(fth_data_set_check(set, lines->file, lines->source, err));
     FTH_TRY(fth_source_skip(lines->source, byte_offset - 1, err));
     FTH_TRY(fth_source_read(lines->source, &before, 1, &got, err));
     FTH_TRY(fth_source_peek(lines->source, 1, &text, &n, err));
@@ -184,9 +185,11 @@ fth_status fth_lines_next(fth_lines *lines, struct fth_block *block, int *got, f
     for (*got = 0; lines->file < set->files.n; lines->file++) {
         if (!lines->source && lines->now)
             return FTH_E_INTERRUPTED;
-        if (!lines->source)
+        if (!lines->source) {
             FTH_TRY(fth_data_set_open(set, lines->file, lines->wake, &lines->source, &lines->offset,
                                       &lines->line, err));
+            FTH_TRY(fth_data_set_check(set, lines->file, lines->source, err));
+        }
         if (set->select == FTH_SELECT_HEAD &&
             set->file_start[lines->file] + lines->offset >= set->cut) {
             end_file(lines);

@@ -160,6 +160,24 @@ fth_status fth_data_set_open_raw(fth_data_set *set, uint32_t index, int wake, ft
     return fth_source_open(set->io, set->files.items[index], wake, source, err);
 }
 
+fth_status fth_data_set_check(fth_data_set *set, uint32_t index, const fth_source *source, fth_error *err) {
+    struct fth_io_stat *first = &set->first_seen[index], now;
+    if (!fth_source_stat(source, &now))
+        return FTH_OK;
+    if (first->kind != FTH_IO_FILE)
+        *first = now;
+    if (first->size != now.size)
+        return fth_fail(err, FTH_E_DATA,
+                        "%s: is not the file that was read before: it had %llu bytes, now %llu; every pass reads the same "
+                        "data: write new data into a new file",
+                        set->files.items[index], (unsigned long long)first->size, (unsigned long long)now.size);
+    if (first->modified_ns != now.modified_ns || first->inode != now.inode || first->device != now.device)
+        return fth_fail(err, FTH_E_DATA,
+                        "%s: was %s since it was read before; every pass reads the same data: write new data into a new file",
+                        set->files.items[index], first->inode != now.inode ? "replaced" : "written to");
+    return FTH_OK;
+}
+
 static const char *message_name(const fth_data_set *set, uint32_t index) {
     return strcmp(set->files.items[index], "-") == 0 ? "standard input" : set->files.items[index];
 }
@@ -230,8 +248,8 @@ static fth_status find_columns(fth_data_set *set, fth_error *err) {
 static fth_status file_bytes(fth_data_set *set, uint32_t index, uint64_t *bytes, fth_error *err) {
     fth_source *source;
     FTH_TRY(fth_data_set_open_raw(set, index, -1, &source, err));
-    fth_status status = FTH_OK;
-    if (!fth_source_size(source, bytes)) {
+    fth_status status = fth_data_set_check(set, index, source, err);
+    if (status == FTH_OK && !fth_source_size(source, bytes)) {
         static const size_t size = 1 << 18;
         char *discard = malloc(size);
         size_t got = discard ? 1 : 0;
@@ -305,6 +323,11 @@ static fth_status choose(fth_data_set *set, const struct fth_data_set_options *o
         FTH_TRY(fth_paths_expand(list, key, set->arena, &set->files, err));
     }
     set->again = 1;
+    set->first_seen = fth_arena_alloc(set->arena, set->files.n, sizeof *set->first_seen);
+    if (!set->first_seen)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for %u files", set->files.n);
+    for (uint32_t f = 0; f < set->files.n; f++)
+        set->first_seen[f].kind = FTH_IO_OTHER;
     for (uint32_t f = 0; f < set->files.n && !options->memory; f++) {
         struct fth_io_stat info;
         if (strcmp(set->files.items[f], "-") == 0 ||

@@ -32,6 +32,7 @@ struct fth_data_set {
 
     enum fth_select select;
     uint64_t seed;
+    struct fth_io_stat *first_seen; /* [files.n] as each was when it was opened first; FTH_IO_OTHER: not yet */
     uint64_t *
         file_start; /* [files.n + 1] of each file in the decompressed bytes of all; HEAD and TAIL */
     uint64_t cut;   /* there: lines that begin before it are the head, and no
@@ -50,5 +51,8 @@ fth_status fth_data_set_open(fth_data_set *set, uint32_t index, int wake, fth_so
 /* Opens file `index` at its first byte. */
 fth_status fth_data_set_open_raw(fth_data_set *set, uint32_t index, int wake, fth_source **source,
                                  fth_error *err);
+/* Every pass reads the same data: FTH_E_DATA where the file that was opened is not as it was when this was asked first,
+ * by size, time and inode. Asked by who reads all of it: what is appended before that is read. */
+fth_status fth_data_set_check(fth_data_set *set, uint32_t index, const fth_source *source, fth_error *err);
 
 #endif

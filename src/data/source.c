@@ -165,6 +165,7 @@ static fth_status source_open_file(struct fth_source *source, const char *path, 
     source->close = 1;
     source->regular = info.kind == FTH_IO_FILE;
     source->size = source->regular ? info.size : 0;
+    source->stat = info;
     return detect(source, err);
 }
 
@@ -232,6 +233,11 @@ int fth_source_can_now(const fth_source *source) {
 
 int fth_source_again(const fth_source *source) {
     return source->regular;
+}
+
+int fth_source_stat(const fth_source *source, struct fth_io_stat *out) {
+    *out = source->stat;
+    return source->regular && source->file >= 0;
 }
 
 int fth_source_size(const fth_source *source, uint64_t *bytes) {

@@ -68,7 +68,7 @@ static int memory_stat(void *ctx, const char *path, struct fth_io_stat *out) {
     int file = find(path);
     if (file < 0)
         return file;
-    *out = (struct fth_io_stat){FTH_IO_FILE, files[file].n};
+    *out = (struct fth_io_stat){.kind = FTH_IO_FILE, .size = files[file].n};
     return 0;
 }
 

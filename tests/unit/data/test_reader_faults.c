@@ -1,9 +1,11 @@
 /* data/reader: malformed lines, truncated files, headers, standard input; being destroyed at any time. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -256,6 +258,86 @@ static void destroyed_early(void **state) {
     close(ends[1]);
 }
 
+/* Reads the file once, lets `change` do something to it, and reads on: the second epoch's first answer. */
+static fth_status second_epoch(const char *file, void (*change)(const char *file), fth_error *err) {
+    struct fth_transform transform = hash_transform();
+    struct fth_data_config config = csv_config(&file, 1, columns, 3);
+    struct fth_reader_options options = {.batch_size = 2, .epochs = 2};
+    fth_data_set *set;
+    fth_reader *reader;
+    struct fth_batch *batch;
+    write_file(file, "1,2,3\n4,5,6\n", 12);
+    assert_int_equal(fth_data_set_create(&config, &train_set, &set, NULL), FTH_OK);
+    assert_int_equal(fth_reader_create(set, &transform, &options, &reader, NULL), FTH_OK);
+    do {
+        assert_int_equal(fth_reader_next(reader, &batch, NULL), FTH_OK);
+        if (batch)
+            fth_reader_release(reader, batch);
+    } while (batch);
+    change(file);
+    fth_status status = fth_reader_next(reader, &batch, err);
+    fth_reader_destroy(reader);
+    fth_data_set_destroy(set);
+    return status;
+}
+
+static void leave(const char *file) { assert_int_equal(access(file, R_OK), 0); }
+static void append(const char *file) { write_file(file, "1,2,3\n4,5,6\n7,8,9\n", 18); }
+static void write_again(const char *file) {
+    const struct timespec later[] = {{.tv_nsec = UTIME_NOW}, {.tv_sec = 2000000000}};
+    write_file(file, "1,2,3\n7,5,6\n", 12);
+    assert_int_equal(utimensat(AT_FDCWD, file, later, 0), 0);
+}
+static void replace(const char *file) {
+    char other[300];
+    struct stat was;
+    assert_int_equal(stat(file, &was), 0);
+    snprintf(other, sizeof other, "%s.other", file);
+    write_file(other, "1,2,3\n7,5,6\n", 12);
+    const struct timespec times[] = {was.st_atim, was.st_mtim};
+    assert_int_equal(utimensat(AT_FDCWD, other, times, 0), 0);
+    assert_int_equal(rename(other, file), 0);
+}
+
+/* An epoch over other data would be another run's. */
+static void file_changed_between_epochs(void **state) {
+    static const struct {
+        void (*change)(const char *file);
+        const char *message;
+    } cases[] = {
+        {append, "changes.csv: is not the file that was read before: it had 12 bytes, now 18"},
+        {write_again, "changes.csv: was written to since it was read before"},
+        {replace, "changes.csv: was replaced since it was read before"},
+    };
+    char file[300];
+    fth_error err = {0};
+    snprintf(file, sizeof file, "%s", temp_path("changes.csv"));
+    assert_int_equal(second_epoch(file, leave, &err), FTH_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(second_epoch(file, cases[i].change, &err), FTH_E_DATA);
+        assert_non_null(strstr(err.message, cases[i].message));
+    }
+}
+
+/* What is appended before the data is read is read with it. */
+static void file_that_grows_before_it_is_read(void **state) {
+    struct fth_transform transform = hash_transform();
+    const char *file = temp_path("grows.csv");
+    struct fth_data_config config = csv_config(&file, 1, columns, 3);
+    struct fth_reader_options options = {.batch_size = 8, .epochs = 1};
+    fth_data_set *set;
+    fth_reader *reader;
+    struct fth_batch *batch;
+    write_file(file, "1,2,3\n4,5,6\n", 12);
+    assert_int_equal(fth_data_set_create(&config, &train_set, &set, NULL), FTH_OK);
+    append(file);
+    assert_int_equal(fth_reader_create(set, &transform, &options, &reader, NULL), FTH_OK);
+    assert_int_equal(fth_reader_next(reader, &batch, NULL), FTH_OK);
+    assert_int_equal(batch->n, 3);
+    fth_reader_destroy(reader);
+    fth_data_set_destroy(set);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(malformed_lines),
@@ -263,6 +345,8 @@ int main(void) {
         cmocka_unit_test(truncated_file_ends_the_reader),
         cmocka_unit_test(headers),
         cmocka_unit_test(standard_input),
+        cmocka_unit_test(file_changed_between_epochs),
+        cmocka_unit_test(file_that_grows_before_it_is_read),
         cmocka_unit_test(destroyed_early),
     };
     return cmocka_run_group_tests(tests, make_files, free_pool);
