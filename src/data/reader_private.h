@@ -1,4 +1,4 @@
-/* What reader.c (threads) and assemble.c (order, holdout, shuffle, batches) share. */
+/* What reader.c (creation), reader_threads.c, rounds.c and assemble.c (order, holdout, shuffle, batches) share. */
 #ifndef FTH_DATA_READER_PRIVATE_H
 #define FTH_DATA_READER_PRIVATE_H
 
@@ -131,7 +131,10 @@ struct fth_slot *fth_reader_pull(struct fth_reader *reader);
 struct fth_slot *fth_reader_take_parsed(struct fth_reader *reader);
 /* Rounds until there is an item; NULL when the reader has been stopped. */
 struct fth_item *fth_reader_round(struct fth_reader *reader);
-/* The reading thread beside rounds. */
+/* Threads, which are given the reader. The last reads beside rounds. */
+void *fth_reader_reading_main(void *arg);
+void *fth_reader_parsing_main(void *arg);
+void *fth_reader_assembling_main(void *arg);
 void *fth_reader_waiting_main(void *arg);
 /* Reads a block into the slot, or what is there instead. now: 0, and nothing is read, where it would have to wait. */
 int fth_reader_read(struct fth_reader *reader, struct fth_slot *slot, int now);
