@@ -260,6 +260,8 @@ static void print_result(FILE *out, const fth_gen_result *r) {
     cli_bytes(bytes, (double)r->bytes);
     fprintf(out, "  %-20s %llu\n", "examples", (unsigned long long)r->examples);
     fprintf(out, "  %-20s %s\n", "size", bytes);
+    if (!r->examples)
+        return;
     fprintf(out, "  %-20s %.6f\n", "base rate", r->base_rate);
     if (isnan(r->bayes_auc))
         fprintf(out, "  %-20s not defined, as there is one class only\n", "Bayes-optimal AUC");

@@ -64,12 +64,13 @@ static void fill_standard_streams(void) {
 }
 
 /* While it is loaded OpenBLAS starts a thread for every core, which are of no use to us, and each maps a buffer of
- * 128 MB. Where address space is limited, one that gets none tries again for ever, and the program's end waits for it:
+ * 128 MB. Where address space or data is limited, one that gets none tries again for ever, and the program's end waits for it:
  * then the program begins anew without those threads. */
 static void restart_where_space_is_limited(char **argv) {
-    struct rlimit limit;
+    struct rlimit space, data;
     const char *threads = getenv("OPENBLAS_NUM_THREADS");
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+    int known = getrlimit(RLIMIT_AS, &space) == 0 && getrlimit(RLIMIT_DATA, &data) == 0;
+    if (!known || (space.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY) ||
         (threads && strcmp(threads, "1") == 0) || setenv("OPENBLAS_NUM_THREADS", "1", 1) != 0)
         return;
     execv("/proc/self/exe", argv); /* where that fails, all is as before */

@@ -305,6 +305,10 @@ fth_status fth_csv_header(const struct fth_parser *parser, const char *file, cha
             return fth_fail(err, FTH_E_DATA, "%s:%llu:%u: header: %s", file,
                             (unsigned long long)*lines + 1, walk.bad_at - walk.line + 1, walk.bad);
         int data = !no_data(&walk, count, at);
+        const char *nul = data ? memchr(text + walk.line, 0, at - walk.line) : NULL;
+        if (nul)
+            return fth_fail(err, FTH_E_DATA, "%s:%llu:%u: a NUL byte in the header; data files are text", file,
+                            (unsigned long long)*lines + 1, (uint32_t)(nul - text) - walk.line + 1);
         *lines += walk.newlines + 1;
         *used = is_end ? at : (size_t)at + 1;
         if (data) {

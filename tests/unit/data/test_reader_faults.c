@@ -142,6 +142,11 @@ static void headers(void **state) {
     result = read_all(&config, &train_set, &options);
     assert_non_null(strstr(result.error.message, "h1.csv:1: the header has 1 columns"));
     read_result_free(&result);
+    write_file(two[1], "label,x\0\n5,6", 12);
+    result = read_all(&config, &train_set, &options);
+    assert_int_equal(result.status, FTH_E_DATA);
+    assert_non_null(strstr(result.error.message, "h1.csv:1:8: a NUL byte in the header"));
+    read_result_free(&result);
     static const char *const given[] = {"x", "label"};
     config = csv_config(two, 1, given, 2); /* names beside a header that has others */
     config.header = 1;
