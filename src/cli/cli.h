@@ -57,11 +57,10 @@ double cli_real(const struct argp_state *state, const char *option, const char *
 
 uint32_t cli_cores(void); /* CPUs this process may use */
 
-/* A file that a command writes; NULL or "-" is standard output. An existing file is replaced only by a whole
- * new one. */
+/* A file that a command writes: an output (fathom/tools.h) as a stream. */
 struct cli_output {
-    const char *command, *path; /* path NULL: standard output */
-    char *beside;               /* what is written until it is whole; NULL: path itself (devices, pipes) */
+    const char *command;
+    fth_output to;
     FILE *file;
 };
 /* Whether the path may be written to; 0: it may not, as has been told. */

@@ -62,7 +62,7 @@ static int predict(const struct arguments *a, fth_session *session) {
         return cli_output_close(&out);
     int lost = ferror(out.file);
     if (lost) /* the library was not told what it is called */
-        fprintf(stderr, "fathom predict: %s: %s\n", out.path ? out.path : "standard output", err.message);
+        fprintf(stderr, "fathom predict: %s: %s\n", out.to.path, err.message);
     cli_output_discard(&out);
     return lost ? CLI_FAILURE : cli_fail(&err);
 }

@@ -170,61 +170,50 @@ int cli_is_read(const char *command, const char *path, const fth_config *config,
     return 1;
 }
 
-static int output_failed(const struct cli_output *out) {
-    fprintf(stderr, "fathom %s: cannot write %s: %s\n", out->command, out->path, strerror(errno));
+static int output_failed(const char *command, const fth_error *err) {
+    fprintf(stderr, "fathom %s: %s\n", command, err->message);
     return 0;
 }
 
 int cli_may_write(const char *command, const char *path) {
     fth_error err = {0};
-    if (fth_check_output(path, &err) == FTH_OK)
-        return 1;
-    fprintf(stderr, "fathom %s: %s\n", command, err.message);
-    return 0;
+    return fth_check_output(path, &err) == FTH_OK || output_failed(command, &err);
 }
 
 int cli_output_open(struct cli_output *out, const char *command, const char *path) {
-    *out = (struct cli_output){.command = command, .file = stdout};
-    if (!path || strcmp(path, "-") == 0)
+    fth_error err = {0};
+    *out = (struct cli_output){.command = command};
+    if (fth_output_open(path, &out->to, &err) != FTH_OK)
+        return output_failed(command, &err);
+    out->file = stdout;
+    if (out->to.standard)
         return 1;
-    struct stat there, link;
-    out->path = path;
-    if (!cli_may_write(command, path))
-        return 0;
-    /* What is not a file of its own is written into, not replaced: devices, pipes, links (/dev/stdout is one). */
-    int is_link = lstat(path, &link) == 0 && S_ISLNK(link.st_mode), is_there = stat(path, &there) == 0;
-    if (is_link || (is_there && !S_ISREG(there.st_mode))) {
-        out->file = fopen(path, "w");
-        return out->file ? 1 : output_failed(out);
-    }
-    if (asprintf(&out->beside, "%s.part", path) < 0)
-        out->beside = must(NULL);
-    out->file = fopen(out->beside, "w");
-    if (out->file && is_there)
-        fchmod(fileno(out->file), there.st_mode & 0777); /* as the file that it replaces; not every file system can */
+    int copy = dup(out->to.file); /* the stream's own, which it closes */
+    out->file = copy < 0 ? NULL : fdopen(copy, "w");
     if (out->file)
         return 1;
-    free(out->beside);
-    return output_failed(out);
+    fprintf(stderr, "fathom %s: cannot write %s: %s\n", command, path, strerror(errno));
+    if (copy >= 0)
+        close(copy);
+    fth_output_close(&out->to, 0, NULL);
+    return 0;
 }
 
 int cli_output_close(struct cli_output *out) {
-    if (!out->path)
+    fth_error err = {0};
+    if (out->to.standard)
         return CLI_OK; /* standard output is checked at the end of the program */
     int whole = !ferror(out->file);
     whole = fclose(out->file) == 0 && whole;
-    if (whole && out->beside)
-        whole = rename(out->beside, out->path) == 0;
     if (!whole)
-        output_failed(out);
-    if (!whole && out->beside)
-        unlink(out->beside);
-    free(out->beside);
+        fprintf(stderr, "fathom %s: cannot write %s: %s\n", out->command, out->to.path, strerror(errno));
+    if (fth_output_close(&out->to, whole, &err) != FTH_OK)
+        whole = output_failed(out->command, &err);
     return whole ? CLI_OK : CLI_FAILURE;
 }
 
 void cli_output_discard(struct cli_output *out) {
-    if (!out->path) {
+    if (out->to.standard) {
         if (ferror(stdout)) { /* told once, by who met it */
             __fpurge(stdout);
             clearerr(stdout);
@@ -232,9 +221,7 @@ void cli_output_discard(struct cli_output *out) {
         return;
     }
     fclose(out->file);
-    if (out->beside)
-        unlink(out->beside);
-    free(out->beside);
+    fth_output_close(&out->to, 0, NULL);
 }
 
 static void scaled(char out[32], double value, double base, const char *const *units) {

@@ -121,6 +121,12 @@ static void generator(void **state) {
 
 static void tools(void **state) {
     (void)state;
+    fth_output output;
+    REFUSED(fth_check_output(NULL, &err));
+    REFUSED(fth_output_open("/dev/null", NULL, &err));
+    REFUSED(fth_output_close(NULL, 1, &err));
+    assert_int_equal(fth_output_open(NULL, &output, NULL), FTH_OK);
+    assert_int_equal(fth_output_close(&output, 0, NULL), FTH_OK);
     fth_config *config = a_config();
     fth_bench_options options = {.batches = 1, .seconds = NAN};
     char *text = NULL, digest[17];
