@@ -40,7 +40,7 @@ struct fth_view {
 struct fth_run {
     const struct fth_node *node;
     const struct fth_view *in, *out; /* [n_inputs], [n_outputs] */
-    uint32_t example0, examples;     /* of the tile; whole batch: 0 and the batch's number */
+    uint32_t example0, examples;     /* of the tile or tiles; whole batch: 0 and the batch's number */
     uint32_t batch;                  /* examples of the whole batch */
     uint32_t tile, n_tiles;
     uint32_t task;                   /* whole batch: which task */
@@ -87,6 +87,7 @@ struct fth_op {
     uint32_t min_inputs, max_inputs, n_outputs;
     fth_granularity granularity;
     fth_resource resource;
+    int spans;              /* may run several neighbouring tiles at once: a row has the same bits beside any others */
     int inputs_transposed;  /* bit i: input i is a parameter read by its transposed copy */
     int fp32;               /* its matrix products are fp32 in every precision */
     /* Checks the inputs' shapes and makes the outputs (fth_graph_output). */

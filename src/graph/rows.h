@@ -66,8 +66,8 @@ struct fth_rows {
     double (*gradient_squares)(void *ctx, const struct fth_row_gradient *gradients, uint32_t n,
                                uint32_t task, void *scratch);
     size_t (*update_scratch)(void *ctx);
-    /* What may be done at any time while the plan runs, and best beside many short tasks: called before each tile, by
-     * all workers at once; NULL: nothing. */
+    /* What may be done at any time while the plan runs, and best beside many short tasks: called before tiles, by all
+     * workers at once; NULL: nothing. */
     void (*beside)(void *ctx);
 };
 

@@ -3,7 +3,7 @@
  * finished and rounded where it was made, in cache, and its floats are never written:
  *
  *   linear_rounded             act(x W + bias) by rows and turned; a bit for each number that is not <= 0
- *   linear_data_grad_rounded   dy W^T, 0 where `positive` has no bit, by rows and in pairs; the sum of a tile's rows
+ *   linear_data_grad_rounded   dy W^T, 0 where `positive` has no bit, by rows and in pairs; the sums of the tiles' rows
  *
  * The same bits as linear, linear_data_grad, col_sum and to_tiles. */
 #include "kernels/tiles.h"
@@ -56,10 +56,11 @@ static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error 
     return fth_ops_output_tiles(graph, node, 2, w.rows, err);
 }
 
-/* In scratch: a panel of floats, and the sums with room for the last word's columns. */
+/* In scratch: a panel of floats, and the tiles' sums with room for the last word's columns. */
 struct state {
     fth_gemm *product;
     size_t panel, sums;
+    uint32_t tile;
 };
 
 static uint32_t rows_at_once(int precision) {
@@ -82,7 +83,8 @@ static fth_status product_prepare(struct fth_prepare *prepare, uint32_t n, uint3
                                   .tiles = 1,
                                   .precision = (fth_precision)prepare->precision};
     state->panel = fth_ops_section(&prepare->scratch_bytes, (size_t)gemm.m * gemm.ldc);
-    state->sums = fth_ops_section(&prepare->scratch_bytes, (size_t)words(n) * 32);
+    state->sums = fth_ops_section(&prepare->scratch_bytes, (size_t)prepare->out[2].rows * words(n) * 32);
+    state->tile = prepare->tile;
     return fth_ops_product(prepare, &gemm, &state->product, err);
 }
 
@@ -110,16 +112,34 @@ static void print(const struct fth_node *node, struct fth_text *out) {
     fth_text_printf(out, "act=%s", fth_ops_act_name(act_of(node)));
 }
 
-static void finish_panel(void *to, uint32_t column, uint32_t columns) {
-    fth_tiles_store_columns(to, column, columns);
+/* Of how many examples the sums are, one behind the other, and where in them the rows of `to` begin. */
+struct stored {
+    struct fth_tiles_store to;
+    uint32_t tile, row, room;
+    float *sums; /* or NULL */
+};
+
+static void finish_panel(void *stored, uint32_t column, uint32_t columns) {
+    const struct stored *s = stored;
+    struct fth_tiles_store to = s->to;
+    for (uint32_t row = 0; row < s->to.rows; row += to.rows) {
+        to.rows = s->sums && s->to.rows - row > s->tile ? s->tile : s->to.rows - row;
+        to.x = s->to.x + (size_t)row * to.ldx;
+        to.by_rows = s->to.by_rows + row * to.ld;
+        to.summed = s->to.summed + row * to.ld;
+        to.keep = s->to.keep ? s->to.keep + row * to.ld_keep : NULL;
+        to.sums = s->sums ? s->sums + (size_t)((s->row + row) / s->tile) * s->room : NULL;
+        fth_tiles_store_columns(&to, column, columns);
+    }
 }
 
-static void run_rows(const struct fth_run *run, const float *weights, struct fth_tiles_store *to) {
+static void run_rows(const struct fth_run *run, const float *weights, struct stored *stored) {
     const struct state *state = run->prepared;
     const struct fth_view *x = &run->in[0], *by_rows = &run->out[0], *summed = &run->out[1];
-    const struct fth_gemm_finish finish = {finish_panel, to};
+    const struct fth_gemm_finish finish = {finish_panel, stored};
     uint32_t most = fth_gemm_cut(fth_gemm_precision(state->product)).tile;
     float *panel = fth_ops_at(run, state->panel);
+    struct fth_tiles_store *to = &stored->to;
     to->x = panel;
     to->ldx = FTH_GEMM_PASSING;
     to->ld = by_rows->ld;
@@ -129,6 +149,7 @@ static void run_rows(const struct fth_run *run, const float *weights, struct fth
         to->rows = x->rows - row < most ? x->rows - row : most;
         to->by_rows = by_rows->data + row * to->ld;
         to->summed = summed->data + row * to->ld;
+        stored->row = row;
         fth_gemm_run_finish(state->product, to->rows, x->data + (size_t)row * x->ld, weights, panel, NULL, &finish);
         to->positive = to->positive ? to->positive + most * to->ld_positive : NULL;
         to->keep = to->keep ? to->keep + most * to->ld_keep : NULL;
@@ -137,23 +158,24 @@ static void run_rows(const struct fth_run *run, const float *weights, struct fth
 
 static void run(const struct fth_run *run) {
     const struct fth_view *positive = &run->out[2];
-    struct fth_tiles_store to = {.bias = run->node->n_inputs > 2 ? run->in[2].data : NULL,
-                                 .relu = act_of(run->node) == FTH_ACT_RELU,
-                                 .positive = (uint32_t *)(void *)positive->data,
-                                 .ld_positive = positive->ld};
-    run_rows(run, run->in[1].panels, &to);
+    struct stored stored = {.to = {.bias = run->node->n_inputs > 2 ? run->in[2].data : NULL,
+                                   .relu = act_of(run->node) == FTH_ACT_RELU,
+                                   .positive = (uint32_t *)(void *)positive->data,
+                                   .ld_positive = positive->ld}};
+    run_rows(run, run->in[1].panels, &stored);
 }
 
+/* Rows are as many as a product takes at a time or one tile's. */
 static void grad_run(const struct fth_run *run) {
     const struct state *state = run->prepared;
-    const struct fth_view *w = &run->in[1], *positive = run->node->n_inputs > 3 ? &run->in[3] : NULL;
-    float *sums = fth_ops_at(run, state->sums);
-    memset(sums, 0, words(w->rows) * 32 * sizeof *sums);
-    struct fth_tiles_store to = {.sums = sums,
-                                 .keep = positive ? (const uint32_t *)(const void *)positive->data : NULL,
-                                 .ld_keep = positive ? positive->ld : 0};
-    run_rows(run, w->transposed, &to);
-    memcpy(run->out[2].data, sums, w->rows * sizeof *sums);
+    const struct fth_view *w = &run->in[1], *positive = run->node->n_inputs > 3 ? &run->in[3] : NULL, *sums = &run->out[2];
+    struct stored stored = {.to = {.keep = positive ? (const uint32_t *)(const void *)positive->data : NULL,
+                                   .ld_keep = positive ? positive->ld : 0},
+                            .tile = state->tile, .room = words(w->rows) * 32, .sums = fth_ops_at(run, state->sums)};
+    memset(stored.sums, 0, (size_t)sums->rows * stored.room * sizeof *stored.sums);
+    run_rows(run, w->transposed, &stored);
+    for (uint32_t i = 0; i < sums->rows; i++)
+        memcpy(sums->data + (size_t)i * sums->ld, stored.sums + (size_t)i * stored.room, w->rows * sizeof *stored.sums);
 }
 
 const struct fth_op fth_op_linear_rounded = {.name = "linear_rounded",
@@ -162,6 +184,7 @@ const struct fth_op fth_op_linear_rounded = {.name = "linear_rounded",
                                              .n_outputs = 3,
                                              .granularity = FTH_PER_TILE,
                                              .resource = FTH_COMPUTE,
+                                             .spans = 1,
                                              .shape = shape,
                                              .prepare = prepare,
                                              .release = release,
@@ -175,6 +198,7 @@ const struct fth_op fth_op_linear_data_grad_rounded = {.name = "linear_data_grad
                                                        .n_outputs = 3,
                                                        .granularity = FTH_PER_TILE,
                                                        .resource = FTH_COMPUTE,
+                                                       .spans = 1,
                                                        .inputs_transposed = 1 << 1,
                                                        .shape = grad_shape,
                                                        .prepare = grad_prepare,

@@ -1,6 +1,6 @@
-/* Where values live: in the worker's scratch when one tile phase makes and reads them, else in a buffer for
- * the whole batch. Scratch is shared by values whose lives in the phase do not overlap. Every start is moved
- * by a different number of cache lines (docs/layout.md). */
+/* Where values live: in the worker's scratch, a span's tiles one behind the other, when one tile phase makes and reads
+ * them, else in a buffer for the whole batch. Scratch is shared by values whose lives in the phase do not overlap. Every
+ * start is moved by a different number of cache lines (docs/layout.md). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,13 +15,13 @@ uint32_t fth_plan_group_max(const fth_graph *graph, const uint32_t *group_max, i
     return sessions->field >= 0 ? positions : pieces + (pieces * sessions->length < positions);
 }
 
-size_t fth_plan_rows(const struct fth_plan *plan, const struct fth_value *value, int tile) {
-    size_t examples = tile ? plan->options.tile : plan->options.max_batch;
+size_t fth_plan_rows(const struct fth_plan *plan, const struct fth_value *value, uint32_t tiles) {
+    size_t examples = tiles ? (size_t)tiles * plan->options.tile : plan->options.max_batch;
     switch (value->extent) {
     case FTH_EXAMPLES: return examples;
     case FTH_POSITIONS:
         return examples * fth_plan_group_max(plan->graph, plan->group_max, value->group);
-    case FTH_TILES: return tile ? 1 : plan->max_tiles;
+    case FTH_TILES: return tiles ? tiles : plan->max_tiles;
     case FTH_WHOLE: return value->rows;
     }
     return 0;
@@ -87,9 +87,8 @@ static enum fth_place_kind kind_of(const struct fth_plan *plan, const struct fth
     return FTH_PLACE_SCRATCH;
 }
 
-static int value_bytes(const struct fth_plan *plan, const struct fth_value *value, int tile,
-                       size_t *out) {
-    size_t floats, rows = fth_plan_rows(plan, value, tile);
+static int value_bytes(const struct fth_plan *plan, const struct fth_value *value, uint32_t tiles, size_t *out) {
+    size_t floats, rows = fth_plan_rows(plan, value, tiles);
     rows = value->tiles ? (rows + FTH_TILES_ROUND - 1) / FTH_TILES_ROUND * FTH_TILES_ROUND : rows;
     return fth_mul_size(rows, plan->places[value->id].ld, &floats) &&
            fth_mul_size(floats, sizeof(float), out) && *out < SIZE_MAX / 4;
@@ -138,7 +137,7 @@ static fth_status place_scratch(struct fth_plan *plan, const struct use *uses, f
         if (plan->places[v].kind != FTH_PLACE_SCRATCH || plan->places[v].root != (fth_id)v)
             continue;
         struct piece piece = {.value = (fth_id)v, .first = uses[v].first, .last = uses[v].last};
-        if (!value_bytes(plan, &plan->graph->values[v], 1, &piece.bytes)) {
+        if (!value_bytes(plan, &plan->graph->values[v], plan->max_span, &piece.bytes)) {
             fth_free(pieces);
             return fth_fail(err, FTH_E_LIMIT, "a tile's values do not fit into the address space");
         }

@@ -3,8 +3,9 @@
  * The planner cuts the graph into phases. In a tile phase one worker carries a tile of examples through
  * all the phase's nodes while the tile's values stay in its own scratch; in a whole-batch phase the nodes'
  * tasks are shared out over the workers. A value lives in scratch when one tile phase makes and reads it,
- * else in a buffer for the whole batch. Tile size, tasks and placement never depend on the number of
- * workers: every worker count gives the same bits.
+ * else in a buffer for the whole batch. Tile size and tasks never depend on the number of workers: every
+ * worker count gives the same bits. How many tiles a worker carries together, a span, does (`fth_op.spans`):
+ * products read their weights once for all of them.
  *
  *   (whole)   what is made of parameters alone (attention_weights); rarely there
  *   (tiles)   embedding, linear, ..., bce, ..., gradients of the data
@@ -28,6 +29,8 @@ typedef struct fth_plan fth_plan;
 struct fth_plan_options {
     uint32_t max_batch;         /* examples */
     uint32_t tile;              /* examples; 0: fth_plan_tile's rule */
+    uint32_t span;              /* most tiles that a worker takes together (tests); 0: where products take tiles
+                                 * (kernels/tiles.h) as many as these want and each worker gets, else 1 */
     const uint32_t *group_max;  /* [n_groups] most positions an example has; borrowed during create */
     uint32_t n_groups;
     int training;               /* 0: forward nodes only */

@@ -11,7 +11,7 @@ enum fth_place_kind {
     FTH_PLACE_WEIGHT,
     FTH_PLACE_PARAMETER,
     FTH_PLACE_BUFFER,    /* for the whole batch: region + offset */
-    FTH_PLACE_SCRATCH,   /* a tile's: the worker's scratch + offset */
+    FTH_PLACE_SCRATCH,   /* a span's: the worker's scratch + offset */
 };
 
 struct fth_place {
@@ -35,7 +35,8 @@ struct fth_phase {
 };
 
 struct fth_worker {
-    char *scratch;                 /* values of the tile */
+    char *scratch;                 /* values of a span's tiles */
+    uint32_t tile0;                /* the first of them */
     void *op_scratch;              /* what nodes asked for */
     struct fth_view *views;        /* [max inputs + outputs of a node] */
     uint32_t *position0;           /* [n_groups] */
@@ -49,7 +50,7 @@ struct fth_plan {
     struct fth_plan_options options;
     uint32_t *group_max;           /* [n_groups] own copy */
     struct fth_session_rows *sessions; /* [the graph's] filled at the start of a run */
-    uint32_t max_tiles;
+    uint32_t max_tiles, max_span;  /* of a batch; that a worker takes through a phase together */
     struct fth_planned_node *nodes; /* sorted by phase, then graph order */
     uint32_t n_nodes;
     struct fth_phase *phases;
@@ -66,11 +67,11 @@ struct fth_plan {
     struct fth_cost *costs; /* [n_nodes] */
     /* the run in progress, read by workers */
     const struct fth_step *step;
-    uint32_t n_tiles, phase_now;
+    uint32_t n_tiles, n_spans, phase_now;
 };
 
-/* Rows that a value has at most in a tile (tile != 0) or a whole batch. */
-size_t fth_plan_rows(const struct fth_plan *plan, const struct fth_value *value, int tile);
+/* Rows that a value has at most in so many tiles, or, of 0, in a whole batch. */
+size_t fth_plan_rows(const struct fth_plan *plan, const struct fth_value *value, uint32_t tiles);
 
 /* Most rows that an example can have in a ragged group; of sessions that keys end: one a position. */
 uint32_t fth_plan_group_max(const fth_graph *graph, const uint32_t *group_max, int32_t group);

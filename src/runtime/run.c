@@ -1,33 +1,41 @@
-/* Running a plan: phases in order; in a tile phase workers take tiles, in a whole-batch phase tasks. */
+/* Running a plan: phases in order; in a tile phase workers take spans of neighbouring tiles, in a whole-batch
+ * phase tasks. */
 #include <string.h>
 
 #include "runtime/plan_private.h"
 #include "base/clock.h"
 
-/* Which rows a node is to see: a tile's, or all of the batch's. */
+/* Which rows a node is to see: those of neighbouring tiles, or all of the batch's. */
 struct extent {
-    uint32_t example0, examples, tile;
+    uint32_t example0, examples, tile, tiles;
     int whole;
 };
 
-/* First row and number of rows of a value for this extent. */
+static const uint32_t *offsets_of(const struct fth_plan *plan, const struct fth_value *value) {
+    return value->group < FTH_SESSIONS ? plan->step->batch->groups[value->group].offsets
+                                       : plan->sessions[value->group - FTH_SESSIONS].offsets;
+}
+
+/* The row of a whole batch's that a tile's begin at. */
+static size_t first_row(const struct fth_plan *plan, const struct fth_value *value, uint32_t tile) {
+    switch (value->extent) {
+    case FTH_EXAMPLES: return (size_t)tile * plan->options.tile;
+    case FTH_POSITIONS: return offsets_of(plan, value)[tile * plan->options.tile];
+    case FTH_TILES: return tile;
+    case FTH_WHOLE: break;
+    }
+    return 0;
+}
+
 static uint32_t rows_of(const struct fth_plan *plan, const struct fth_value *value,
-                        const struct extent *extent, size_t *first, const uint32_t **offsets) {
-    *first = 0;
+                        const struct extent *extent, const uint32_t **offsets) {
     *offsets = NULL;
     switch (value->extent) {
-    case FTH_EXAMPLES:
-        *first = extent->example0;
-        return extent->examples;
+    case FTH_EXAMPLES: return extent->examples;
     case FTH_POSITIONS:
-        *offsets = extent->example0 + (value->group < FTH_SESSIONS
-                                           ? plan->step->batch->groups[value->group].offsets
-                                           : plan->sessions[value->group - FTH_SESSIONS].offsets);
-        *first = (*offsets)[0];
+        *offsets = extent->example0 + offsets_of(plan, value);
         return (*offsets)[extent->examples] - (*offsets)[0];
-    case FTH_TILES:
-        *first = extent->tile;
-        return extent->whole ? plan->n_tiles : 1;
+    case FTH_TILES: return extent->whole ? plan->n_tiles : extent->tiles;
     case FTH_WHOLE: break;
     }
     return value->rows;
@@ -47,7 +55,7 @@ static struct fth_view parameter_view(const struct fth_plan *plan, const struct 
 }
 
 static struct fth_view make_view(const struct fth_plan *plan, fth_id id, const struct extent *extent,
-                                 char *scratch) {
+                                 const struct fth_worker *worker) {
     struct fth_view view = {0};
     if (id == FTH_NONE)
         return view;
@@ -56,8 +64,8 @@ static struct fth_view make_view(const struct fth_plan *plan, fth_id id, const s
     if (place->kind == FTH_PLACE_PARAMETER)
         return parameter_view(plan, value);
     const struct fth_batch *batch = plan->step->batch;
-    size_t first;
-    view.rows = rows_of(plan, value, extent, &first, &view.offsets);
+    size_t first = first_row(plan, value, extent->tile);
+    view.rows = rows_of(plan, value, extent, &view.offsets);
     view.columns = value->columns;
     view.ld = place->ld;
     view.tiles = value->tiles;
@@ -79,7 +87,8 @@ static struct fth_view make_view(const struct fth_plan *plan, fth_id id, const s
         view.data = (float *)(void *)(plan->buffers + place->offset) + first * place->ld + place->column;
         break;
     case FTH_PLACE_SCRATCH:
-        view.data = (float *)(void *)(scratch + place->offset) + place->column;
+        first -= first_row(plan, value, worker->tile0);
+        view.data = (float *)(void *)(worker->scratch + place->offset) + first * place->ld + place->column;
         break;
     case FTH_PLACE_NONE:
     case FTH_PLACE_PARAMETER: break;
@@ -109,9 +118,9 @@ static void run_node(struct fth_plan *plan, uint32_t index, const struct extent 
     const struct fth_node *node = planned->node;
     struct fth_view *views = worker->views;
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        views[i] = make_view(plan, node->inputs[i], extent, worker->scratch);
+        views[i] = make_view(plan, node->inputs[i], extent, worker);
     for (uint32_t i = 0; i < node->n_outputs; i++)
-        views[node->n_inputs + i] = make_view(plan, node->outputs[i], extent, worker->scratch);
+        views[node->n_inputs + i] = make_view(plan, node->outputs[i], extent, worker);
     const struct fth_step *step = plan->step;
     struct fth_run run = {.node = node,
                           .in = views,
@@ -140,20 +149,31 @@ static void run_node(struct fth_plan *plan, uint32_t index, const struct extent 
     profile_node(plan, &run, index, worker);
 }
 
-static void run_tile(void *arg, uint32_t tile, uint32_t worker_index) {
+static void run_tiles(struct fth_plan *plan, uint32_t index, uint32_t tile, uint32_t tiles, struct fth_worker *worker) {
+    const struct fth_batch *batch = plan->step->batch;
+    struct extent extent = {.example0 = tile * plan->options.tile, .tile = tile, .tiles = tiles};
+    uint32_t left = batch->n - extent.example0, most = tiles * plan->options.tile;
+    extent.examples = left < most ? left : most;
+    for (uint32_t g = 0; g < plan->options.n_groups; g++)
+        worker->position0[g] = batch->groups[g].offsets[extent.example0];
+    run_node(plan, index, &extent, 0, worker);
+}
+
+/* Which tiles a worker takes together changes no bit: what sums by tiles gets them one by one or keeps them apart. */
+static void run_span(void *arg, uint32_t span, uint32_t worker_index) {
     struct fth_plan *plan = arg;
     const struct fth_phase *phase = &plan->phases[plan->phase_now];
     struct fth_worker *worker = &plan->workers[worker_index];
-    const struct fth_batch *batch = plan->step->batch;
-    struct extent extent = {.example0 = tile * plan->options.tile, .tile = tile};
+    uint32_t first = (uint32_t)((uint64_t)span * plan->n_tiles / plan->n_spans);
+    uint32_t end = (uint32_t)((uint64_t)(span + 1) * plan->n_tiles / plan->n_spans);
+    worker->tile0 = first;
     if (plan->step->rows && plan->step->rows->beside)
         plan->step->rows->beside(plan->step->rows->ctx);
-    uint32_t left = batch->n - extent.example0;
-    extent.examples = left < plan->options.tile ? left : plan->options.tile;
-    for (uint32_t g = 0; g < plan->options.n_groups; g++)
-        worker->position0[g] = batch->groups[g].offsets[extent.example0];
-    for (uint32_t i = 0; i < phase->count; i++)
-        run_node(plan, phase->first + i, &extent, 0, worker);
+    for (uint32_t index = phase->first; index < phase->first + phase->count; index++) {
+        uint32_t together = plan->nodes[index].node->op->spans ? end - first : 1;
+        for (uint32_t tile = first; tile < end; tile += together)
+            run_tiles(plan, index, tile, together, worker);
+    }
 }
 
 static void run_task(void *arg, uint32_t task, uint32_t worker_index) {
@@ -202,12 +222,14 @@ void fth_plan_run(fth_plan *plan, fth_pool *pool, const struct fth_step *step) {
     for (uint32_t g = 0; g < plan->options.n_groups; g++)
         for (uint32_t w = 0; w < plan->options.workers; w++)
             plan->workers[w].position0[g] = 0;
+    uint32_t at_once = plan->max_span * plan->options.workers, rounds = (plan->n_tiles + at_once - 1) / at_once;
+    plan->n_spans = rounds * plan->options.workers < plan->n_tiles ? rounds * plan->options.workers : plan->n_tiles;
     cut_sessions(plan, step->batch);
     for (uint32_t p = 0; p < plan->n_phases; p++) {
         uint64_t start = fth_now_ns();
         plan->phase_now = p;
         if (plan->phases[p].granularity == FTH_PER_TILE) {
-            fth_pool_for(pool, plan->n_tiles, run_tile, plan);
+            fth_pool_for(pool, plan->n_spans, run_span, plan);
             plan->tile_ns += fth_now_ns() - start;
         } else {
             fth_pool_for(pool, plan->phases[p].tasks, run_task, plan);

@@ -135,6 +135,26 @@ static void test_reduced_precision(void **state) {
     }
 }
 
+/* How many tiles a worker takes together depends on how many workers there are. Nothing but ReLU between the layers, so that
+ * products round what they make (pass round_once). */
+static void test_tiles_together(void **state) {
+    static const char *const precisions[] = {"precision=bf16", "precision=bf16x3"}, *const threads[] = {"threads=1", "threads=3"};
+    if (!fth_cpu_get()->avx512_bf16)
+        skip();
+    for (size_t i = 0; i < 2; i++) {
+        struct run expected = {.config = run_config("wide_deep", run_data(0)),
+                               .overrides = {precisions[i], "train.batch_size=400", "model.hidden=[96, 64, 32]",
+                                             "model.dropout=0", "model.batch_norm=false", "threads=8"}};
+        run_train_ok(&expected);
+        for (size_t t = 0; t < 2; t++) {
+            struct run run = expected;
+            run.overrides[5] = threads[t];
+            run_train_ok(&run);
+            same(&expected, &run, threads[t]);
+        }
+    }
+}
+
 /* Every kind of place: the first step, in mid-epoch, the last step of an epoch, the last of all. */
 static void test_stop_and_resume(void **state) {
     for (size_t m = 0; m < 4; m++) {
@@ -275,6 +295,7 @@ int main(void) {
         cmocka_unit_test(test_early_stopping),     cmocka_unit_test(test_more_steps),
         cmocka_unit_test(test_periodic_checkpoints), cmocka_unit_test(test_factorised),
         cmocka_unit_test(test_reduced_precision), cmocka_unit_test(test_zeros_left_out),
+        cmocka_unit_test(test_tiles_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

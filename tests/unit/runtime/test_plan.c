@@ -29,7 +29,7 @@ static struct planned make(const struct zoo_options *options, uint32_t tile, int
     fth_error err = {0};
     struct fth_plan_options plan = {.max_batch = BATCH, .tile = tile, .group_max = group_max,
                                     .n_groups = ZOO_GROUPS, .training = training, .optimizer = optimizer,
-                                    .workers = WORKERS, .row_update_tasks = ROW_TASKS,
+                                    .precision = options->precision, .workers = WORKERS, .row_update_tasks = ROW_TASKS,
                                     .row_update_scratch = 100};
     if (fth_parameters_create(p.graph, optimizer, &config, 1, &p.parameters, &err) != FTH_OK ||
         fth_plan_create(p.graph, p.parameters, &plan, &p.plan, &err) != FTH_OK)
@@ -250,7 +250,7 @@ static void test_every_model(void **state) {
     assert_true(phases >= 6); /* batch norm and clipping cut the graph */
 }
 
-/* Tile and places are the plan's, never the number of workers'. */
+/* Tile and, in fp32, places are the plan's, never the number of workers'. */
 static void test_workers_change_nothing(void **state) {
     static const uint32_t group_max[] = {ZOO_GROUP_MAX};
     struct planned p = make(&(struct zoo_options){.model = "din"}, 0, 1);
@@ -310,6 +310,32 @@ static void test_tile_rule(void **state) {
     fth_graph_destroy(pooled);
 }
 
+/* Where products take tiles, a worker takes as many together as these want, if all workers get as many. */
+static void test_span_rule(void **state) {
+    static const uint32_t group_max[] = {ZOO_GROUP_MAX};
+    static const struct {
+        int precision;
+        uint32_t batch, workers, span;
+    } cases[] = {{FTH_BF16, 512, 1, 4}, {FTH_BF16, 512, 2, 4}, {FTH_BF16, 512, 3, 3}, {FTH_BF16, 512, 8, 1},
+                 {FTH_BF16, 500, 2, 4}, {FTH_BF16X3, 128, 2, 1}, {FTH_BF16, 4096, 2, 1}, {FTH_FP32, 512, 2, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct planned p = make(&(struct zoo_options){.model = "deepfm", .precision = cases[i].precision}, 64, 1);
+        struct fth_plan_options options = p.plan->options;
+        fth_error err = {0};
+        fth_plan *plan = NULL;
+        options.group_max = group_max;
+        options.max_batch = cases[i].batch;
+        options.workers = cases[i].workers;
+        options.tile = options.span = 0;
+        if (fth_plan_create(p.graph, p.parameters, &options, &plan, &err) != FTH_OK)
+            fail_msg("%s", err.message);
+        int tiles = fth_gemm_cut((fth_precision)cases[i].precision).tiles;
+        assert_int_equal(plan->max_span, tiles ? cases[i].span : 1);
+        fth_plan_destroy(plan);
+        destroy(&p);
+    }
+}
+
 static uint32_t tile_without(const char *model, const char *activation, int precision, const char *pass) {
     static const uint32_t positions[] = {50};
     fth_graph *graph = zoo_graph(&(struct zoo_options){.model = model, .plain = 1, .attention_activation = activation,
@@ -352,7 +378,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_model), cmocka_unit_test(test_workers_change_nothing),
         cmocka_unit_test(test_tile_rule),   cmocka_unit_test(test_passes_keep_the_tile),
-        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_too_large),   cmocka_unit_test(test_span_rule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* The executor against the plain one of tests/support: every model, several tile sizes, batches smaller than a
- * tile and than the plan's, and the same bits with 1, 2 and 8 workers. */
+ * tile and than the plan's, and the same bits with 1, 2 and 8 workers; tiles taken together. */
 #include <linux/perf_event.h>
 #include <math.h>
 #include <setjmp.h>
@@ -193,7 +193,7 @@ static void check_flops(const fth_plan *plan, const fth_graph *graph, const stru
 }
 
 static struct outcome run_plan(const struct zoo_options *options, const struct world *w, uint32_t workers,
-                               uint32_t max_batch) {
+                               uint32_t span, uint32_t max_batch) {
     struct outcome out = {0};
     struct side rows = side_make(options, w);
     fth_parameters *parameters = parameters_from(&rows);
@@ -202,7 +202,7 @@ static struct outcome run_plan(const struct zoo_options *options, const struct w
     fth_error err = {0};
     fth_plan *plan = NULL;
     fth_pool *pool = NULL;
-    struct fth_plan_options plan_options = {.max_batch = max_batch, .tile = w->tile, .group_max = group_max,
+    struct fth_plan_options plan_options = {.max_batch = max_batch, .tile = w->tile, .span = span, .group_max = group_max,
                                             .n_groups = ZOO_GROUPS, .training = 1,
                                             .optimizer = fth_optimizer_find("momentum"),
                                             .workers = workers,
@@ -296,15 +296,18 @@ static void check_model(const char *name) {
         struct world w = world_make(shapes[i].examples, shapes[i].tile);
         snprintf(what, sizeof what, "%s, %u examples, tile %u", name, w.examples, w.tile);
         struct outcome plain = run_plain(&options, &w);
-        struct outcome one = run_plan(&options, &w, 1, shapes[i].max_batch);
+        struct outcome one = run_plan(&options, &w, 1, 1, shapes[i].max_batch);
         /* two examples may both be negative, which a softmax over the batch has nothing to say of */
         assert_true(isfinite(one.loss) && (one.loss > 0 || (w.examples == 2 && one.loss == 0)));
         compare(&plain, &one, 2e-4f, what);
         for (uint32_t workers = 2; workers <= 8; workers += 6) {
-            struct outcome many = run_plan(&options, &w, workers, shapes[i].max_batch);
+            struct outcome many = run_plan(&options, &w, workers, 1, shapes[i].max_batch);
             compare(&one, &many, 0, what);
             test_free(many.numbers);
         }
+        struct outcome together = run_plan(&options, &w, 2, 3, shapes[i].max_batch); /* fp32 products of other shapes */
+        compare(&one, &together, 2e-4f, what);
+        test_free(together.numbers);
         test_free(plain.numbers);
         test_free(one.numbers);
     }
@@ -325,7 +328,7 @@ static void test_batches_of_any_size(void **state) {
     struct world widest = world_make(70, 16);
     struct side owner = side_make(&options, &widest);
     fth_parameters *parameters = parameters_from(&owner);
-    struct fth_plan_options plan_options = {.max_batch = 70, .tile = 16, .group_max = group_max,
+    struct fth_plan_options plan_options = {.max_batch = 70, .tile = 16, .span = 2, .group_max = group_max,
                                             .n_groups = ZOO_GROUPS, .workers = 2,
                                             .optimizer = fth_optimizer_find("momentum")};
     must(fth_pool_create(2, &pool, &err), &err);
