@@ -33,6 +33,8 @@ FTH_API fth_status fth_output_open(const char *path, fth_output *out, fth_error 
 /* whole: what was written gets its name, else it is removed (a device has got it). Once, after fth_output_open has
  * succeeded; whatever it returns, the output is closed. */
 FTH_API fth_status fth_output_close(fth_output *out, int whole, fth_error *err);
+/* Removes what the open outputs of this process have written beside: for a signal handler, after which it ends. */
+FTH_API void fth_output_abandon(void);
 
 /* Version, CPU, instruction set in use, memory, kernels, matrix product providers, libraries. Owned: free(). */
 FTH_API fth_status fth_info(char **out, fth_error *err);

@@ -76,10 +76,25 @@ static void restart_where_space_is_limited(char **argv) {
     execv("/proc/self/exe", argv); /* where that fails, all is as before */
 }
 
+/* What was half written goes with a program that a signal ends. (Training has a handler of its own.) */
+static void end_by_signal(int number) {
+    fth_output_abandon();
+    raise(number);
+}
+
+static void watch_signals(void) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    struct sigaction action = {.sa_handler = end_by_signal, .sa_flags = (int)SA_RESETHAND | SA_NODEFER}, before;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            sigaction(numbers[i], &action, NULL);
+}
+
 int main(int argc, char **argv) {
     fill_standard_streams();
     restart_where_space_is_limited(argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, which is told, not an end */
+    watch_signals();
     atexit(close_output);
     argp_err_exit_status = CLI_USAGE;
     fth_log_to(log_line, NULL);

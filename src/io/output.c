@@ -1,10 +1,11 @@
-/* Files that results are written to: see io/output.h. Stateless.
+/* Files that results are written to: see io/output.h.
  *
  * Who writes `path`.part holds a lock on it, which the system lets go with the process: a file without one is what is left
- * of a run that was killed, and makes room. */
+ * of a run that was killed, and makes room. Any thread. */
 #include "io/output.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,26 @@
 #include <unistd.h>
 
 #define ANYBODY_WRITES (S_IWUSR | S_IWGRP | S_IWOTH)
+#define ABANDONED_MOST 16
+
+/* Files beside that are being written, of the outputs that are open; a signal handler reads it. */
+static _Atomic(char *) unfinished[ABANDONED_MOST];
+
+static void swap_unfinished(char *from, char *to) {
+    int done = 0;
+    for (int i = 0; from != to && !done && i < ABANDONED_MOST; i++) {
+        char *expected = from;
+        done = atomic_compare_exchange_strong(&unfinished[i], &expected, to);
+    }
+}
+
+void fth_output_abandon(void) {
+    for (int i = 0; i < ABANDONED_MOST; i++) {
+        const char *path = atomic_load(&unfinished[i]);
+        if (path)
+            unlink(path);
+    }
+}
 
 /* access() alone would allow root what nobody may write. */
 fth_status fth_check_output(const char *path, fth_error *err) {
@@ -73,6 +94,7 @@ static fth_status open_beside(const struct fth_io *io, fth_output *out, fth_erro
     if (is_there)
         fchmod(file, there.st_mode & 0777); /* not every file system can */
     out->file = file;
+    swap_unfinished(NULL, out->beside);
     return FTH_OK;
 }
 
@@ -110,6 +132,7 @@ fth_status fth_output_close_io(const struct fth_io *io, fth_output *out, int who
     }
     if (out->beside && !good)
         io->unlink(io->ctx, out->beside);
+    swap_unfinished(out->beside, NULL);
     if (lock >= 0)
         close(lock);
     fth_status status = result < 0 && whole ? fth_io_error(err, "write", out->path, result) : FTH_OK;
