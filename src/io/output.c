@@ -40,6 +40,8 @@ fth_status fth_check_output(const char *path, fth_error *err) {
     struct stat there;
     if (!path)
         return fth_fail_null(err, "fth_check_output", "path");
+    if (!*path)
+        return fth_fail(err, FTH_E_IO, "cannot write to the empty name ''; name a file");
     if (stat(path, &there) != 0)
         return FTH_OK;
     if (S_ISDIR(there.st_mode))
