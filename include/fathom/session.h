@@ -53,6 +53,7 @@ typedef struct fth_callbacks {
     void *ctx;
     void (*progress)(void *ctx, const fth_progress *progress);
     void (*evaluated)(void *ctx, uint64_t step, const fth_evaluation *evaluation, int best);
+    void (*saving)(void *ctx, uint64_t step); /* a checkpoint is about to be: what goes with it is to be there first */
     void (*saved)(void *ctx, uint64_t step, const char *path);
     /* every step's loss, in order (loss curves); may be NULL like the others */
     void (*loss)(void *ctx, uint64_t step, double loss);

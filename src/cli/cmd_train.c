@@ -127,10 +127,15 @@ static void on_evaluated(void *ctx, uint64_t step, const fth_evaluation *evaluat
     }
 }
 
-static void on_saved(void *ctx, uint64_t step, const char *path) {
+static void on_saving(void *ctx, uint64_t step) {
     struct display *display = ctx;
     (void)step;
     cli_losses_flush(&display->losses); /* a resumed run finds those of the steps before */
+}
+
+static void on_saved(void *ctx, uint64_t step, const char *path) {
+    struct display *display = ctx;
+    (void)step;
     if (!display->quiet)
         fprintf(stderr, "%ssaved %s\n", display->terminal ? "\r\033[K" : "", path);
 }
@@ -172,6 +177,7 @@ static int train(struct arguments *a, fth_session *session) {
     fth_callbacks callbacks = {.ctx = &display,
                                .progress = on_progress,
                                .evaluated = on_evaluated,
+                               .saving = on_saving,
                                .saved = on_saved,
                                .loss = a->losses ? on_loss : NULL};
     cli_watch_signals(session);

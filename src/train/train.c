@@ -154,6 +154,8 @@ static fth_status save(struct loop *loop, fth_error *err) {
     uint64_t start = fth_now_ns();
     loop->last_save = start;
     count_time(loop);
+    if (loop->callbacks && loop->callbacks->saving)
+        loop->callbacks->saving(loop->callbacks->ctx, session->step);
     FTH_TRY(fth_session_write(session, config->dir, config->keep, err));
     session->times.checkpoint += fth_now_ns() - start;
     loop->saved = 1;

@@ -297,6 +297,49 @@ static void test_rows_without_room(void **state) {
     assert_string_equal(run.digest, expected);
 }
 
+struct saves {
+    const char *dir;
+    uint64_t saving, saved; /* steps */
+    int n;
+};
+
+static void before_a_save(void *ctx, uint64_t step) {
+    struct saves *saves = ctx;
+    char path[512];
+    snprintf(path, sizeof path, "%s/step-%012llu", saves->dir, (unsigned long long)step);
+    assert_int_equal(access(path, F_OK), -1);
+    saves->saving = step;
+}
+
+static void after_a_save(void *ctx, uint64_t step, const char *path) {
+    struct saves *saves = ctx;
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(saves->saving, step);
+    saves->saved = step;
+    saves->n++;
+}
+
+/* A kill may come at any moment: what goes with a checkpoint (lines of losses) is written before the checkpoint is there. */
+static void test_told_before_and_after(void **state) {
+    struct saves saves = {.dir = run_new_dir()};
+    char dir[512];
+    const char *overrides[] = {"checkpoint.every_steps=10", dir};
+    const char *yaml = run_config("wide_deep", run_data(0));
+    fth_callbacks callbacks = {.ctx = &saves, .saving = before_a_save, .saved = after_a_save};
+    fth_config *config = NULL;
+    fth_session *session = NULL;
+    fth_error err = {0};
+    fth_training training;
+    snprintf(dir, sizeof dir, "checkpoint.dir=%s", saves.dir);
+    assert_int_equal(fth_config_parse("test", yaml, strlen(yaml), overrides, 2, &config, &err), FTH_OK);
+    assert_int_equal(fth_session_create(config, 0, &session, &err), FTH_OK);
+    fth_config_free(config);
+    assert_int_equal(fth_session_train(session, &callbacks, &training, &err), FTH_OK);
+    assert_true(saves.n > 3);
+    assert_int_equal(saves.saved, training.steps);
+    fth_session_destroy(session);
+}
+
 static int warnings;
 
 static void count_warnings(void *ctx, int level, const char *line) {
@@ -338,7 +381,8 @@ int main(void) {
         cmocka_unit_test(test_other_directories), cmocka_unit_test(test_newest_is_damaged),
         cmocka_unit_test(test_other_data),        cmocka_unit_test(test_line_that_stops),
         cmocka_unit_test(test_nothing_left),      cmocka_unit_test(test_two_runs_at_once),
-        cmocka_unit_test(test_other_held_out),    cmocka_unit_test(test_rows_without_room),
+        cmocka_unit_test(test_told_before_and_after), cmocka_unit_test(test_rows_without_room),
+        cmocka_unit_test(test_other_held_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
