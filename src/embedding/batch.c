@@ -42,17 +42,19 @@ static fth_status make_room(struct fth_embedding *embedding, uint64_t occurrence
     embedding->block = block;
     embedding->capacity = capacity;
     embedding->part_hash = carve(&block, capacity, sizeof(uint64_t));
-    embedding->hash = carve(&block, capacity, sizeof(uint64_t)); /* by_part these two are `missing` */
+    embedding->hash = carve(&block, capacity, sizeof(uint64_t)); /* by_part these three are `missing` */
+    embedding->shard_count = carve(&block, capacity, sizeof(uint32_t));
+    embedding->unique_first = carve(&block, capacity, sizeof(uint32_t));
     embedding->seen = carve(&block, capacity, sizeof(uint64_t));
     uint32_t **arrays[] = {
         &embedding->item_of,      &embedding->item_count,   &embedding->item_first,
         &embedding->item_row,     &embedding->item_at,      &embedding->item_place, &embedding->list,
-        &embedding->unique_row,   &embedding->shard_count,  &embedding->unique_first,
-        &embedding->unique_end,   &embedding->first_of,     &embedding->example_of};
+        &embedding->unique_row,   &embedding->unique_end,   &embedding->first_of,   &embedding->example_of};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         *arrays[i] = carve(&block, capacity, sizeof(uint32_t));
     embedding->unique_weight = carve(&block, capacity, sizeof(float));
     embedding->missing = (struct fth_missing *)(void *)embedding->hash;
+    embedding->item_bucket = embedding->item_place;
     embedding->weight_of = (float *)(void *)embedding->seen;
     return FTH_OK;
 }
@@ -146,11 +148,6 @@ static void order_parts(struct fth_embedding *embedding) {
     }
 }
 
-static struct fth_table *table_of(struct fth_embedding *embedding, uint32_t lookup) {
-    const struct fth_embedding_lookup *from = &embedding->lookups[lookup];
-    return &embedding->packs[from->pack].tables[from->table];
-}
-
 /* Units of so many numbers. */
 static uint64_t units_of(const struct fth_embedding *embedding, uint64_t n) {
     return (n + ((uint64_t)1 << embedding->part_shift) - 1) >> embedding->part_shift;
@@ -167,6 +164,19 @@ static uint64_t lookup_units(const struct fth_embedding *embedding,
 
 #define SHARES 2 /* parts are at most this share of what a worker has to do */
 
+/* Whether the keys of a leading lookup's table can be one part: they are a unit's (else not short_parts), or leave each of
+ * the workers several of about their size, and nothing asks for more than sums of lists. */
+static int one_part(struct fth_embedding *embedding, uint32_t head, uint64_t most) {
+    const struct fth_pack *pack = pack_of(embedding, head);
+    uint64_t units = 0, n = 0;
+    for (uint32_t i = head; i != FTH_NO_LOOKUP; i = embedding->lookups[i].next) {
+        units += units_of(embedding, embedding->lookups[i].n);
+        n += embedding->lookups[i].n;
+    }
+    embedding->short_parts &= units <= 1;
+    return units <= 1 || (n <= most && !pack->single && !pack->firsts);
+}
+
 /* A lookup is one part where that leaves each of the workers several of about its size. */
 static uint32_t part_shift_of(const struct fth_embedding *embedding, uint32_t n, uint64_t most) {
     uint32_t shift = embedding->part_shift;
@@ -181,6 +191,7 @@ static void place_lookup(struct fth_embedding *embedding, uint32_t number, uint3
                          uint32_t units, uint64_t most) {
     struct fth_embedding_lookup *lookup = &embedding->lookups[number];
     uint32_t shift = part_shift_of(embedding, lookup->n, most);
+    lookup->spread = !embedding->by_part;
     lookup->shift = shift;
     lookup->base = unit << embedding->part_shift;
     lookup->end = lookup->base + (units << embedding->part_shift);
@@ -198,6 +209,7 @@ static void cut_lookup(struct fth_embedding *embedding, uint32_t number, uint32_
         struct fth_part *part = &embedding->parts[first + i];
         part->lookup = number;
         part->shift = shift;
+        part->by_bucket = 0;
         part->base = part->items = lookup->base + done;
         part->n = lookup->n - done < size ? lookup->n - done : size;
         done += part->n;
@@ -213,12 +225,31 @@ static void sort_by_cost(struct fth_embedding *embedding) {
     for (uint32_t i = 0; i < embedding->n_lookups; i++) {
         struct fth_embedding_lookup *lookup = &embedding->lookups[by_cost[i]];
         if (lookup->n_parts == 1 && lookup->member == 0)
-            lookup->cost = lookup->n + ITEM_COST * embedding->parts[lookup->first_part].n_items;
+            lookup->cost = embedding->parts[lookup->first_part].n +
+                           ITEM_COST * embedding->parts[lookup->first_part].n_items;
         uint32_t number = by_cost[i], at = i;
         for (; at > 0 && embedding->lookups[by_cost[at - 1]].cost < lookup->cost; at--)
             by_cost[at] = by_cost[at - 1];
         by_cost[at] = number;
     }
+}
+
+/* The part of all of a table's keys, number `first`. */
+static void cut_table(struct fth_embedding *embedding, uint32_t head, uint32_t number) {
+    struct fth_part *part = &embedding->parts[number];
+    *part = (struct fth_part){.lookup = head, .shift = embedding->part_shift};
+    uint64_t units = 0;
+    while (embedding->lookups[part->lookup].n == 0)
+        part->lookup = embedding->lookups[part->lookup].next;
+    part->base = part->items = embedding->lookups[part->lookup].base;
+    for (uint32_t i = head; i != FTH_NO_LOOKUP; i = embedding->lookups[i].next) {
+        units += units_of(embedding, embedding->lookups[i].n);
+        part->n += embedding->lookups[i].n;
+        embedding->lookups[i].first_part = number;
+    }
+    part->shift += units > 1;
+    for (uint32_t i = head; i != FTH_NO_LOOKUP; i = embedding->lookups[i].next)
+        embedding->lookups[i].spread = units > 1;
 }
 
 /* A part a table: worker w's run of the tasks, and of the segments of the updates behind it, are parts [w n /
@@ -234,9 +265,33 @@ static void deal_parts(struct fth_embedding *embedding, uint32_t workers) {
                 continue;
             while (parts_of(embedding, embedding->by_cost[next]) == 0)
                 next++;
-            cut_lookup(embedding, embedding->by_cost[next++], (uint32_t)at);
+            cut_table(embedding, embedding->by_cost[next++], (uint32_t)at);
         }
     }
+}
+
+/* Places the lookups of a table one behind the other and cuts them, if not by_part; the size of its largest part. */
+static uint64_t place_table(struct fth_embedding *embedding, uint32_t head, uint32_t *unit, uint32_t examples,
+                            uint64_t most) {
+    uint64_t largest = 0, all = 0;
+    for (uint32_t i = head; i != FTH_NO_LOOKUP; i = embedding->lookups[i].next) {
+        struct fth_embedding_lookup *lookup = &embedding->lookups[i];
+        uint32_t own = (uint32_t)lookup_units(embedding, lookup, examples);
+        place_lookup(embedding, i, *unit, own, most);
+        *unit += own;
+        all += units_of(embedding, lookup->n) << embedding->part_shift;
+        largest = largest > (uint64_t)1 << lookup->shift ? largest : (uint64_t)1 << lookup->shift;
+        if (embedding->by_part)
+            lookup->n_parts = 0;
+        else
+            cut_lookup(embedding, i, embedding->n_parts);
+        embedding->n_parts += lookup->n_parts;
+    }
+    if (!embedding->by_part)
+        return largest;
+    embedding->lookups[head].n_parts = all > 0;
+    embedding->n_parts += all > 0;
+    return all;
 }
 
 /* Sources are a row's, so all its members' lookups have to be content with examples. */
@@ -257,6 +312,7 @@ static void follow(struct fth_embedding_lookup *lookup, const struct fth_embeddi
     lookup->first_part = leading->first_part;
     lookup->n_parts = leading->n_parts;
     lookup->by_example = leading->by_example;
+    lookup->spread = leading->spread;
 }
 
 fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struct fth_batch *batch,
@@ -268,47 +324,39 @@ fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struc
     if (embedding->by_part)
         sort_by_cost(embedding);
     FTH_TRY(take_fields(embedding, batch, err));
-    for (uint32_t i = 0; i < embedding->n_lookups; i++)
-        table_of(embedding, i)->n_parts = 0;
-    embedding->by_part = 1;
     embedding->n_runs = 0;
     for (uint32_t i = 0; i < embedding->n_lookups; i++) {
-        struct fth_embedding_lookup *lookup = &embedding->lookups[i];
-        uint64_t own = units_of(embedding, lookup->n);
+        const struct fth_embedding_lookup *lookup = &embedding->lookups[i];
         embedding->n_keys += lookup->n;
-        embedding->n_runs += own;
-        if (lookup->member > 0)
-            continue;
-        units += lookup_units(embedding, lookup, batch->n);
-        embedding->by_part &= own + table_of(embedding, i)->n_parts <= 1;
-        table_of(embedding, i)->n_parts += own > 0;
+        embedding->n_runs += units_of(embedding, lookup->n);
+        units += lookup->member > 0 ? 0 : lookup_units(embedding, lookup, batch->n);
     }
     FTH_TRY(make_room(embedding, units << embedding->part_shift, err));
     FTH_TRY(make_parts(embedding, units, err));
-    int by_part = embedding->by_part;
+    uint64_t most = (units << embedding->part_shift) / (SHARES * workers), largest = 0;
+    int by_part = embedding->short_parts = 1;
+    for (uint32_t i = 0; i < embedding->n_lookups; i++)
+        by_part &= embedding->lookups[i].member > 0 || embedding->lookups[i].head != i || one_part(embedding, i, most);
+    embedding->by_part = by_part;
     embedding->unique_count = by_part ? embedding->item_count : embedding->shard_count;
     embedding->item_weight = (float *)(void *)(by_part ? embedding->item_row : embedding->item_first);
     embedding->row_of = by_part ? embedding->first_of : embedding->item_of;
-    uint64_t most = (units << embedding->part_shift) / (SHARES * workers), largest = 0;
     uint32_t unit = 0;
     embedding->n_parts = 0;
     for (uint32_t i = 0; i < embedding->n_lookups; i++) {
-        if (embedding->lookups[i].member > 0)
+        if (embedding->lookups[i].member > 0 || embedding->lookups[i].head != i)
             continue;
-        uint32_t own = (uint32_t)lookup_units(embedding, &embedding->lookups[i], batch->n);
-        place_lookup(embedding, i, unit, own, most);
-        unit += own;
-        if (!by_part)
-            cut_lookup(embedding, i, embedding->n_parts);
-        if (largest < (uint64_t)1 << embedding->lookups[i].shift)
-            largest = (uint64_t)1 << embedding->lookups[i].shift;
-        embedding->n_parts += embedding->lookups[i].n_parts;
+        uint64_t size = place_table(embedding, i, &unit, batch->n, most);
+        largest = size > largest ? size : largest;
+        if (by_part && size > (uint64_t)1 << embedding->part_shift)
+            FTH_TRY(fth_table_part_room(embedding, i, err));
     }
     embedding->met_stride = largest * workers <= embedding->capacity ? (uint32_t)largest : 0;
     if (by_part)
         deal_parts(embedding, workers);
     for (uint32_t i = 0; i < embedding->n_lookups; i++)
         follow(&embedding->lookups[i], &embedding->lookups[embedding->lookups[i].leading]);
-    order_parts(embedding);
+    if (!by_part)
+        order_parts(embedding);
     return FTH_OK;
 }

@@ -24,14 +24,17 @@
  * Where rows have a member of one number, phase 2 brings a copy of it as well, which gathering reads in the order of
  * occurrences: unique_weight, item_weight, in phase 3 weight_of.
  *
- * Where every table's keys are one part (fields of one key, batches of up to 4096), the parts' items are
- * the unique keys, and nothing has to be brought together by shard: `by_part`. There items are in the order in
- * which they are met, and have the numbers of the part's first occurrences.
+ * Where every table's keys are one part, the parts' items are the unique keys, and nothing has to be brought together by
+ * shard: `by_part`. Such a part has all of a table's lookups, which lie one behind the other (spans); tables of more than a
+ * unit (long) are one part where that leaves the workers enough to share. There items are in the order in which they are
+ * met, and have the numbers of the part's first occurrences.
  *
- *   prepare, phase 1 (a task a part)    item_of, item_count, part_hash; unique_row where there
- *                                       is a row; missing: the other items, stably by shard
+ *   prepare, phase 1 (a task a part)    item_of, item_count, part_hash (of items known by bucket: keys);
+ *                                       unique_row where there is a row; missing: the other items, lookup by
+ *                                       lookup, stably by shard
  *            phase 2 (a task a shard)   unique_row of these, new rows and candidates
- *            phase 3 (a task a part)    row_of, list, unique_end; item_weight; counts as above
+ *            phase 3 (a task a part)    row_of, list, unique_end; item_weight, of long parts (from phase 1) weight_of;
+ *                                       counts as above
  *
  * Of rows of one number (pack->single) phases 1 and 2 bring item_weight: there is no phase 3.
  *
@@ -57,6 +60,7 @@
 
 #define FTH_UPDATE_TASKS 64 /* the plan's number; a small batch fills fewer, the rest do nothing */
 #define FTH_NO_UNIQUE UINT32_MAX
+#define FTH_NO_LOOKUP UINT32_MAX
 #define FTH_PART_SHIFT_MAX 12      /* of a unit */
 #define FTH_LONG_PART_SHIFT_MAX 20 /* of a long list's part */
 
@@ -71,12 +75,16 @@ struct fth_embedding_lookup {
     float *share;         /* mean pooling: [max_batch] 1 / the length of an example's list */
     int firsts;           /* it leads, and first_of is needed of it */
     int alone;            /* no other lookup reads the same member of its table's rows */
+    uint32_t head, next;  /* of the lookups that read it: the first; the one behind this, or FTH_NO_LOOKUP */
     /* the current batch */
     uint32_t base, n; /* its occurrences */
     uint32_t end;     /* of its numbers: base + 2^part_shift * units */
     uint32_t first_part, n_parts, shift; /* parts of 2^shift occurrences */
     uint32_t cost; /* of finding its rows, as of the batch before */
     int by_example;   /* its sources are examples */
+    int spread;       /* weight_of has its single numbers */
+    uint32_t n_new;   /* by_part: of its part's items, those first met in it */
+    uint32_t missing_at[FTH_SHARDS + 1]; /* by_part: among its part's missing items, where each shard's of these begin */
     const uint64_t *keys;
     uint64_t salt;    /* its keys are those of this many buckets, hardly any others; 0 buckets: any */
     uint32_t buckets;
@@ -94,8 +102,20 @@ struct fth_part {
     uint32_t base, n, shift;     /* occurrences; at most 2^shift */
     uint32_t n_items, n_rows;    /* by_part: n_rows of the items had one already */
     uint32_t items;              /* its first item; by_part: base */
-    uint32_t at[FTH_SHARDS + 1];      /* among the items (by_part: the missing ones), where each shard's begin */
+    int by_bucket;               /* item_bucket says which the items are */
+    uint32_t at[FTH_SHARDS + 1]; /* not by_part: among the items, where each shard's begin */
     uint32_t occurrences[FTH_SHARDS]; /* of each shard's items */
+};
+
+/* Occurrences of a part that are one lookup's. */
+struct fth_span {
+    uint32_t lookup, base, n;
+};
+
+/* What an occurrence takes of its item. */
+struct fth_met {
+    uint32_t row;
+    float weight;
 };
 
 /* A unique key that has no row yet. */
@@ -156,6 +176,7 @@ struct fth_embedding {
     const struct fth_batch *batch; /* NULL: none prepared */
     int training;
     int by_part; /* every table's keys are one part */
+    int short_parts; /* by_part at any number of workers: those parts are units */
     uint64_t step;
     uint32_t n_parts, parts_capacity;
     uint64_t n_runs; /* of 2^part_shift occurrences: each lookup's own, leading or not */
@@ -179,7 +200,9 @@ struct fth_embedding {
     float *item_weight;  /* by item: weights of the member of one number */
     uint32_t *item_at; /* by item: where its next occurrence goes in the list */
     uint32_t *item_place; /* not by_part, as the part's items are met: which of them in the order of shards */
-    struct fth_missing *missing; /* by_part: items without a row, by part, in each by shard; hash's and seen's memory */
+    uint32_t *item_bucket; /* by_part: item_place's memory */
+    struct fth_missing *missing; /* by_part: items without a row, by part, in each by lookup and shard; memory of `hash` and
+                                  * the two arrays behind it */
     uint32_t *unique_row, *unique_end; /* by shard; by_part: by item */
     uint32_t *shard_count, *unique_first; /* by shard */
     uint32_t *unique_count;               /* the former, by_part the items' */
@@ -248,17 +271,53 @@ static inline int fth_pack_by_weight(const struct fth_embedding *embedding,
     return embedding->by_part && pack->single;
 }
 
-/* parts.c: puts each of the part's sources where its item's next one goes in the list (item_at: by the
+/* A part's spans: its lookups' occurrences, those of one lookup where parts are not tables. */
+static inline struct fth_span fth_first_span(const struct fth_embedding *embedding, const struct fth_part *part) {
+    uint32_t n = embedding->by_part ? embedding->lookups[part->lookup].n : part->n;
+    return (struct fth_span){part->lookup, part->base, n};
+}
+
+static inline struct fth_span fth_next_span(const struct fth_embedding *embedding, struct fth_span span) {
+    uint32_t next = embedding->by_part ? embedding->lookups[span.lookup].next : FTH_NO_LOOKUP;
+    if (next == FTH_NO_LOOKUP)
+        return (struct fth_span){.lookup = FTH_NO_LOOKUP};
+    return (struct fth_span){next, embedding->lookups[next].base, embedding->lookups[next].n};
+}
+
+/* Two numbers for each of a long part's occurrences, for its task in phase 1: the worker's, always in the same place, if
+ * there is room for all workers. */
+static inline uint32_t *fth_part_room(const struct fth_embedding *embedding, const struct fth_part *part, uint32_t worker) {
+    return embedding->seen + 2 * (size_t)(embedding->met_stride ? worker * embedding->met_stride : part->base);
+}
+
+/* Whether the part is more than a unit of one lookup's. */
+static inline int fth_part_is_long(const struct fth_embedding *embedding, const struct fth_part *part) {
+    return part->shift > embedding->part_shift;
+}
+
+/* parts.c: puts each of the span's sources where its item's next one goes in the list (item_at: by the
  * part's items), and moves that on. */
-void fth_part_list(struct fth_embedding *embedding, const struct fth_part *part, uint32_t *item_at);
-/* long_part.c: as fth_part_number, but keys in place of hashes, of parts larger than a unit. */
-uint32_t fth_long_part_number(const struct fth_embedding *embedding, const struct fth_part *part,
-                              const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
-                              uint32_t *item_first);
-/* A part's items in the order in which they are met: hashes, counts, unless `first` is NULL first occurrences; how
- * many (phase 1, both ways). */
-uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part, uint64_t *hashes,
+void fth_part_list(struct fth_embedding *embedding, struct fth_span span, uint32_t *item_at);
+/* long_part.c: as fth_part_number, but keys in place of hashes, of long parts. table: 2 numbers an occurrence of the
+ * part. bucket: unless NULL the items' buckets, if they are those of few buckets (by_bucket). */
+uint32_t fth_long_part_number(const struct fth_embedding *embedding, struct fth_part *part, uint32_t *table,
+                              uint64_t *item_key, uint32_t *item_count, uint32_t *item_first,
+                              uint32_t *item_bucket);
+/* A part's items in the order in which they are met: hashes (by_part and by_bucket: keys), counts, unless `first` is
+ * NULL first occurrences; how many (phase 1, both ways). */
+uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part, uint32_t worker, uint64_t *hashes,
                          uint32_t *count, uint32_t *first);
+/* Of a span's occurrences the rows, in item_of's place if that is where they are to be, and single numbers. */
+void fth_part_spread(const struct fth_embedding *embedding, const struct fth_pack *pack, struct fth_span span,
+                     const struct fth_met *met);
+/* table_part.c: long parts by_part. Room for the table's rows by bucket, where they are to be found by that. */
+fth_status fth_table_part_room(struct fth_embedding *embedding, uint32_t lookup, fth_error *err);
+/* Phase 1 of a part numbered by bucket: the items' rows and single numbers. Those that have no row come in `missing`, with
+ * hashes in place of their keys; how many. */
+uint32_t fth_table_part_find(struct fth_embedding *embedding, const struct fth_part *part, uint32_t worker,
+                             uint32_t *missing);
+/* Phase 3. */
+void fth_table_part_keep(struct fth_embedding *embedding, const struct fth_part *part);
 /* The phases 1 to 3 of by_part. */
 void fth_part_find(void *arg, uint32_t task, uint32_t worker);
 void fth_part_create(void *arg, uint32_t task, uint32_t worker);

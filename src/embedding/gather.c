@@ -20,7 +20,7 @@ struct source {
 static const float *weights_of(const struct fth_embedding *embedding,
                                const struct fth_embedding_lookup *lookup) {
     const struct fth_pack *pack = &embedding->packs[lookup->pack];
-    if (embedding->by_part || pack->one_number != lookup->member)
+    if (!lookup->spread || pack->one_number != lookup->member)
         return NULL;
     return embedding->weight_of + lookup->base;
 }

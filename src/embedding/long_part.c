@@ -78,86 +78,149 @@ static uint32_t add_item(struct table *table, uint64_t *item_key, uint32_t n, ui
     return n;
 }
 
+/* Where items are put as they are met; what is NULL nobody asks for. */
+struct items {
+    uint32_t n;
+    uint64_t *key;
+    uint32_t *count, *first, *bucket;
+};
+
 /* Where keys are those of few buckets: a bucket's entry is its item's number, from 1 on, so that nothing is looked for.
- * There is one entry more, for one other key, as a missing value's. What a new key needs is written for every key
- * (number_items in parts.c); UINT32_MAX where there are several other keys. */
-static uint32_t number_by_bucket(const struct fth_embedding *embedding, const struct fth_part *part,
-                                 const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
-                                 uint32_t *item_first) {
+ * There is one entry more, for one other key, as a missing value's. */
+struct buckets {
+    uint64_t salt, other;
+    uint32_t n, others;
+    uint32_t *item;
+};
+
+/* Those of a part, unless `n` is 0: whose lookups' keys are those of the same buckets, and for which the table has room. */
+static struct buckets buckets_of(const struct fth_embedding *embedding, const struct fth_part *part, uint32_t *table) {
     const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
-    uint32_t *item_of_bucket = embedding->seen + 2 * (item_key - embedding->hash);
-    uint32_t *item_of = embedding->item_of + part->base, bucket[STRETCH], n = 0, others = 0;
-    uint64_t other = 0;
-    memset(item_of_bucket, 0, ((size_t)lookup->buckets + 1) * sizeof *item_of_bucket);
-    for (uint32_t from = 0; from < part->n; from += STRETCH) {
-        uint32_t end = part->n - from < STRETCH ? part->n : from + STRETCH;
-        int odd = embedding->kernels->key_buckets(end - from, keys + from, lookup->salt, lookup->buckets, bucket) > 0;
+    struct buckets buckets = {.salt = lookup->salt, .n = lookup->buckets < 2 * part->n ? lookup->buckets : 0, .item = table};
+    struct fth_span span = fth_first_span(embedding, part);
+    for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span)) {
+        lookup = &embedding->lookups[span.lookup];
+        if (lookup->buckets != buckets.n || lookup->salt != buckets.salt)
+            buckets.n = 0;
+    }
+    return buckets;
+}
+
+/* What a new key needs is written for every key (number_items in parts.c); 0 where there are several other keys. */
+static int number_by_bucket(const struct fth_embedding *embedding, struct fth_span span, struct buckets *buckets,
+                            struct items *to) {
+    const struct fth_embedding_lookup *lookup = &embedding->lookups[span.lookup];
+    const uint64_t *keys = lookup->keys + (span.base - lookup->base);
+    uint32_t *item_of = embedding->item_of + span.base, *item_of_bucket = buckets->item, bucket[STRETCH], n = to->n;
+    struct items at = *to;
+    for (uint32_t from = 0; from < span.n; from += STRETCH) {
+        uint32_t end = span.n - from < STRETCH ? span.n : from + STRETCH;
+        int odd = embedding->kernels->key_buckets(end - from, keys + from, buckets->salt, buckets->n, bucket) > 0;
         for (uint32_t i = from; odd && i < end; i++) {
-            if (bucket[i - from] < lookup->buckets)
+            if (bucket[i - from] < buckets->n)
                 continue;
-            if (others++ == 0)
-                other = keys[i];
-            if (keys[i] != other)
-                return UINT32_MAX;
+            if (buckets->others++ == 0)
+                buckets->other = keys[i];
+            if (keys[i] != buckets->other)
+                return 0;
         }
         for (uint32_t i = from; i < end; i++) {
             uint32_t item = item_of_bucket[bucket[i - from]];
-            item_key[n] = keys[i];
-            item_count[n] = 0;
-            item_first[n] = part->base + i;
+            at.key[n] = keys[i];
+            at.count[n] = 0;
+            if (at.first)
+                at.first[n] = span.base + i;
+            if (at.bucket)
+                at.bucket[n] = bucket[i - from];
             uint32_t is_new = (item - 1) >> 31;
             n += is_new;
             item |= n & (0 - is_new);
             item_of_bucket[bucket[i - from]] = item;
-            item_count[item - 1]++;
+            at.count[item - 1]++;
             item_of[i] = item - 1;
         }
     }
-    return n;
+    to->n = n;
+    return 1;
 }
 
 /* Keys a stretch at a time, in short loops: groups are asked for, items guessed, then compared. */
-static uint32_t number_by_hash(const struct fth_embedding *embedding, const struct fth_part *part,
-                               const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
-                               uint32_t *item_first) {
-    struct table table = {.groups = (void *)(embedding->seen + 2 * (item_key - embedding->hash)),
-                          .most = (part->n + 7) / 8,
-                          .factor = embedding->factor};
-    uint32_t *item_of = embedding->item_of + part->base, n = 0;
-    clear(&table, FIRST_GROUPS);
-    for (uint32_t from = 0; from < part->n; from += STRETCH) {
-        uint32_t end = part->n - from < STRETCH ? part->n : from + STRETCH;
+static void number_by_hash(const struct fth_embedding *embedding, struct fth_span span, struct table *table,
+                           struct items *to) {
+    const struct fth_embedding_lookup *lookup = &embedding->lookups[span.lookup];
+    const uint64_t *keys = lookup->keys + (span.base - lookup->base);
+    uint32_t *item_of = embedding->item_of + span.base, n = to->n;
+    struct items at = *to;
+    for (uint32_t from = 0; from < span.n; from += STRETCH) {
+        uint32_t end = span.n - from < STRETCH ? span.n : from + STRETCH;
         for (uint32_t i = from; i < end; i++)
-            __builtin_prefetch(&table.groups[group_of(&table, spread(&table, keys[i]))]);
+            __builtin_prefetch(&table->groups[group_of(table, spread(table, keys[i]))]);
         for (uint32_t i = from; i < end; i++) {
-            item_of[i] = guess(&table, spread(&table, keys[i]));
-            __builtin_prefetch(&item_key[item_of[i]]);
+            item_of[i] = guess(table, spread(table, keys[i]));
+            __builtin_prefetch(&at.key[item_of[i]]);
         }
         for (uint32_t i = from; i < end; i++) {
             uint64_t key = keys[i];
             uint32_t item = item_of[i];
-            if (item >= n || item_key[item] != key) {
-                item = find(&table, item_key, key, spread(&table, key));
+            if (item >= n || at.key[item] != key) {
+                item = find(table, at.key, key, spread(table, key));
                 if (item == UINT32_MAX) {
-                    item = add_item(&table, item_key, n, key);
-                    item_count[item] = 0;
-                    item_first[item] = part->base + i;
+                    item = add_item(table, at.key, n, key);
+                    at.count[item] = 0;
+                    if (at.first)
+                        at.first[item] = span.base + i;
                     n++;
                 }
                 item_of[i] = item;
             }
-            item_count[item]++;
+            at.count[item]++;
         }
     }
-    return n;
+    to->n = n;
 }
 
-/* By bucket where the table has room for that: two numbers an occurrence. */
-uint32_t fth_long_part_number(const struct fth_embedding *embedding, const struct fth_part *part,
-                              const uint64_t *keys, uint64_t *item_key, uint32_t *item_count,
-                              uint32_t *item_first) {
-    uint32_t buckets = embedding->lookups[part->lookup].buckets, n = UINT32_MAX;
-    if (buckets > 0 && buckets < 2 * part->n)
-        n = number_by_bucket(embedding, part, keys, item_key, item_count, item_first);
-    return n != UINT32_MAX ? n : number_by_hash(embedding, part, keys, item_key, item_count, item_first);
+/* By part: how many items are first met in the span. */
+static void note_new(const struct fth_embedding *embedding, struct fth_span span, uint32_t n) {
+    if (embedding->by_part)
+        embedding->lookups[span.lookup].n_new = n;
+}
+
+static int number_all_by_bucket(const struct fth_embedding *embedding, const struct fth_part *part, uint32_t *table,
+                                struct items *to) {
+    struct buckets buckets = buckets_of(embedding, part, table);
+    if (buckets.n == 0)
+        return 0;
+    memset(table, 0, ((size_t)buckets.n + 1) * sizeof *table);
+    struct fth_span span = fth_first_span(embedding, part);
+    for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span)) {
+        uint32_t before = to->n;
+        if (!number_by_bucket(embedding, span, &buckets, to))
+            return 0;
+        note_new(embedding, span, to->n - before);
+    }
+    return 1;
+}
+
+static void number_all_by_hash(const struct fth_embedding *embedding, const struct fth_part *part, uint32_t *memory,
+                               struct items *to) {
+    struct table table = {.groups = (void *)memory, .most = (part->n + 7) / 8, .factor = embedding->factor};
+    clear(&table, FIRST_GROUPS);
+    struct fth_span span = fth_first_span(embedding, part);
+    for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span)) {
+        uint32_t before = to->n;
+        number_by_hash(embedding, span, &table, to);
+        note_new(embedding, span, to->n - before);
+    }
+}
+
+uint32_t fth_long_part_number(const struct fth_embedding *embedding, struct fth_part *part, uint32_t *table,
+                              uint64_t *item_key, uint32_t *item_count, uint32_t *item_first,
+                              uint32_t *item_bucket) {
+    struct items to = {.key = item_key, .count = item_count, .first = item_first, .bucket = item_bucket};
+    part->by_bucket = number_all_by_bucket(embedding, part, table, &to);
+    if (!part->by_bucket) {
+        to.n = 0;
+        number_all_by_hash(embedding, part, table, &to);
+    }
+    return to.n;
 }

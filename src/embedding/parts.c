@@ -31,11 +31,10 @@ static uint32_t example_at(const struct fth_embedding *embedding,
     return low;
 }
 
-static void number_examples(struct fth_embedding *embedding,
-                            const struct fth_embedding_lookup *lookup,
-                            const struct fth_part *part) {
+static void number_examples(struct fth_embedding *embedding, struct fth_span span) {
+    const struct fth_embedding_lookup *lookup = &embedding->lookups[span.lookup];
     const uint32_t *offsets = lookup->offsets;
-    uint32_t position = part->base - lookup->base, last = position + part->n;
+    uint32_t position = span.base - lookup->base, last = position + span.n;
     for (uint32_t low = example_at(embedding, lookup, position); position < last; position++) {
         while (offsets[low + 1] <= position)
             low++;
@@ -79,53 +78,78 @@ number_items(const struct fth_embedding *embedding, const struct fth_part *part,
     return n;
 }
 
-uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part, uint64_t *hashes,
+/* Of a part that is not long: its first lookup's, others have no keys. */
+static uint32_t number_unit(struct fth_embedding *embedding, struct fth_part *part, uint64_t *item_key,
+                            uint32_t *count, uint32_t *first) {
+    struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
+    const uint64_t *keys = lookup->keys + (part->base - lookup->base);
+    uint32_t n = first ? number_items(embedding, part, keys, item_key, count, first)
+                       : number_items(embedding, part, keys, item_key, count, NULL);
+    for (uint32_t i = part->lookup; embedding->by_part && i != FTH_NO_LOOKUP; i = embedding->lookups[i].next)
+        embedding->lookups[i].n_new = i == part->lookup ? n : 0;
+    return n;
+}
+
+uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part, uint32_t worker, uint64_t *hashes,
                          uint32_t *count, uint32_t *first) {
     const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
     const struct fth_pack *pack = &embedding->packs[lookup->pack];
     const struct fth_table *table = &pack->tables[lookup->table];
-    const uint64_t *keys = lookup->keys + (part->base - lookup->base);
-    uint32_t n = part->shift > embedding->part_shift
-                     ? fth_long_part_number(embedding, part, keys, hashes, count, first)
-                 : first ? number_items(embedding, part, keys, hashes, count, first)
-                         : number_items(embedding, part, keys, hashes, count, NULL);
-    for (uint32_t u = 0; u < n; u++) {
+    int is_long = fth_part_is_long(embedding, part), by_part = embedding->by_part;
+    uint32_t n = is_long ? fth_long_part_number(embedding, part, fth_part_room(embedding, part, worker), hashes, count,
+                                                first, by_part ? embedding->item_bucket + part->base : NULL)
+                         : number_unit(embedding, part, hashes, count, first);
+    part->by_bucket &= !by_part || (table->row_of_bucket && table->buckets == lookup->buckets && table->salt == lookup->salt);
+    for (uint32_t u = 0; u < n && !(by_part && part->by_bucket); u++) {
         hashes[u] = fth_pack_hash(table, hashes[u]);
-        if (embedding->by_part) /* looked up next, by this task */
+        if (by_part && !is_long) /* looked up next, by this task */
             fth_index_prefetch(&pack->shards[fth_shard_of(hashes[u])].index, hashes[u]);
     }
     part->n_items = n;
-    if (lookup->pooled && (embedding->by_part || !lookup->by_example))
-        number_examples(embedding, lookup, part);
+    struct fth_span span = fth_first_span(embedding, part);
+    for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span)) {
+        lookup = &embedding->lookups[span.lookup];
+        if (span.n > 0 && lookup->pooled && ((by_part && !is_long) || !lookup->by_example))
+            number_examples(embedding, span);
+    }
     return n;
 }
 
-/* The items without a row brought together by shard, keeping their order, with all that making a row needs: the
- * shard's task reads a run of them, written by another core, instead of a line here and there for each. */
-static void sort_missing(struct fth_embedding *embedding, struct fth_part *part, uint32_t n) {
+/* The items without a row, n_missing of them, brought together by shard, keeping their order, with all
+ * that making a row needs: the shard's task reads a run of them, written by another core, instead of a line here and
+ * there for each. Lookup by lookup, which is the order of rows. */
+static void sort_missing(struct fth_embedding *embedding, const struct fth_part *part, const uint32_t *items,
+                         uint32_t n_missing) {
     const uint64_t *hashes = embedding->part_hash + part->base;
-    const uint32_t *rows = embedding->unique_row + part->base;
     const uint32_t *count = embedding->item_count + part->base;
     struct fth_missing *sorted = embedding->missing + part->base;
-    uint32_t next[FTH_SHARDS] = {0}, at = 0, m = 0;
-    uint16_t missing[1 << FTH_PART_SHIFT_MAX];
+    uint32_t first = 0, end = 0, at = 0;
+    for (uint32_t l = part->lookup; l != FTH_NO_LOOKUP; l = embedding->lookups[l].next) {
+        struct fth_embedding_lookup *lookup = &embedding->lookups[l];
+        uint32_t next[FTH_SHARDS] = {0}, from = first;
+        end += lookup->n_new;
+        for (; first < n_missing && items[first] < end; first++)
+            next[fth_shard_of(hashes[items[first]])]++;
+        for (uint32_t s = 0; s < FTH_SHARDS; s++) {
+            lookup->missing_at[s] = at;
+            at += next[s];
+            next[s] = lookup->missing_at[s];
+        }
+        lookup->missing_at[FTH_SHARDS] = at;
+        for (; from < first; from++)
+            sorted[next[fth_shard_of(hashes[items[from]])]++] = (struct fth_missing){
+                .hash = hashes[items[from]], .item = part->base + items[from], .count = count[items[from]]};
+    }
+}
+
+/* Of n items those without a row; how many. */
+static uint32_t list_missing(const uint32_t *rows, uint32_t n, uint32_t *items) {
+    uint32_t missing = 0;
     for (uint32_t u = 0; u < n; u++) {
-        missing[m] = (uint16_t)u;
-        m += rows[u] == FTH_ROW_NONE;
+        items[missing] = u;
+        missing += rows[u] == FTH_ROW_NONE;
     }
-    for (uint32_t i = 0; i < m; i++)
-        next[fth_shard_of(hashes[missing[i]])]++;
-    for (uint32_t s = 0; s < FTH_SHARDS; s++) {
-        part->at[s] = at;
-        at += next[s];
-        next[s] = part->at[s];
-    }
-    part->at[FTH_SHARDS] = at;
-    for (uint32_t i = 0; i < m; i++) {
-        uint32_t u = missing[i];
-        sorted[next[fth_shard_of(hashes[u])]++] =
-            (struct fth_missing){.hash = hashes[u], .item = part->base + u, .count = count[u]};
-    }
+    return missing;
 }
 
 static inline const struct fth_shard *shard_of(const struct fth_pack *pack, uint64_t hash) {
@@ -245,18 +269,22 @@ void fth_part_find(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     struct fth_part *part = &embedding->parts[task];
     const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
-    uint32_t n = fth_part_number(embedding, part, embedding->part_hash + part->base,
-                                 embedding->item_count + part->base, NULL);
-    (void)worker;
-    const uint64_t *hash = embedding->part_hash + part->base;
-    uint32_t *rows = embedding->unique_row + part->base;
-    /* A row of one number is in the line that says whose it is. */
-    part->n_rows = pack->single ? find_rows(pack, hash, n, rows, embedding->item_weight + part->base, 1)
-                                : fth_find_rows(pack, hash, n, rows, NULL);
-    if (embedding->training && part->n_rows < n)
-        sort_missing(embedding, part, n);
-    else
-        memset(part->at, 0, sizeof part->at);
+    uint64_t *hash = embedding->part_hash + part->base;
+    uint32_t n = fth_part_number(embedding, part, worker, hash, embedding->item_count + part->base, NULL);
+    uint32_t *rows = embedding->unique_row + part->base, *missing = embedding->item_at + part->base, n_missing = 0;
+    float *weight = embedding->item_weight + part->base;
+    int copied = fth_part_is_long(embedding, part) && pack->one_number < pack->n_members;
+    if (part->by_bucket) {
+        n_missing = fth_table_part_find(embedding, part, worker, missing);
+        part->n_rows = n - n_missing;
+    } else {
+        /* A row of one number is in the line that says whose it is. */
+        part->n_rows = pack->single ? find_rows(pack, hash, n, rows, weight, 1)
+                                    : fth_find_rows(pack, hash, n, rows, copied ? weight : NULL);
+        if (part->n_rows < n)
+            n_missing = list_missing(rows, n, missing);
+    }
+    sort_missing(embedding, part, missing, embedding->training ? n_missing : 0);
 }
 
 fth_status fth_create_row(struct fth_pack *pack, struct fth_shard *shard, uint32_t table, uint64_t hash,
@@ -270,40 +298,47 @@ fth_status fth_create_row(struct fth_pack *pack, struct fth_shard *shard, uint32
     return entry ? FTH_OK : fth_shard_add_candidate(pack, shard, hash, table, NULL);
 }
 
-/* Makes the rows of the shard's run of one part. */
+/* Makes the rows of the shard's run of one lookup. */
 static void create_run(struct fth_embedding *embedding, struct fth_pack *pack, struct fth_shard *shard,
-                       const struct fth_part *part, uint32_t first, uint32_t last) {
-    uint32_t table = embedding->lookups[part->lookup].table;
-    const struct fth_missing *missing = embedding->missing + part->base;
-    for (uint32_t k = first; k < last && shard->status == FTH_OK; k++) {
+                       const struct fth_embedding_lookup *lookup, uint32_t s) {
+    const struct fth_missing *missing = embedding->missing + embedding->parts[lookup->first_part].base;
+    for (uint32_t k = lookup->missing_at[s]; k < lookup->missing_at[s + 1] && shard->status == FTH_OK; k++) {
         uint32_t row = FTH_ROW_NONE;
-        shard->status = fth_create_row(pack, shard, table, missing[k].hash, missing[k].count, &row);
+        shard->status = fth_create_row(pack, shard, lookup->table, missing[k].hash, missing[k].count, &row);
         if (row == FTH_ROW_NONE)
             continue;
         embedding->unique_row[missing[k].item] = row;
         shard->n_unique_rows++;
-        float weight = *fth_pack_row(pack, row);
-        if (pack->single && weight != 0) /* 0 is there already, and the line another core's */
+        float weight = pack->one_number < pack->n_members ? fth_pack_row(pack, row)[pack->members[pack->one_number].at] : 0;
+        if (weight != 0) /* 0 is there already, and the line another core's */
             embedding->item_weight[missing[k].item] = weight;
     }
 }
 
-/* Phase 2: part after part, so in the batch's order. */
+/* Whether the lookup leads, is of the pack, and has keys. */
+static int looked_up(const struct fth_embedding *embedding, uint32_t lookup, const struct fth_pack *pack) {
+    const struct fth_embedding_lookup *at = &embedding->lookups[lookup];
+    return at->member == 0 && at->n > 0 && &embedding->packs[at->pack] == pack;
+}
+
+/* Phase 2: lookup after lookup, so in the batch's order. */
 void fth_part_create(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
     struct fth_pack *pack = &embedding->packs[task / FTH_SHARDS];
     struct fth_shard *shard = &pack->shards[task % FTH_SHARDS];
     uint32_t s = task % FTH_SHARDS;
     (void)worker;
-    for (uint32_t i = 0; i < pack->n_parts; i++) {
-        const struct fth_part *part = &embedding->parts[embedding->part_order[pack->first_part + i]];
-        for (uint32_t k = part->at[s]; k < part->at[s + 1]; k++)
-            fth_index_prefetch(&shard->index, embedding->missing[part->base + k].hash);
+    for (uint32_t l = 0; l < embedding->n_lookups; l++) {
+        if (!looked_up(embedding, l, pack))
+            continue;
+        const struct fth_embedding_lookup *lookup = &embedding->lookups[l];
+        const struct fth_missing *missing = embedding->missing + embedding->parts[lookup->first_part].base;
+        for (uint32_t k = lookup->missing_at[s]; k < lookup->missing_at[s + 1]; k++)
+            fth_index_prefetch(&shard->index, missing[k].hash);
     }
-    for (uint32_t i = 0; i < pack->n_parts; i++) {
-        const struct fth_part *part = &embedding->parts[embedding->part_order[pack->first_part + i]];
-        create_run(embedding, pack, shard, part, part->at[s], part->at[s + 1]);
-    }
+    for (uint32_t l = 0; l < embedding->n_lookups; l++)
+        if (looked_up(embedding, l, pack))
+            create_run(embedding, pack, shard, &embedding->lookups[l], s);
 }
 
 void fth_count_candidate(const struct fth_pack *pack, uint64_t hash, uint32_t count) {
@@ -329,24 +364,37 @@ static void keep_items(struct fth_embedding *embedding, const struct fth_part *p
         fth_count_range(embedding, pack, part->base, part->base + n);
 }
 
-void fth_part_list(struct fth_embedding *embedding, const struct fth_part *part,
-                   uint32_t *item_at) {
-    const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
-    const uint32_t *item_of = embedding->item_of + part->base;
+void fth_part_list(struct fth_embedding *embedding, struct fth_span span, uint32_t *item_at) {
+    const struct fth_embedding_lookup *lookup = &embedding->lookups[span.lookup];
+    const uint32_t *item_of = embedding->item_of + span.base;
     uint32_t *list = embedding->list;
     if (!lookup->by_example) {
-        for (uint32_t i = 0; i < part->n; i++)
-            list[item_at[item_of[i]]++] = part->base + i;
+        for (uint32_t i = 0; i < span.n; i++)
+            list[item_at[item_of[i]]++] = span.base + i;
         return;
     }
-    uint32_t first = part->base - lookup->base, i = 0;
-    for (uint32_t example = example_at(embedding, lookup, first); i < part->n; example++) {
+    uint32_t first = span.base - lookup->base, i = 0;
+    for (uint32_t example = example_at(embedding, lookup, first); i < span.n; example++) {
         uint32_t end = lookup->offsets[example + 1] - first, source = lookup->base + example;
-        for (end = end < part->n ? end : part->n; i < end; i++) {
-            if (i + LIST_AHEAD < part->n)
+        for (end = end < span.n ? end : span.n; i < end; i++) {
+            if (i + LIST_AHEAD < span.n)
                 __builtin_prefetch(&list[item_at[item_of[i + LIST_AHEAD]]], 1);
             list[item_at[item_of[i]]++] = source;
         }
+    }
+}
+
+void fth_part_spread(const struct fth_embedding *embedding, const struct fth_pack *pack, struct fth_span span,
+                     const struct fth_met *met) {
+    const uint32_t *item_of = embedding->item_of + span.base;
+    uint32_t *row_of = embedding->row_of + span.base; /* may take the place of item_of */
+    float *weight_of = embedding->weight_of + span.base;
+    int copied = pack->one_number < pack->n_members;
+    for (uint32_t i = 0; i < span.n; i++) {
+        struct fth_met of = met[item_of[i]];
+        row_of[i] = of.row;
+        if (copied)
+            weight_of[i] = of.weight;
     }
 }
 
@@ -362,7 +410,9 @@ static void keep_occurrences(struct fth_embedding *embedding, const struct fth_p
     }
     for (uint32_t i = 0; i < part->n; i++)
         row_of[i] = rows[item_of[i]];
-    fth_part_list(embedding, part, end);
+    for (struct fth_span span = fth_first_span(embedding, part); span.lookup != FTH_NO_LOOKUP;
+         span = fth_next_span(embedding, span))
+        fth_part_list(embedding, span, end);
 }
 
 /* Phase 3. */
@@ -373,6 +423,10 @@ void fth_part_keep(void *arg, uint32_t task, uint32_t worker) {
     (void)worker;
     if (pack->single)
         return;
+    if (fth_part_is_long(embedding, part)) {
+        fth_table_part_keep(embedding, part);
+        return;
+    }
     keep_items(embedding, part, pack);
     keep_occurrences(embedding, part);
 }

@@ -31,7 +31,7 @@ static void split_part(void *arg, uint32_t task, uint32_t worker) {
     uint64_t *met_hash = embedding->hash + met;
     uint32_t *met_count = embedding->shard_count + met;
     uint32_t *met_first = embedding->unique_first + met;
-    uint32_t n = fth_part_number(embedding, part, met_hash, met_count, met_first);
+    uint32_t n = fth_part_number(embedding, part, worker, met_hash, met_count, met_first);
     part->items = take_items(embedding, n);
     uint32_t *place = embedding->item_place + part->items, next[FTH_SHARDS] = {0}, at = 0;
     memset(part->occurrences, 0, sizeof part->occurrences);
@@ -57,9 +57,8 @@ static void split_part(void *arg, uint32_t task, uint32_t worker) {
         memset(embedding->first_of + part->base, 0xff, part->n * sizeof *embedding->first_of);
 }
 
-/* Each shard's place in the flat arrays: room for its items, or for those it has to make rows for, and for its
- * occurrences in the list; returns how many items in all. */
-static uint32_t place_shards(struct fth_embedding *embedding) {
+/* Each shard's place in the flat arrays: room for its items, and for its occurrences in the list. */
+static void place_shards(struct fth_embedding *embedding) {
     uint32_t start = 0, list = 0;
     for (uint32_t p = 0; p < embedding->n_packs; p++) {
         struct fth_pack *pack = &embedding->packs[p];
@@ -69,7 +68,7 @@ static uint32_t place_shards(struct fth_embedding *embedding) {
                 &embedding->parts[embedding->part_order[pack->first_part + i]];
             for (uint32_t s = 0; s < FTH_SHARDS; s++) {
                 items[s] += part->at[s + 1] - part->at[s];
-                occurrences[s] += embedding->by_part ? 0 : part->occurrences[s];
+                occurrences[s] += part->occurrences[s];
             }
         }
         for (uint32_t s = 0; s < FTH_SHARDS; s++) {
@@ -83,7 +82,6 @@ static uint32_t place_shards(struct fth_embedding *embedding) {
             list += occurrences[s];
         }
     }
-    return start;
 }
 
 /* The shard's items of part number i of the pack: [first, last) of the items' arrays. */
@@ -195,22 +193,13 @@ void fth_count_range(const struct fth_embedding *embedding, const struct fth_pac
     }
 }
 
-/* What an occurrence takes of its item. */
-struct met {
-    uint32_t row;
-    float weight;
-};
-
 /* Every occurrence's row and single number, and its source's place in its unique key's list. Occurrences know their
  * items as they were met; in that order these are brought first, into arrays that nobody reads any more. */
 static void spread_part(struct fth_embedding *embedding, const struct fth_part *part) {
     const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
-    const uint32_t *item_of = embedding->item_of + part->base;
     const uint32_t *place = embedding->item_place + part->items;
-    struct met *met = (struct met *)(void *)(embedding->part_hash + part->items);
+    struct fth_met *met = (struct fth_met *)(void *)(embedding->part_hash + part->items);
     uint32_t *at = embedding->item_count + part->items;
-    uint32_t *row_of = embedding->row_of + part->base; /* takes the place of item_of */
-    float *weight_of = embedding->weight_of + part->base;
     int copied = pack->one_number < pack->n_members;
     for (uint32_t u = 0; u < part->n_items; u++) {
         uint32_t item = part->items + place[u];
@@ -218,14 +207,10 @@ static void spread_part(struct fth_embedding *embedding, const struct fth_part *
         met[u].weight = copied ? embedding->item_weight[item] : 0;
         at[u] = embedding->item_at[item];
     }
+    struct fth_span span = fth_first_span(embedding, part);
     if (embedding->training)
-        fth_part_list(embedding, part, at);
-    for (uint32_t i = 0; i < part->n; i++) {
-        struct met of = met[item_of[i]];
-        row_of[i] = of.row;
-        if (copied)
-            weight_of[i] = of.weight;
-    }
+        fth_part_list(embedding, span, at);
+    fth_part_spread(embedding, pack, span, met);
 }
 
 /* Phase 3: a task a part, then, in training, one a shard of what is counted here. */
@@ -255,9 +240,22 @@ static fth_status check_shards(const struct fth_embedding *embedding, fth_error 
     return FTH_OK;
 }
 
+/* By part: what shards count; how many items have no row yet. */
+static uint32_t begin_shards(struct fth_embedding *embedding) {
+    uint32_t missing = 0;
+    for (uint32_t s = 0; s < embedding->n_packs * FTH_SHARDS; s++) {
+        struct fth_shard *shard = &embedding->packs[s / FTH_SHARDS].shards[s % FTH_SHARDS];
+        shard->n_unique = shard->n_unique_rows = 0;
+        shard->status = FTH_OK;
+    }
+    for (uint32_t p = 0; p < embedding->n_parts; p++)
+        missing += embedding->training ? embedding->parts[p].n_items - embedding->parts[p].n_rows : 0;
+    return missing;
+}
+
 static fth_status prepare_by_part(struct fth_embedding *embedding, fth_pool *pool, fth_error *err) {
     fth_pool_for(pool, embedding->n_parts, fth_part_find, embedding);
-    if (place_shards(embedding) > 0) {
+    if (begin_shards(embedding) > 0) {
         fth_pool_for(pool, embedding->n_packs * FTH_SHARDS, fth_part_create, embedding);
         FTH_TRY(check_shards(embedding, err));
     }

@@ -130,6 +130,8 @@ void fth_pack_destroy(struct fth_pack *pack) {
     fth_free(pack->shards);
     fth_region_free(pack->rows, pack->max_rows * pack->stride * sizeof(float));
     fth_region_free(pack->metas, pack->max_rows * sizeof(struct fth_row_meta));
+    for (uint32_t t = 0; pack->tables && t < pack->n_tables; t++)
+        fth_free(pack->tables[t].row_of_bucket);
     for (uint32_t m = 0; pack->members && m < pack->n_members; m++)
         fth_free(pack->members[m].tables);
     fth_free(pack->members);

@@ -47,7 +47,10 @@ struct fth_table {
     uint32_t number;  /* in its view (embedding_private.h) */
     uint64_t min_count;
     int zero_init;
-    uint32_t n_parts; /* of the current batch's keys */
+    /* by bucket (table_part.c): rows that are known, FTH_ROW_NONE for others; owned, NULL until it is needed */
+    uint32_t *row_of_bucket;
+    uint32_t buckets;
+    uint64_t salt;
 };
 
 struct fth_row_meta {

@@ -71,7 +71,8 @@ const struct fth_unique_rows *fth_embedding_unique(void *ctx, uint32_t lookup) {
     return &embedding->lookups[lookup].unique;
 }
 
-/* By part the items are the unique keys; the examples of each are its sources, which are all this lookup's. */
+/* Where all parts are short the items are the unique keys; the examples of each are its sources, which are all this
+ * lookup's. */
 static uint32_t number_items(const struct fth_embedding *embedding, struct fth_embedding_lookup *lookup,
                              const struct fth_part *part) {
     uint32_t at = 0;
@@ -88,7 +89,7 @@ static uint32_t number_items(const struct fth_embedding *embedding, struct fth_e
     return part->n_items;
 }
 
-/* By shard a key's sources may be other lookups' too: the examples' rows are numbered in a table filled linearly, its
+/* Else a key's sources may be other lookups' too, and not even its part may decide, which depends on threads: the examples' rows are numbered in a table filled linearly, its
  * entries numbers from 1 on; all keys without a row are one. 0: they are more than `most`. */
 static uint32_t number_rows(struct fth_embedding_lookup *lookup, const uint32_t *row_of, uint32_t most) {
     uint32_t bits = table_bits(most), mask = ((uint32_t)1 << bits) - 1, n = 0, before = 0;
@@ -131,7 +132,7 @@ static void number_lookup(void *arg, uint32_t task, uint32_t worker) {
     const struct fth_part *part = &embedding->parts[lookup->first_part];
     const uint32_t *rows = lookup->unique_row_of;
     uint32_t n;
-    if (!embedding->by_part) {
+    if (!embedding->short_parts) {
         n = number_rows(lookup, embedding->row_of + lookup->base, most);
     } else {
         rows = embedding->unique_row + part->base;

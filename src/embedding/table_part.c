@@ -1,0 +1,108 @@
+/* Parts that are all of a table's keys, of long lists or of several lookups (by_part): rows by bucket, and what
+ * occurrences read. Where a table's keys are those of few buckets, a table of its rows by bucket takes the place of the
+ * index for those that are known; the others are looked for there, and noted once they are found or made. Row numbers
+ * never change, so nothing is ever taken back.
+ *
+ * Threads: a part's task, whose table no other reads. */
+#include "base/memory.h"
+#include "embedding/embedding_private.h"
+
+#define ROWS_AHEAD 24
+
+static struct fth_table *table_of(struct fth_embedding *embedding, uint32_t lookup) {
+    const struct fth_embedding_lookup *from = &embedding->lookups[lookup];
+    return &embedding->packs[from->pack].tables[from->table];
+}
+
+fth_status fth_table_part_room(struct fth_embedding *embedding, uint32_t lookup, fth_error *err) {
+    const struct fth_embedding_lookup *head = &embedding->lookups[lookup];
+    struct fth_table *table = table_of(embedding, lookup);
+    uint64_t n = 0;
+    for (uint32_t i = lookup; i != FTH_NO_LOOKUP; i = embedding->lookups[i].next)
+        n += embedding->lookups[i].n;
+    if (table->row_of_bucket || head->buckets == 0 || head->buckets >= 2 * n)
+        return FTH_OK;
+    table->row_of_bucket = fth_alloc((size_t)head->buckets + 1, sizeof *table->row_of_bucket);
+    if (!table->row_of_bucket)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for %u buckets of table '%s'", head->buckets, table->name);
+    table->buckets = head->buckets;
+    table->salt = head->salt;
+    return FTH_OK;
+}
+
+/* The last entry, of other keys, stays empty. */
+static inline void note_row(const struct fth_table *table, uint32_t bucket, uint32_t row) {
+    if (bucket < table->buckets)
+        table->row_of_bucket[bucket] = row;
+}
+
+/* The rows of the items' single numbers are asked for some ahead. */
+static void copy_weights(const struct fth_pack *pack, const uint32_t *rows, uint32_t n, float *weight) {
+    uint32_t at = pack->members[pack->one_number].at;
+    for (uint32_t u = 0; u < n; u++) {
+        if (u + ROWS_AHEAD < n)
+            __builtin_prefetch(fth_pack_row(pack, rows[u + ROWS_AHEAD]) + at, 0, 2);
+        weight[u] = fth_pack_row(pack, rows[u])[at];
+    }
+}
+
+uint32_t fth_table_part_find(struct fth_embedding *embedding, const struct fth_part *part, uint32_t worker,
+                             uint32_t *missing) {
+    const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
+    const struct fth_table *table = table_of(embedding, part->lookup);
+    const uint32_t *bucket = embedding->item_bucket + part->base;
+    uint64_t *item_hash = embedding->part_hash + part->base, *hash = (void *)fth_part_room(embedding, part, worker);
+    uint32_t *rows = embedding->unique_row + part->base, *found = embedding->unique_end + part->base;
+    uint32_t n = part->n_items, unknown = 0, n_missing = 0;
+    for (uint32_t u = 0; u < n; u++) {
+        rows[u] = table->row_of_bucket[bucket[u]];
+        missing[unknown] = u;
+        unknown += rows[u] == FTH_ROW_NONE;
+    }
+    for (uint32_t k = 0; k < unknown; k++)
+        hash[k] = item_hash[missing[k]] = fth_pack_hash(table, item_hash[missing[k]]);
+    fth_find_rows(pack, hash, unknown, found, NULL);
+    for (uint32_t k = 0; k < unknown; k++) {
+        uint32_t u = missing[k];
+        rows[u] = found[k];
+        note_row(table, bucket[u], found[k]);
+        missing[n_missing] = u;
+        n_missing += found[k] == FTH_ROW_NONE;
+    }
+    if (pack->one_number < pack->n_members)
+        copy_weights(pack, rows, n, embedding->item_weight + part->base);
+    return n_missing;
+}
+
+/* Rows that have been made are known by bucket from now on. */
+static void note_made(struct fth_embedding *embedding, const struct fth_part *part) {
+    struct fth_table *table = table_of(embedding, part->lookup);
+    const struct fth_missing *missing = embedding->missing + part->base;
+    uint32_t n = part->n_items - part->n_rows;
+    for (uint32_t k = 0; k < n; k++)
+        note_row(table, embedding->item_bucket[missing[k].item], embedding->unique_row[missing[k].item]);
+}
+
+void fth_table_part_keep(struct fth_embedding *embedding, const struct fth_part *part) {
+    const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
+    const uint32_t *rows = embedding->unique_row + part->base, *count = embedding->item_count + part->base;
+    const float *weight = embedding->item_weight + part->base;
+    struct fth_met *met = (struct fth_met *)(void *)(embedding->missing + part->base); /* when these are read */
+    uint32_t *end = embedding->unique_end + part->base, at = part->base, n = part->n_items;
+    int copied = pack->one_number < pack->n_members;
+    if (embedding->training && part->by_bucket)
+        note_made(embedding, part);
+    for (uint32_t u = 0; u < n; u++) {
+        met[u] = (struct fth_met){rows[u], copied ? weight[u] : 0};
+        end[u] = at;
+        at += count[u];
+    }
+    struct fth_span span = fth_first_span(embedding, part);
+    for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span)) {
+        if (embedding->training && span.n > 0)
+            fth_part_list(embedding, span, end);
+        fth_part_spread(embedding, pack, span, met);
+    }
+    if (embedding->training && pack->counted)
+        fth_count_range(embedding, pack, part->base, part->base + n);
+}

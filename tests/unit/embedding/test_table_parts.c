@@ -1,0 +1,206 @@
+/* Tables whose keys are one part, of several lookups, lists among them: the same bits, and rows in the same order, as
+ * by shard, which is how many workers find them; by bucket as without; with rows that were made by shard. */
+#include "embedding/embedding_private.h"
+#include "world.h"
+
+#include "kernels/text_key.h"
+
+#define BATCH 96
+#define LONGEST 40
+#define STEPS 6
+#define DIM 4
+#define FIELDS 10
+#define TABLES 5
+#define SALT 77
+#define BUCKETS 900
+#define MANY 9 /* workers: no table leaves them their share */
+
+/* Tables a to e: single keys, then a list; c counts its keys first, and its list has values; b has maxima. */
+static const char *const names[] = {"a", "b", "c", "d", "e", "as", "bs", "cs", "ds", "es"};
+static const int32_t groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP,
+                                 0,            0,            1,            0,            1};
+static const uint8_t weighted[] = {0, 0, 0, 0, 0, 0, 0, 1, 0, 0};
+static const uint32_t longest[] = {LONGEST, LONGEST};
+static uint64_t buckets[FIELDS], salts[FIELDS];
+static const struct fth_schema schema = {.n_fields = FIELDS,
+                                         .field_names = names,
+                                         .field_group = groups,
+                                         .field_weighted = weighted,
+                                         .n_groups = 2,
+                                         .group_max = longest};
+static const struct fth_lookup lookups[] = {
+    {.field = 0, .table = "a", .dim = DIM, .group = FTH_NO_GROUP},
+    {.field = 1, .table = "b", .dim = DIM, .group = FTH_NO_GROUP},
+    {.field = 2, .table = "c", .dim = DIM, .group = FTH_NO_GROUP, .min_count = 5},
+    {.field = 3, .table = "d", .dim = DIM, .group = FTH_NO_GROUP},
+    {.field = 4, .table = "e", .dim = DIM, .group = FTH_NO_GROUP},
+    {.field = 5, .table = "a", .dim = DIM, .group = 0, .pooling = FTH_POOL_MEAN},
+    {.field = 6, .table = "b", .dim = DIM, .group = 0, .pooling = FTH_POOL_MAX},
+    {.field = 7, .table = "c", .dim = DIM, .group = 1, .pooling = FTH_POOL_SUM, .weighted = 1, .min_count = 5},
+    {.field = 8, .table = "d", .dim = DIM, .group = 0, .pooling = FTH_POOL_SUM},
+    {.field = 9, .table = "e", .dim = DIM, .group = 1, .pooling = FTH_POOL_MEAN},
+    {.field = 0, .table = "a.linear", .dim = 1, .group = FTH_NO_GROUP},
+    {.field = 5, .table = "a.linear", .dim = 1, .group = 0, .pooling = FTH_POOL_SUM},
+};
+#define N_LOOKUPS (sizeof lookups / sizeof lookups[0])
+
+static fth_embedding *create(void) {
+    struct fth_embedding_config config = {.init_scale = 0.25, .memory_limit = 64 << 20};
+    struct fth_optimizer_config optimizer = world_optimizer("adagrad");
+    struct fth_embedding_options options = {.lookups = lookups,
+                                            .n_lookups = N_LOOKUPS,
+                                            .config = &config,
+                                            .optimizer = &optimizer,
+                                            .seed = 5,
+                                            .max_batch = BATCH,
+                                            .packing = 1};
+    fth_embedding *embedding;
+    OK(fth_embedding_create(&options, &embedding, err));
+    return embedding;
+}
+
+/* Keys of buckets, and one other, not always the same; in step 4 some others. In step 5 lists have no keys. */
+static void fill(struct fth_batch *batch, uint64_t step) {
+    uint64_t random = step;
+    batch->n = BATCH;
+    for (uint32_t g = 0; g < 2; g++) {
+        uint32_t *offsets = batch->groups[g].offsets;
+        for (uint32_t i = 0; i < BATCH; i++)
+            offsets[i + 1] = offsets[i] + (step == 5 ? 0 : (uint32_t)(world_random(&random) % (LONGEST + 1)));
+        batch->groups[g].total = offsets[BATCH];
+    }
+    for (uint32_t f = 0; f < FIELDS; f++) {
+        uint32_t n = groups[f] == FTH_NO_GROUP ? BATCH : batch->groups[groups[f]].total;
+        for (uint32_t i = 0; i < n; i++) {
+            uint64_t key = world_random(&random) % (400 + 100 * step);
+            int other = key == 0 || (step == 4 && key < 3);
+            batch->fields[f].keys[i] = other ? key + step % 2 : fth_bucket_key(SALT, key % BUCKETS);
+            if (weighted[f])
+                batch->fields[f].values[i] = world_float(&random);
+        }
+    }
+}
+
+static void update(fth_embedding *embedding, fth_pool *pool, uint64_t step) {
+    float gradient[BATCH * DIM];
+    struct fth_row_gradient list[N_LOOKUPS];
+    struct fth_opt_args args = world_args("adagrad", step);
+    for (uint32_t i = 0; i < BATCH * DIM; i++)
+        gradient[i] = (float)(i * step % 91) * 0.01f - 0.4f;
+    for (uint32_t l = 0; l < N_LOOKUPS; l++)
+        list[l] = (struct fth_row_gradient){.lookup = l, .gradient = gradient, .ld = DIM};
+    fth_embedding_set_args(embedding, &args);
+    run_update(embedding, pool, list, N_LOOKUPS, 1);
+}
+
+/* What the lookups read of a batch. */
+struct read {
+    float of[N_LOOKUPS][BATCH * DIM];
+};
+
+static void train(fth_embedding *embedding, uint32_t threads, struct fth_batch *batch, uint64_t first, uint64_t last,
+                  struct read *read) {
+    fth_pool *pool = world_pool(threads);
+    const struct fth_rows *rows = fth_embedding_rows(embedding);
+    for (uint64_t step = first; step <= last; step++) {
+        fill(batch, step);
+        OK(fth_embedding_prepare(embedding, pool, batch, 1, step, err));
+        assert_int_equal(embedding->by_part, threads < MANY || step == 5);
+        for (uint32_t l = 0; l < N_LOOKUPS; l++)
+            rows->gather(rows->ctx, l, 0, BATCH, read->of[l], DIM);
+        update(embedding, pool, step);
+    }
+    fth_pool_destroy(pool);
+}
+
+static struct fth_batch *batch_of(const struct fth_schema *with) {
+    struct fth_batch *batch;
+    OK(fth_batch_create(with, BATCH, &batch, err));
+    for (uint32_t g = 0; g < 2; g++)
+        OK(fth_batch_reserve_positions(batch, g, BATCH * LONGEST, err));
+    return batch;
+}
+
+static struct fth_schema schema_of_buckets(void) {
+    struct fth_schema known = schema;
+    for (uint32_t f = 0; f < FIELDS; f++) {
+        buckets[f] = BUCKETS;
+        salts[f] = SALT;
+    }
+    known.field_buckets = buckets;
+    known.field_salt = salts;
+    return known;
+}
+
+/* By shard up to step `turn`, from there with so many threads; of_buckets: that is known. */
+static void compare(uint32_t threads, uint64_t turn, int of_buckets) {
+    static struct read plain_read, read;
+    struct fth_schema known = schema_of_buckets();
+    struct fth_batch *plain = batch_of(&schema), *batch = batch_of(of_buckets ? &known : &schema);
+    fth_embedding *by_shard = create(), *other = create();
+    memset(&plain_read, 0, sizeof read);
+    memset(&read, 0, sizeof read);
+    train(by_shard, MANY, plain, 1, STEPS, &plain_read);
+    train(other, MANY, batch, 1, turn, &read);
+    train(other, threads, batch, turn + 1, STEPS, &read);
+    assert_same_embeddings(by_shard, other);
+    assert_memory_equal(&plain_read, &read, sizeof read);
+    uint32_t tables = 0;
+    for (uint32_t p = 0; p < other->n_packs; p++)
+        for (uint32_t t = 0; t < other->packs[p].n_tables; t++)
+            tables += other->packs[p].tables[t].row_of_bucket != NULL;
+    assert_int_equal(tables, of_buckets ? TABLES : 0);
+    fth_embedding_destroy(by_shard);
+    fth_embedding_destroy(other);
+    fth_batch_destroy(plain);
+    fth_batch_destroy(batch);
+}
+
+static void as_by_shard(void **state) {
+    for (uint32_t threads = 1; threads <= 2; threads++)
+        for (uint64_t turn = 0; turn < 4; turn += 3)
+            compare(threads, turn, 0);
+}
+
+static void by_bucket(void **state) {
+    for (uint32_t threads = 1; threads <= 2; threads++)
+        for (uint64_t turn = 0; turn < 4; turn += 3)
+            compare(threads, turn, 1);
+}
+
+/* A batch that is only read: unknown keys get no row, others are found, also where by bucket nothing is known yet. */
+static void only_read(void **state) {
+    static struct read trained, read;
+    struct fth_schema known = schema_of_buckets();
+    struct fth_batch *plain = batch_of(&schema), *batch = batch_of(&known);
+    fth_embedding *embedding = create();
+    fth_pool *pool = world_pool(2), *many = world_pool(MANY);
+    const struct fth_rows *rows = fth_embedding_rows(embedding);
+    train(embedding, MANY, plain, 1, 2, &read);
+    for (uint32_t again = 0; again < 2; again++) {
+        fill(plain, 4);
+        fill(batch, 4);
+        OK(fth_embedding_prepare(embedding, many, plain, 0, 3, err));
+        for (uint32_t l = 0; l < N_LOOKUPS; l++)
+            rows->gather(rows->ctx, l, 0, BATCH, trained.of[l], DIM);
+        OK(fth_embedding_prepare(embedding, pool, batch, 0, 3, err));
+        for (uint32_t l = 0; l < N_LOOKUPS; l++)
+            rows->gather(rows->ctx, l, 0, BATCH, read.of[l], DIM);
+        assert_memory_equal(&trained, &read, sizeof read);
+        assert_true(embedding->n_unique > 300);
+    }
+    fth_pool_destroy(pool);
+    fth_pool_destroy(many);
+    fth_batch_destroy(plain);
+    fth_batch_destroy(batch);
+    fth_embedding_destroy(embedding);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_by_shard),
+        cmocka_unit_test(by_bucket),
+        cmocka_unit_test(only_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
