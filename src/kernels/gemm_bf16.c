@@ -130,8 +130,8 @@ static void fetch_next(const struct fth_gemm_shape *s, struct fth_bf16_panel *pa
 static void steps_of_rows(const struct fth_gemm_shape *s, struct fth_bf16_panel *panel) {
     panel->a_row = FTH_TILES_LINE;
     panel->a_block = FTH_TILES_LINE * (size_t)s->lda;
-    panel->a_step = FTH_TILES_WORDS;
-    panel->a_low = fth_tiles_low(FTH_TILES_ROWS, s->lda);
+    panel->a_step = fth_tiles_step(s->precision);
+    panel->a_low = FTH_TILES_WORDS;
 }
 
 /* TN of operands in tiles: nothing is packed. */
@@ -140,13 +140,13 @@ static void run_tiles(const struct fth_gemm_shape *s, const struct fth_bf16_kern
     struct fth_bf16_panel panel = {.rows = s->m,
                                    .columns = s->n,
                                    .terms = s->precision == FTH_BF16X3 ? 3 : 1,
-                                   .a_low = fth_tiles_low(FTH_TILES_TURNED, s->lda),
-                                   .b_low = fth_tiles_low(FTH_TILES_PAIRS, s->ldb),
+                                   .a_low = FTH_TILES_WORDS,
+                                   .b_low = FTH_TILES_WORDS,
                                    .a_row = FTH_TILES_LINE,
-                                   .a_block = FTH_TILES_WORDS,
+                                   .a_block = fth_tiles_step(s->precision),
                                    .a_step = FTH_TILES_ROUND * (size_t)s->lda,
                                    .ldb = FTH_TILES_LINE,
-                                   .b_block = FTH_TILES_WORDS,
+                                   .b_block = fth_tiles_step(s->precision),
                                    .b_step = FTH_TILES_ROUND * (size_t)s->ldb,
                                    .c = c,
                                    .ldc = s->ldc,

@@ -42,11 +42,12 @@ struct fth_bf16_block {
     int relu;
     uint32_t *by_rows, *by_pairs;
     size_t group;
-    size_t low_rows, low_pairs; /* words to the low parts; 0: none */
+    int low; /* bf16x3: a tile of low parts behind each, as in tiles.h */
     const uint32_t *keep;
     uint32_t *positive;
     size_t ld_keep, ld_positive;
     float *sums;
+    const uint32_t *ahead; /* a block's pairs that are written soon, lines one after another; or NULL */
 };
 
 /* What is read next: pieces of lines of 16 words, `step` words from each to the next. */

@@ -20,7 +20,7 @@
 
 #define SIDE 16u
 #define DEPTH 512u /* numbers of both parts of a column that stay in the first cache */
-#define AHEAD 8    /* lines that bf16 fetches a step of depth */
+#define AHEAD 6    /* lines that bf16 fetches a step of depth */
 
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
@@ -132,15 +132,15 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
             continue;
         }
         _tile_stream_loadd(4, a, a_bytes);
+        if (two_rows)
+            _tile_stream_loadd(5, a + a_block, a_bytes);
         _tile_loadd(6, b, b_bytes);
         _tile_dpbf16ps(0, 4, 6);
 #pragma GCC unroll 8
         for (int i = 0; i < AHEAD; i++, ahead += SIDE)
             FETCH_FAR(ahead);
-        if (two_rows) {
-            _tile_stream_loadd(5, a + a_block, a_bytes);
+        if (two_rows)
             _tile_dpbf16ps(2, 5, 6);
-        }
         if (two_columns) {
             _tile_loadd(7, b + b_block, b_bytes);
             _tile_dpbf16ps(1, 4, 7);

@@ -7,11 +7,14 @@
 #define WORDS  /* one type there */
 #define HALVES
 #define FETCH(hint, place) ((void)(place))
+#define FETCH_TO_WRITE(place) ((void)(place))
 #else
 #include <immintrin.h>
 #define WORDS (__m512i)
 #define HALVES (__m512bh)
 #define FETCH(hint, place) _mm_prefetch((const char *)(place), hint)
+/* GCC's builtin only becomes prefetchw where the whole file may use it. */
+#define FETCH_TO_WRITE(place) __asm__ volatile("prefetchw %0" : : "m"(*(place)))
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
@@ -109,38 +112,43 @@ INLINE uint32_t positive_of(__m512 first, __m512 second) {
     return _mm512_cmp_ps_mask(first, zero, _CMP_NLE_UQ) | upper << 16;
 }
 
-/* Two rows of 32 columns: bf16 of 16 columns of both, the first row's first, become rows of 32 and words of pairs. */
-INLINE void store_part(uint32_t *by_rows, uint32_t *by_pairs, const __m512i halves[2], const __m512i pairs[2]) {
+/* Two rows of 32 columns: bf16 of 16 columns of both, the first row's first, become rows of 32 and words of pairs; the
+ * second 16 columns' are `step` words behind. */
+INLINE void store_part(uint32_t *by_rows, uint32_t *by_pairs, size_t step, const __m512i halves[2], const __m512i pairs[2]) {
     if (by_rows) {
         _mm512_storeu_si512(by_rows, _mm512_shuffle_i64x2(halves[0], halves[1], 0x44));
         _mm512_storeu_si512(by_rows + 16, _mm512_shuffle_i64x2(halves[0], halves[1], 0xee));
     }
     if (by_pairs) {
         _mm512_storeu_si512(by_pairs, pairs[0]);
-        _mm512_storeu_si512(by_pairs + 256, pairs[1]);
+        _mm512_storeu_si512(by_pairs + step, pairs[1]);
     }
 }
 INLINE void store_rows(const struct fth_bf16_block *b, uint32_t q, const __m512 x[2][2]) {
     uint32_t *by_rows = b->by_rows ? b->by_rows + (q / 8) * b->group + 2 * q % 16 * 16 : NULL;
     uint32_t *by_pairs = b->by_pairs ? b->by_pairs + q * 16 : NULL;
+    size_t step = b->low ? 2 * FTH_TILES_WORDS : FTH_TILES_WORDS;
     __m512i halves[2], pairs[2];
     for (int i = 0; i < 2; i++) {
         halves[i] = WORDS _mm512_cvtne2ps_pbh(x[1][i], x[0][i]);
         pairs[i] = paired(halves[i]);
     }
-    store_part(by_rows, by_pairs, halves, pairs);
-    if (!b->low_rows)
+    store_part(by_rows, by_pairs, step, halves, pairs);
+    if (!b->low)
         return;
     for (int i = 0; i < 2; i++) {
         halves[i] = WORDS _mm512_cvtne2ps_pbh(_mm512_sub_ps(x[1][i], odd_of(pairs[i])),
                                               _mm512_sub_ps(x[0][i], even_of(pairs[i])));
         pairs[i] = paired(halves[i]);
     }
-    store_part(by_rows ? by_rows + b->low_rows : NULL, by_pairs ? by_pairs + b->low_pairs : NULL, halves, pairs);
+    store_part(by_rows ? by_rows + FTH_TILES_WORDS : NULL, by_pairs ? by_pairs + FTH_TILES_WORDS : NULL, step, halves,
+               pairs);
 }
 
-/* Rows lie apart, and the blocks of a row are asked for in its direction: BLOCKS_AHEAD of them. */
+/* Rows lie apart, and the blocks of a row are asked for in its direction: BLOCKS_AHEAD of them. What is stored far away,
+ * in no cache, would be waited for, too. */
 void fth_bf16_round_block(const struct fth_bf16_block *b) {
+    const uint32_t lines = b->low ? 4 : 2;
     __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
     for (uint32_t half = 0; b->sums && half < 2; half++)
         sums[half] = _mm512_loadu_ps(b->sums + 16 * half);
@@ -155,6 +163,8 @@ void fth_bf16_round_block(const struct fth_bf16_block *b) {
             FETCH(_MM_HINT_T0, even + BLOCKS_AHEAD * 32 + half * 16);
             FETCH(_MM_HINT_T0, odd + BLOCKS_AHEAD * 32 + half * 16);
         }
+        for (uint32_t line = q * lines; b->ahead && line < (q + 1) * lines; line++)
+            FETCH_TO_WRITE(b->ahead + line * FTH_TILES_LINE);
         store_rows(b, q, x);
     }
     for (uint32_t half = 0; b->sums && half < 2; half++)

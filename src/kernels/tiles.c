@@ -8,6 +8,7 @@
 
 #define SIDE ((uint32_t)FTH_TILES_ROUND)
 #define WORDS ((size_t)FTH_TILES_WORDS)
+#define BLOCKS_AHEAD 2
 
 static uint32_t least(uint32_t a, uint32_t b) {
     return a < b ? a : b;
@@ -45,6 +46,16 @@ static void ending_make(struct ending *end, struct fth_bf16_block *b, uint32_t r
     b->ld_positive = 1;
 }
 
+/* Where the block after next is summed, in the order of fth_bf16_tiles_store. */
+static const uint32_t *ahead_of(const struct fth_tiles_store *s, uint32_t row, uint32_t column) {
+    column += BLOCKS_AHEAD * SIDE;
+    for (; column >= s->columns && row < s->rows; row += SIDE)
+        column -= (s->columns + SIDE - 1) / SIDE * SIDE;
+    if (!s->summed || row >= s->rows)
+        return NULL;
+    return (const uint32_t *)(const void *)(s->summed + row * s->ld + fth_tiles_column(s->precision, s->way, column));
+}
+
 /* The block at a row and a column, which are multiples of 32. */
 static void store_block(const struct fth_bf16_kernel *kernel, const struct fth_tiles_store *s, uint32_t row,
                         uint32_t column) {
@@ -57,15 +68,12 @@ static void store_block(const struct fth_bf16_kernel *kernel, const struct fth_t
                                .positive = positive, .ld_positive = s->ld_positive,
                                .sums = s->sums ? s->sums + column : NULL,
                                .bias = s->bias ? s->bias + column : NULL, .relu = s->relu};
-    uint32_t *summed = s->summed ? (uint32_t *)(void *)(s->summed + at + fth_tiles_column(s->way, column)) : NULL;
+    uint32_t *summed = s->summed ? (uint32_t *)(void *)(s->summed + at + fth_tiles_column(s->precision, s->way, column)) : NULL;
     if (s->by_rows)
-        b.by_rows = (uint32_t *)(void *)(s->by_rows + at + fth_tiles_column(FTH_TILES_ROWS, column));
+        b.by_rows = (uint32_t *)(void *)(s->by_rows + at + fth_tiles_column(s->precision, FTH_TILES_ROWS, column));
     b.by_pairs = s->way == FTH_TILES_TURNED && summed ? turned : summed;
-    size_t low = s->precision == FTH_BF16X3 ? fth_tiles_low(s->way, s->ld) : 0;
-    if (low) {
-        b.low_rows = fth_tiles_low(FTH_TILES_ROWS, s->ld);
-        b.low_pairs = b.by_pairs == turned ? 2 * WORDS : low;
-    }
+    b.low = s->precision == FTH_BF16X3;
+    b.ahead = ahead_of(s, row, column);
     struct ending end;
     int ends = rows < SIDE || columns < SIDE;
     if (ends)
@@ -73,8 +81,8 @@ static void store_block(const struct fth_bf16_kernel *kernel, const struct fth_t
     kernel->round_block(&b);
     for (uint32_t i = 0; ends && positive && i < rows; i++)
         positive[i * s->ld_positive] = end.positive[i];
-    for (uint32_t tile = 0; b.by_pairs == turned && tile < (low ? 4 : 2); tile++)
-        turn(turned + tile * WORDS, summed + tile % 2 * WORDS + tile / 2 * low);
+    for (uint32_t tile = 0; b.by_pairs == turned && tile < (b.low ? 4 : 2); tile++)
+        turn(turned + tile * WORDS, summed + tile * WORDS);
 }
 
 void fth_bf16_tiles_store(const struct fth_bf16_kernel *kernel, const struct fth_tiles_store *s) {
@@ -90,8 +98,8 @@ void fth_tiles_store(const struct fth_tiles_store *store) {
 void fth_tiles_store_columns(const struct fth_tiles_store *store, uint32_t column, uint32_t columns) {
     struct fth_tiles_store s = *store;
     s.columns = columns;
-    s.by_rows = s.by_rows ? s.by_rows + fth_tiles_column(FTH_TILES_ROWS, column) : NULL;
-    s.summed = s.summed ? s.summed + fth_tiles_column(s.way, column) : NULL;
+    s.by_rows = s.by_rows ? s.by_rows + fth_tiles_column(s.precision, FTH_TILES_ROWS, column) : NULL;
+    s.summed = s.summed ? s.summed + fth_tiles_column(s.precision, s.way, column) : NULL;
     s.keep = s.keep ? s.keep + column / SIDE : NULL;
     s.positive = s.positive ? s.positive + column / SIDE : NULL;
     s.sums = s.sums ? s.sums + column : NULL;

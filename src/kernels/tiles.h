@@ -1,13 +1,12 @@
 /* Tiles: rows of a matrix rounded to bf16 once, in the order in which AMX takes them.
  *
  * A tile is 16 x 16 words, of two bf16 each (gemm_bf16.h), one after another: 1 kB, loaded as one stream. X[rows, columns]
- * lies in tiles in one of three ways, `ld` words a row of X; tile t is 256 t words behind its group of rows:
+ * lies in tiles in one of three ways, `ld` words a row of X; tile t is 256 t words behind where its group of rows begins,
+ * for bf16x3 512 t, with the low parts behind the high ones:
  *
  *   FTH_TILES_ROWS     groups of 16 rows at 16 ld; tile t: columns 32 t ..; a line is a row, a word two columns
  *   FTH_TILES_PAIRS    groups of 32 rows at 32 ld; tile t: columns 16 t ..; a line is two rows, a word a column
  *   FTH_TILES_TURNED   the same groups and tiles; a line is a column, a word two rows
- *
- * For bf16x3 the low parts lie behind a group's high ones in the same way, and `ld` is twice as much.
  *
  * The first is the left operand of a product NN, the others are the right and the left one of TN (X^T). Numbers behind X
  * in its last tiles are 0, but for rows behind it by ROWS, which are not written. Threads: groups of rows may be written
@@ -30,14 +29,14 @@ static inline uint32_t fth_tiles_ld(fth_precision precision, uint32_t columns) {
     return fth_padded_columns((columns + 31) / 32 * 16) * (precision == FTH_BF16X3 ? 2 : 1);
 }
 
-/* bf16x3: words from a group's high parts to its low ones. */
-static inline size_t fth_tiles_low(int way, size_t ld) {
-    return (way == FTH_TILES_ROWS ? FTH_TILES_LINE : FTH_TILES_ROUND) * ld / 2;
+/* Words from a tile to the next of its group. */
+static inline size_t fth_tiles_step(fth_precision precision) {
+    return FTH_TILES_WORDS * (precision == FTH_BF16X3 ? 2u : 1u);
 }
 
 /* Where the tiles of a column begin in a group of rows; it is a multiple of 32 by ROWS, else of 16. */
-static inline size_t fth_tiles_column(int way, uint32_t column) {
-    return (size_t)column * (way == FTH_TILES_ROWS ? FTH_TILES_LINE / 2 : FTH_TILES_LINE);
+static inline size_t fth_tiles_column(fth_precision precision, int way, uint32_t column) {
+    return column / (way == FTH_TILES_ROWS ? 32 : 16) * fth_tiles_step(precision);
 }
 
 /* x[rows][ldx] rounded, into tiles of a matrix whose first row and column it begins at, as many rows as make whole groups.

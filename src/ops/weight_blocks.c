@@ -51,7 +51,7 @@ size_t fth_weight_blocks_scratch(const struct fth_weight_blocks *blocks, uint32_
 
 /* Column of an operand that lies as it is or in tiles. */
 static const float *from_column(const struct fth_view *x, uint32_t column) {
-    return x->data + (x->tiles ? fth_tiles_column(x->tiles, column) : column);
+    return x->data + (x->tiles ? fth_tiles_column((fth_precision)x->precision, x->tiles, column) : column);
 }
 
 static const fth_gemm *gemm_of(const struct fth_weight_blocks *blocks, uint32_t block) {
