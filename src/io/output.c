@@ -1,10 +1,11 @@
 /* Files that results are written to: see io/output.h.
  *
- * Who writes `path`.part holds a lock on it, which the system lets go with the process: a file without one is what is left
- * of a run that was killed, and makes room. Any thread. */
+ * Who writes `path`.part holds a lock on it, which the system lets go with the process: a file without one is what is
+ * left of a run that was killed, and makes room, under its lock. Any thread. */
 #include "io/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,37 +52,55 @@ fth_status fth_check_output(const char *path, fth_error *err) {
     if ((there.st_mode & ANYBODY_WRITES) && errno != EACCES)
         return fth_io_error(err, "write", path, -errno);
     return fth_fail(err, FTH_E_IO,
-                    "cannot write %.800s: it is there and read-only; allow it (chmod u+w), remove it, or name another file", path);
+                    "cannot write %.800s: it is there and read-only; allow it (chmod u+w), remove it, or name another "
+                    "file",
+                    path);
 }
 
-/* Whether `path` is, or is going to be, a file of its own: no device, no pipe, no link to anything (/dev/stdout is one). */
+/* Whether `path` is, or is going to be, a file of its own: no device, no pipe, no link to anything (/dev/stdout is
+ * one). */
 static int is_own_file(const char *path) {
     struct stat found;
     return lstat(path, &found) != 0 || S_ISREG(found.st_mode);
 }
 
+/* Locks it where nobody else has. */
 static int is_locked(int file) {
     return flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-static fth_status in_use(const struct fth_io *io, const fth_output *out, int file, fth_error *err) {
-    io->close(io->ctx, file);
-    return fth_fail(err, FTH_E_IO, "cannot write %.800s: another run is writing it; wait for its end, or name another file",
-                    out->path);
+/* Whether `path` is still this file: who makes room takes its name away. */
+static int is_at(int file, const char *path) {
+    struct stat own, there;
+    return fstat(file, &own) == 0 && lstat(path, &there) == 0 && own.st_dev == there.st_dev &&
+           own.st_ino == there.st_ino;
 }
 
-/* A file that nobody else has. */
+/* Removes what is left at `path`, under its lock, so that of several runs that meet it none removes what another one
+ * has put there; 0: another run writes it. Opened for writing, as a lock over NFS needs; no pipe is waited for. */
+static int make_room(const struct fth_io *io, const char *path) {
+    int left = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), may = left >= 0 ? !is_locked(left) : 1;
+    if (left >= 0 ? may && is_at(left, path) : errno != ENOENT)
+        io->unlink(io->ctx, path);
+    if (left >= 0)
+        close(left);
+    return may;
+}
+
+/* A file that nobody else has. Between being made and being locked it looks like one that is left. */
 static fth_status create_beside(const struct fth_io *io, const fth_output *out, int *file, fth_error *err) {
     *file = io->open(io->ctx, out->beside, FTH_IO_NEW);
-    if (*file != -EEXIST)
-        return FTH_OK;
-    int left = io->open(io->ctx, out->beside, FTH_IO_READ);
-    if (left >= 0 && is_locked(left))
-        return in_use(io, out, left, err);
-    if (left >= 0)
-        io->close(io->ctx, left);
-    io->unlink(io->ctx, out->beside);
-    *file = io->open(io->ctx, out->beside, FTH_IO_NEW);
+    int others = *file == -EEXIST && !make_room(io, out->beside);
+    if (*file == -EEXIST && !others)
+        *file = io->open(io->ctx, out->beside, FTH_IO_NEW);
+    if (*file >= 0 && (is_locked(*file) || !is_at(*file, out->beside))) {
+        io->close(io->ctx, *file);
+        others = 1;
+    }
+    if (others)
+        return fth_fail(err, FTH_E_IO,
+                        "cannot write %.800s: another run is writing it; wait for its end, or name another file",
+                        out->path);
     return FTH_OK;
 }
 
@@ -91,8 +110,6 @@ static fth_status open_beside(const struct fth_io *io, fth_output *out, fth_erro
     FTH_TRY(create_beside(io, out, &file, err));
     if (file < 0) /* where there is a file that could be written, it is the one beside that cannot */
         return fth_io_error(err, "write", is_there || file == -EEXIST ? out->beside : out->path, file);
-    if (is_locked(file))
-        return in_use(io, out, file, err);
     if (is_there)
         fchmod(file, there.st_mode & 0777); /* not every file system can */
     out->file = file;

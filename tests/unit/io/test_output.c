@@ -1,0 +1,104 @@
+/* io/output: several runs that begin to write one file at the same time; what is left beside it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fault_io.h"
+#include "io/output.h"
+
+#define RUNS 4
+#define ROUNDS 300
+
+struct one_run {
+    pthread_barrier_t *start;
+    const char *path;
+    char name;
+    int whole;
+};
+
+/* Locks belong to open files, so threads stand for processes. */
+static void *run_main(void *arg) {
+    struct one_run *run = arg;
+    fth_output out;
+    pthread_barrier_wait(run->start);
+    if (fth_output_open(run->path, &out, NULL) != FTH_OK)
+        return NULL;
+    run->whole = write(out.file, &run->name, 1) == 1;
+    usleep(200);
+    run->whole &= write(out.file, &run->name, 1) == 1;
+    run->whole &= fth_output_close(&out, 1, NULL) == FTH_OK;
+    run->whole = run->whole ? 1 : -1;
+    return NULL;
+}
+
+/* Each run is refused, or all its bytes got the name, whoever meets what is left of one that was killed. */
+static void runs_at_once(void **state) {
+    char *dir = scratch_create(), path[512], beside[520];
+    pthread_barrier_t start;
+    (void)state;
+    snprintf(path, sizeof path, "%s", scratch_path(dir, "result"));
+    snprintf(beside, sizeof beside, "%s.part", path);
+    assert_int_equal(pthread_barrier_init(&start, NULL, RUNS), 0);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct one_run runs[RUNS];
+        pthread_t threads[RUNS];
+        char text[4] = {0};
+        FILE *left = fopen(beside, "w");
+        assert_non_null(left);
+        fclose(left);
+        for (int r = 0; r < RUNS; r++) {
+            runs[r] = (struct one_run){.start = &start, .path = path, .name = (char)('a' + r)};
+            assert_int_equal(pthread_create(&threads[r], NULL, run_main, &runs[r]), 0);
+        }
+        for (int r = 0; r < RUNS; r++)
+            pthread_join(threads[r], NULL);
+        FILE *result = fopen(path, "r");
+        assert_non_null(result);
+        assert_int_equal(fread(text, 1, sizeof text, result), 2);
+        fclose(result);
+        assert_int_equal(text[0], text[1]);
+        assert_int_equal(runs[text[0] - 'a'].whole, 1);
+        for (int r = 0; r < RUNS; r++)
+            assert_int_not_equal(runs[r].whole, -1);
+        assert_int_equal(access(beside, F_OK), -1);
+        assert_int_equal(unlink(path), 0);
+    }
+    pthread_barrier_destroy(&start);
+    scratch_remove(dir);
+}
+
+/* It is opened to be locked: a pipe must not be waited for, nor a link followed. */
+static void left_is_no_file(void **state) {
+    char *dir = scratch_create(), path[512], beside[520], other[520];
+    (void)state;
+    snprintf(path, sizeof path, "%s", scratch_path(dir, "result"));
+    snprintf(beside, sizeof beside, "%s.part", path);
+    snprintf(other, sizeof other, "%s.other", path);
+    for (int link = 0; link < 2; link++) {
+        fth_output out;
+        assert_int_equal(link ? symlink(other, beside) : mkfifo(beside, 0600), 0);
+        assert_int_equal(fth_output_open(path, &out, NULL), FTH_OK);
+        assert_int_equal(write(out.file, "x", 1), 1);
+        assert_int_equal(fth_output_close(&out, 1, NULL), FTH_OK);
+        assert_int_equal(access(path, F_OK), 0);
+        assert_int_equal(access(other, F_OK), -1);
+        assert_int_equal(access(beside, F_OK), -1);
+    }
+    scratch_remove(dir);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_at_once),
+        cmocka_unit_test(left_is_no_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
