@@ -56,7 +56,7 @@ static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error 
     return fth_ops_output_tiles(graph, node, 2, w.rows, err);
 }
 
-/* In scratch: a panel of floats, and the tiles' sums with room for the last word's columns. */
+/* In scratch: a panel of floats, and of gradients the tiles' sums with room for the last word's columns. */
 struct state {
     fth_gemm *product;
     size_t panel, sums;
@@ -67,7 +67,8 @@ static uint32_t rows_at_once(int precision) {
     return fth_gemm_cut((fth_precision)precision).tile;
 }
 
-static fth_status product_prepare(struct fth_prepare *prepare, uint32_t n, uint32_t k, fth_error *err) {
+/* sums: how many tiles'. */
+static fth_status product_prepare(struct fth_prepare *prepare, uint32_t n, uint32_t k, uint32_t sums, fth_error *err) {
     struct state *state = fth_ops_state(prepare, sizeof *state, err);
     if (!state)
         return FTH_E_MEMORY;
@@ -83,16 +84,16 @@ static fth_status product_prepare(struct fth_prepare *prepare, uint32_t n, uint3
                                   .tiles = 1,
                                   .precision = (fth_precision)prepare->precision};
     state->panel = fth_ops_section(&prepare->scratch_bytes, (size_t)gemm.m * gemm.ldc);
-    state->sums = fth_ops_section(&prepare->scratch_bytes, (size_t)prepare->out[2].rows * words(n) * 32);
+    state->sums = fth_ops_section(&prepare->scratch_bytes, (size_t)sums * words(n) * 32);
     state->tile = prepare->tile;
     return fth_ops_product(prepare, &gemm, &state->product, err);
 }
 
 static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
-    return product_prepare(prepare, prepare->in[1].columns, prepare->in[1].rows, err);
+    return product_prepare(prepare, prepare->in[1].columns, prepare->in[1].rows, 0, err);
 }
 static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
-    return product_prepare(prepare, prepare->in[1].rows, prepare->in[1].columns, err);
+    return product_prepare(prepare, prepare->in[1].rows, prepare->in[1].columns, prepare->out[2].rows, err);
 }
 
 static void release(void *prepared) {
@@ -112,11 +113,12 @@ static void print(const struct fth_node *node, struct fth_text *out) {
     fth_text_printf(out, "act=%s", fth_ops_act_name(act_of(node)));
 }
 
-/* Of how many examples the sums are, one behind the other, and where in them the rows of `to` begin. */
+/* Where a panel's rows go, and the sums of each tile's; row: the first one's place among the node's. */
 struct stored {
     struct fth_tiles_store to;
-    uint32_t tile, row, room;
-    float *sums; /* or NULL */
+    uint32_t row;
+    uint32_t tile, room; /* rows that are summed together; floats from a sum to the next */
+    float *sums;         /* or NULL */
 };
 
 static void finish_panel(void *stored, uint32_t column, uint32_t columns) {
@@ -165,10 +167,11 @@ static void run(const struct fth_run *run) {
     run_rows(run, run->in[1].panels, &stored);
 }
 
-/* Rows are as many as a product takes at a time or one tile's. */
+/* Rows of several tiles are never more than a product takes at a time; those of one may be, and have one sum. */
 static void grad_run(const struct fth_run *run) {
     const struct state *state = run->prepared;
-    const struct fth_view *w = &run->in[1], *positive = run->node->n_inputs > 3 ? &run->in[3] : NULL, *sums = &run->out[2];
+    const struct fth_view *w = &run->in[1], *sums = &run->out[2];
+    const struct fth_view *positive = run->node->n_inputs > 3 ? &run->in[3] : NULL;
     struct stored stored = {.to = {.keep = positive ? (const uint32_t *)(const void *)positive->data : NULL,
                                    .ld_keep = positive ? positive->ld : 0},
                             .tile = state->tile, .room = words(w->rows) * 32, .sums = fth_ops_at(run, state->sums)};
