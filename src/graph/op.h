@@ -20,8 +20,8 @@ typedef enum fth_resource { FTH_COMPUTE, FTH_MEMORY, FTH_COMMUNICATION } fth_res
  * FTH_WHOLE_BATCH: needs all tiles done; runs as a list of independent tasks over the workers. */
 typedef enum fth_granularity { FTH_PER_TILE, FTH_WHOLE_BATCH } fth_granularity;
 
-/* A value's rows as a running node sees them: the tile's (per tile) or all (whole batch).
- * FTH_TILES: per tile, the tile's one row; whole batch, all of them. */
+/* A value's rows as a running node sees them: the tile's, or the neighbouring tiles' (per tile; fth_op.spans), or all
+ * (whole batch). FTH_TILES: a row for each of these tiles. */
 struct fth_view {
     float *data;             /* NULL: absent optional input, or all-ones weights */
     uint32_t rows, columns, ld;
@@ -42,9 +42,9 @@ struct fth_run {
     const struct fth_view *in, *out; /* [n_inputs], [n_outputs] */
     uint32_t example0, examples;     /* of the tile or tiles; whole batch: 0 and the batch's number */
     uint32_t batch;                  /* examples of the whole batch */
-    uint32_t tile, n_tiles;
+    uint32_t tile, n_tiles;          /* the first of them; of the whole batch */
     uint32_t task;                   /* whole batch: which task */
-    const uint32_t *position0;       /* [groups] first position of the tile in each ragged group */
+    const uint32_t *position0;       /* [groups] first position of the tile or tiles in each ragged group */
     const struct fth_session_rows *sessions; /* [the graph's] of the whole batch */
     const struct fth_keys *fields;   /* [fields] of the whole batch: their keys */
     int training;
@@ -110,7 +110,7 @@ struct fth_op {
     void (*cost)(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
                  struct fth_cost *out);
     void (*print)(const struct fth_node *node, struct fth_text *out); /* attributes; NULL none */
-    void (*run)(const struct fth_run *run); /* one tile or one task */
+    void (*run)(const struct fth_run *run); /* one tile, with `spans` some, or one task */
 };
 
 /* What autodiff itself writes where gradients of one value meet: the sum of two equal shapes; the same for
