@@ -24,10 +24,10 @@
  * Where rows have a member of one number, phase 2 brings a copy of it as well, which gathering reads in the order of
  * occurrences: unique_weight, item_weight, in phase 3 weight_of.
  *
- * Where every table's keys are one part, the parts' items are the unique keys, and nothing has to be brought together by
- * shard: `by_part`. Such a part has all of a table's lookups, which lie one behind the other (spans); tables of more than a
- * unit (long) are one part where that leaves the workers enough to share. There items are in the order in which they are
- * met, and have the numbers of the part's first occurrences.
+ * Where every table's keys are one part, the parts' items are the unique keys, and nothing has to be brought together
+ * by shard: `by_part`. Such a part has all of a table's lookups, which lie one behind the other (spans); tables of more
+ * than a unit (long) are one part where that leaves the workers enough to share. There items are in the order in which
+ * they are met, and have the numbers of the part's first occurrences.
  *
  *   prepare, phase 1 (a task a part)    item_of, item_count, part_hash (of items known by bucket: keys);
  *                                       unique_row where there is a row; missing: the other items, lookup by
@@ -84,7 +84,7 @@ struct fth_embedding_lookup {
     int by_example;   /* its sources are examples */
     int spread;       /* weight_of has its single numbers */
     uint32_t n_new;   /* by_part: of its part's items, those first met in it */
-    uint32_t missing_at[FTH_SHARDS + 1]; /* by_part: among its part's missing items, where each shard's of these begin */
+    uint32_t missing_at[FTH_SHARDS + 1]; /* by_part: among its part's missing items, where each shard's of these are */
     const uint64_t *keys;
     uint64_t salt;    /* its keys are those of this many buckets, hardly any others; 0 buckets: any */
     uint32_t buckets;
@@ -181,7 +181,8 @@ struct fth_embedding {
     uint32_t n_parts, parts_capacity;
     uint64_t n_runs; /* of 2^part_shift occurrences: each lookup's own, leading or not */
     struct fth_part *parts; /* by_part: the costly ones first, dealt out to the workers */
-    uint32_t *part_order; /* [n_parts] numbers of parts, those of one pack together, in the batch's order */
+    uint32_t *part_order; /* not by_part: [n_parts] numbers of parts, those of one pack together, in the
+                           * batch's order */
     uint32_t *lookup_of;  /* [units] */
     uint64_t n_keys, n_unique;
     struct fth_run *runs; /* [n_lookups][FTH_SHARDS] of lookups that lead, others' are empty; not by_part */
@@ -201,8 +202,8 @@ struct fth_embedding {
     uint32_t *item_at; /* by item: where its next occurrence goes in the list */
     uint32_t *item_place; /* not by_part, as the part's items are met: which of them in the order of shards */
     uint32_t *item_bucket; /* by_part: item_place's memory */
-    struct fth_missing *missing; /* by_part: items without a row, by part, in each by lookup and shard; memory of `hash` and
-                                  * the two arrays behind it */
+    struct fth_missing *missing; /* by_part: items without a row, by part, in each by lookup and shard; memory of `hash`
+                                  * and the two arrays behind it */
     uint32_t *unique_row, *unique_end; /* by shard; by_part: by item */
     uint32_t *shard_count, *unique_first; /* by shard */
     uint32_t *unique_count;               /* the former, by_part the items' */
@@ -211,7 +212,7 @@ struct fth_embedding {
     uint32_t *list;       /* by shard; from phase 3 on */
     uint32_t *row_of;     /* by occurrence: its row, from phase 3 on; item_of's memory, by_part first_of's */
     uint32_t *first_of;   /* by occurrence, of lookups with `firsts`: the unique entry it is first in, or FTH_NO_UNIQUE */
-    uint32_t *example_of; /* by occurrence: pooled ragged fields whose sources are positions, or by_part */
+    uint32_t *example_of; /* by occurrence: pooled ragged fields whose sources are positions, and of short parts */
 };
 
 /* Of an occurrence or a source. */
@@ -284,9 +285,10 @@ static inline struct fth_span fth_next_span(const struct fth_embedding *embeddin
     return (struct fth_span){next, embedding->lookups[next].base, embedding->lookups[next].n};
 }
 
-/* Two numbers for each of a long part's occurrences, for its task in phase 1: the worker's, always in the same place, if
- * there is room for all workers. */
-static inline uint32_t *fth_part_room(const struct fth_embedding *embedding, const struct fth_part *part, uint32_t worker) {
+/* Two numbers for each of a long part's occurrences, for its task in phase 1: the worker's, always in the same place,
+ * if there is room for all workers. */
+static inline uint32_t *fth_part_room(const struct fth_embedding *embedding, const struct fth_part *part,
+                                      uint32_t worker) {
     return embedding->seen + 2 * (size_t)(embedding->met_stride ? worker * embedding->met_stride : part->base);
 }
 
@@ -312,8 +314,8 @@ void fth_part_spread(const struct fth_embedding *embedding, const struct fth_pac
                      const struct fth_met *met);
 /* table_part.c: long parts by_part. Room for the table's rows by bucket, where they are to be found by that. */
 fth_status fth_table_part_room(struct fth_embedding *embedding, uint32_t lookup, fth_error *err);
-/* Phase 1 of a part numbered by bucket: the items' rows and single numbers. Those that have no row come in `missing`, with
- * hashes in place of their keys; how many. */
+/* Phase 1 of a part numbered by bucket: the items' rows and single numbers. Those that have no row come in `missing`,
+ * with hashes in place of their keys; how many. */
 uint32_t fth_table_part_find(struct fth_embedding *embedding, const struct fth_part *part, uint32_t worker,
                              uint32_t *missing);
 /* Phase 3. */

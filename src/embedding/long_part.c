@@ -93,10 +93,11 @@ struct buckets {
     uint32_t *item;
 };
 
-/* Those of a part, unless `n` is 0: whose lookups' keys are those of the same buckets, and for which the table has room. */
+/* Those of a part, if its lookups' keys are those of the same buckets, and the table has room for them; else n is 0. */
 static struct buckets buckets_of(const struct fth_embedding *embedding, const struct fth_part *part, uint32_t *table) {
     const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
-    struct buckets buckets = {.salt = lookup->salt, .n = lookup->buckets < 2 * part->n ? lookup->buckets : 0, .item = table};
+    struct buckets buckets = {.salt = lookup->salt, .item = table};
+    buckets.n = lookup->buckets < 2 * part->n ? lookup->buckets : 0;
     struct fth_span span = fth_first_span(embedding, part);
     for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span)) {
         lookup = &embedding->lookups[span.lookup];

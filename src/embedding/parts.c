@@ -99,7 +99,8 @@ uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part,
     uint32_t n = is_long ? fth_long_part_number(embedding, part, fth_part_room(embedding, part, worker), hashes, count,
                                                 first, by_part ? embedding->item_bucket + part->base : NULL)
                          : number_unit(embedding, part, hashes, count, first);
-    part->by_bucket &= !by_part || (table->row_of_bucket && table->buckets == lookup->buckets && table->salt == lookup->salt);
+    int known = table->row_of_bucket && table->buckets == lookup->buckets && table->salt == lookup->salt;
+    part->by_bucket &= !by_part || known;
     for (uint32_t u = 0; u < n && !(by_part && part->by_bucket); u++) {
         hashes[u] = fth_pack_hash(table, hashes[u]);
         if (by_part && !is_long) /* looked up next, by this task */
@@ -309,7 +310,8 @@ static void create_run(struct fth_embedding *embedding, struct fth_pack *pack, s
             continue;
         embedding->unique_row[missing[k].item] = row;
         shard->n_unique_rows++;
-        float weight = pack->one_number < pack->n_members ? fth_pack_row(pack, row)[pack->members[pack->one_number].at] : 0;
+        uint32_t one = pack->one_number;
+        float weight = one < pack->n_members ? fth_pack_row(pack, row)[pack->members[one].at] : 0;
         if (weight != 0) /* 0 is there already, and the line another core's */
             embedding->item_weight[missing[k].item] = weight;
     }

@@ -240,12 +240,12 @@ static fth_status check_shards(const struct fth_embedding *embedding, fth_error 
     return FTH_OK;
 }
 
-/* By part: what shards count; how many items have no row yet. */
+/* By part: what shards tell of this batch; how many items are to get a row. */
 static uint32_t begin_shards(struct fth_embedding *embedding) {
     uint32_t missing = 0;
     for (uint32_t s = 0; s < embedding->n_packs * FTH_SHARDS; s++) {
         struct fth_shard *shard = &embedding->packs[s / FTH_SHARDS].shards[s % FTH_SHARDS];
-        shard->n_unique = shard->n_unique_rows = 0;
+        shard->n_unique_rows = 0;
         shard->status = FTH_OK;
     }
     for (uint32_t p = 0; p < embedding->n_parts; p++)

@@ -85,9 +85,9 @@ struct fth_shard {
     uint32_t n_rows;
     uint32_t n_candidates, candidates_capacity;
     struct fth_candidate *candidates;
-    /* The current batch: items and unique keys at [start, ...) of the batch's flat arrays, sources from `list` on. */
+    /* The current batch, by shard: items and unique keys at [start, ...) of its flat arrays, sources from `list` on. */
     uint32_t start, list, n_items, n_unique;
-    uint32_t n_unique_rows; /* those that have a row */
+    uint32_t n_unique_rows; /* those that have a row; by_part (embedding_private.h): that got one in this batch */
     fth_status status;      /* the first failure of this prepare, and the table it met */
     uint32_t failed_table;
 } __attribute__((aligned(64)));
@@ -131,7 +131,7 @@ struct fth_pack {
     _Atomic uint64_t touch_next;
     struct fth_shard *shards; /* [FTH_SHARDS], owned */
     struct fth_index_space index_space;
-    /* The current batch: its parts of this pack are part_order[first_part .. first_part +
+    /* The current batch, by shard: its parts of this pack are part_order[first_part .. first_part +
      * n_parts). */
     uint32_t first_part, n_parts;
 };

@@ -89,8 +89,9 @@ static uint32_t number_items(const struct fth_embedding *embedding, struct fth_e
     return part->n_items;
 }
 
-/* Else a key's sources may be other lookups' too, and not even its part may decide, which depends on threads: the examples' rows are numbered in a table filled linearly, its
- * entries numbers from 1 on; all keys without a row are one. 0: they are more than `most`. */
+/* Else a key's sources may be other lookups' too, and which keys are one part depends on the workers, which must not
+ * decide: the examples' rows are numbered in a table filled linearly, its entries numbers from 1 on; all keys without a
+ * row are one. 0: they are more than `most`. */
 static uint32_t number_rows(struct fth_embedding_lookup *lookup, const uint32_t *row_of, uint32_t most) {
     uint32_t bits = table_bits(most), mask = ((uint32_t)1 << bits) - 1, n = 0, before = 0;
     uint32_t *table = lookup->unique_table, *rows = lookup->unique_row_of, *begin = lookup->unique_begin;
