@@ -2,6 +2,7 @@
  * files. */
 #include "data/set.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,16 +167,17 @@ fth_status fth_data_set_check(fth_data_set *set, uint32_t index, const fth_sourc
         return FTH_OK;
     if (first->kind != FTH_IO_FILE)
         *first = now;
+    int replaced = first->inode != now.inode || first->device != now.device;
+    char why[128];
     if (first->size != now.size)
-        return fth_fail(err, FTH_E_DATA,
-                        "%s: is not the file that was read before: it had %llu bytes, now %llu; every pass reads the same "
-                        "data: write new data into a new file",
-                        set->files.items[index], (unsigned long long)first->size, (unsigned long long)now.size);
-    if (first->modified_ns != now.modified_ns || first->inode != now.inode || first->device != now.device)
-        return fth_fail(err, FTH_E_DATA,
-                        "%s: was %s since it was read before; every pass reads the same data: write new data into a new file",
-                        set->files.items[index], first->inode != now.inode ? "replaced" : "written to");
-    return FTH_OK;
+        snprintf(why, sizeof why, "is not the file that was read before: it had %llu bytes, now %llu",
+                 (unsigned long long)first->size, (unsigned long long)now.size);
+    else if (replaced || first->modified_ns != now.modified_ns)
+        snprintf(why, sizeof why, "was %s since it was read before", replaced ? "replaced" : "written to");
+    else
+        return FTH_OK;
+    return fth_fail(err, FTH_E_DATA, "%s: %s; every pass reads the same data: write new data into a new file",
+                    set->files.items[index], why);
 }
 
 static const char *message_name(const fth_data_set *set, uint32_t index) {
