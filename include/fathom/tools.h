@@ -14,26 +14,28 @@
 extern "C" {
 #endif
 
-/* Whether a result may be written to `path`: FTH_E_IO for a directory, and for a file without write permission, which
- * root could write and anybody could replace all the same. What is not there, a device or a pipe may. */
+/* Whether a result may be written to `path`: FTH_E_IO for an empty name, a directory, and a file without write
+ * permission, which root could write and anybody could replace all the same. What is not there, a device or a pipe
+ * may. */
 FTH_API fth_status fth_check_output(const char *path, fth_error *err);
 
 /* A file that a result is written to, by its descriptor. */
 typedef struct fth_output {
     const char *path; /* borrowed; what to call it */
-    char *beside;     /* what is written until it is whole; NULL: path itself (devices, pipes, links). Owned by the output */
+    char *beside;     /* owned: what is written until it is whole; NULL: path itself (devices, pipes, links) */
     int file;
     int standard;     /* standard output: not closed */
 } fth_output;
 
 /* `path` is borrowed until the output is closed; NULL or "-" is standard output. An existing file is replaced only by a
- * whole new one, which is written beside it ("<path>.part") and gets its permissions. Errors: those of fth_check_output,
- * another process that is writing it, what the system says. */
+ * whole new one, which is written beside it ("<path>.part") and gets its permissions. Errors: those of
+ * fth_check_output, another output that is open to it, in this process or another one, what the system says. */
 FTH_API fth_status fth_output_open(const char *path, fth_output *out, fth_error *err);
 /* whole: what was written gets its name, else it is removed (a device has got it). Once, after fth_output_open has
  * succeeded; whatever it returns, the output is closed. */
 FTH_API fth_status fth_output_close(fth_output *out, int whole, fth_error *err);
-/* Removes what the open outputs of this process have written beside: for a signal handler, after which it ends. */
+/* Removes what the open outputs of this process (of up to 16) have written beside: for a signal handler, after which it
+ * ends. */
 FTH_API void fth_output_abandon(void);
 
 /* Version, CPU, instruction set in use, memory, kernels, matrix product providers, libraries. Owned: free(). */

@@ -1,5 +1,5 @@
-/* Files that results are written to, over any table of file functions: see fathom/tools.h. The table's files must be the
- * operating system's descriptors: they are locked. */
+/* Files that results are written to, over any table of file functions: see fathom/tools.h. The table's paths and files
+ * must be the operating system's: what is left is looked at, and descriptors are locked, beside the table. */
 #ifndef FTH_IO_OUTPUT_H
 #define FTH_IO_OUTPUT_H
 
