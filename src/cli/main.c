@@ -64,8 +64,8 @@ static void fill_standard_streams(void) {
 }
 
 /* While it is loaded OpenBLAS starts a thread for every core, which are of no use to us, and each maps a buffer of
- * 128 MB. Where address space or data is limited, one that gets none tries again for ever, and the program's end waits for it:
- * then the program begins anew without those threads. */
+ * 128 MB. Where address space or data is limited, one that gets none tries again for ever, and the program's end waits
+ * for it: then the program begins anew without those threads. */
 static void restart_where_space_is_limited(char **argv) {
     struct rlimit space, data;
     const char *threads = getenv("OPENBLAS_NUM_THREADS");

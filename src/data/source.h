@@ -28,7 +28,7 @@ void fth_source_set_wake(fth_source *source, int wake);
 
 /* Whether the stream can be opened again from its beginning (a regular file or memory). */
 int fth_source_again(const fth_source *source);
-/* The file as it was when it was opened; 0: no regular file. */
+/* The file as it was just before it was opened; 0: no regular file. */
 int fth_source_stat(const fth_source *source, struct fth_io_stat *out);
 /* The number of decompressed bytes, when known without reading (not compressed, a regular file). */
 int fth_source_size(const fth_source *source, uint64_t *bytes);

@@ -114,7 +114,8 @@ INLINE uint32_t positive_of(__m512 first, __m512 second) {
 
 /* Two rows of 32 columns: bf16 of 16 columns of both, the first row's first, become rows of 32 and words of pairs; the
  * second 16 columns' are `step` words behind. */
-INLINE void store_part(uint32_t *by_rows, uint32_t *by_pairs, size_t step, const __m512i halves[2], const __m512i pairs[2]) {
+INLINE void store_part(uint32_t *by_rows, uint32_t *by_pairs, size_t step, const __m512i halves[2],
+                       const __m512i pairs[2]) {
     if (by_rows) {
         _mm512_storeu_si512(by_rows, _mm512_shuffle_i64x2(halves[0], halves[1], 0x44));
         _mm512_storeu_si512(by_rows + 16, _mm512_shuffle_i64x2(halves[0], halves[1], 0xee));
@@ -145,8 +146,8 @@ INLINE void store_rows(const struct fth_bf16_block *b, uint32_t q, const __m512 
                pairs);
 }
 
-/* Rows lie apart, and the blocks of a row are asked for in its direction: BLOCKS_AHEAD of them. What is stored far away,
- * in no cache, would be waited for, too. */
+/* Rows lie apart, and the blocks of a row are asked for in its direction: BLOCKS_AHEAD of them. What is stored far
+ * away, in no cache, would be waited for, too: `ahead`. */
 void fth_bf16_round_block(const struct fth_bf16_block *b) {
     const uint32_t lines = b->low ? 4 : 2;
     __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};

@@ -1,8 +1,8 @@
 /* Tiles: rows of a matrix rounded to bf16 once, in the order in which AMX takes them.
  *
  * A tile is 16 x 16 words, of two bf16 each (gemm_bf16.h), one after another: 1 kB, loaded as one stream. X[rows, columns]
- * lies in tiles in one of three ways, `ld` words a row of X; tile t is 256 t words behind where its group of rows begins,
- * for bf16x3 512 t, with the low parts behind the high ones:
+ * lies in tiles in one of three ways, `ld` words a row of X; tile t is 256 t words behind where its group of rows
+ * begins, for bf16x3 512 t, with its low parts behind it:
  *
  *   FTH_TILES_ROWS     groups of 16 rows at 16 ld; tile t: columns 32 t ..; a line is a row, a word two columns
  *   FTH_TILES_PAIRS    groups of 32 rows at 32 ld; tile t: columns 16 t ..; a line is two rows, a word a column

@@ -1,6 +1,6 @@
 /* Where values live: in the worker's scratch, a span's tiles one behind the other, when one tile phase makes and reads
- * them, else in a buffer for the whole batch. Scratch is shared by values whose lives in the phase do not overlap. Every
- * start is moved by a different number of cache lines (docs/layout.md). */
+ * them, else in a buffer for the whole batch. Scratch is shared by values whose lives in the phase do not overlap.
+ * Every start is moved by a different number of cache lines (docs/layout.md). */
 #include <stdlib.h>
 #include <string.h>
 

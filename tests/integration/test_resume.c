@@ -319,7 +319,7 @@ static void after_a_save(void *ctx, uint64_t step, const char *path) {
     saves->n++;
 }
 
-/* A kill may come at any moment: what goes with a checkpoint (lines of losses) is written before the checkpoint is there. */
+/* A kill may come at any moment: what goes with a checkpoint (lines of losses) is written before it is there. */
 static void test_told_before_and_after(void **state) {
     struct saves saves = {.dir = run_new_dir()};
     char dir[512];

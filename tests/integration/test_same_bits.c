@@ -135,10 +135,11 @@ static void test_reduced_precision(void **state) {
     }
 }
 
-/* How many tiles a worker takes together depends on how many workers there are. Nothing but ReLU between the layers, so that
- * products round what they make (pass round_once). */
+/* How many tiles a worker takes together depends on how many workers there are. Nothing but ReLU between the layers, so
+ * that products round what they make (pass round_once). */
 static void test_tiles_together(void **state) {
-    static const char *const precisions[] = {"precision=bf16", "precision=bf16x3"}, *const threads[] = {"threads=1", "threads=3"};
+    static const char *const precisions[] = {"precision=bf16", "precision=bf16x3"};
+    static const char *const threads[] = {"threads=1", "threads=3"};
     if (!fth_cpu_get()->avx512_bf16)
         skip();
     for (size_t i = 0; i < 2; i++) {

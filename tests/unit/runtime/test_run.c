@@ -202,8 +202,8 @@ static struct outcome run_plan(const struct zoo_options *options, const struct w
     fth_error err = {0};
     fth_plan *plan = NULL;
     fth_pool *pool = NULL;
-    struct fth_plan_options plan_options = {.max_batch = max_batch, .tile = w->tile, .span = span, .group_max = group_max,
-                                            .n_groups = ZOO_GROUPS, .training = 1,
+    struct fth_plan_options plan_options = {.max_batch = max_batch, .tile = w->tile, .span = span,
+                                            .group_max = group_max, .n_groups = ZOO_GROUPS, .training = 1,
                                             .optimizer = fth_optimizer_find("momentum"),
                                             .workers = workers,
                                             .row_update_tasks = table->update_tasks(table->ctx),
