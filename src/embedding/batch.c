@@ -165,7 +165,8 @@ static uint64_t lookup_units(const struct fth_embedding *embedding,
 #define SHARES 2 /* parts are at most this share of what a worker has to do */
 
 /* Whether the keys of a leading lookup's table can be one part: they are a unit's (else not short_parts), or leave each
- * of the workers several of about their size, and nothing asks for more than sums of lists. */
+ * of the workers several of about their size, where rows are not trained item by item (single.c: a unit's at most) and
+ * first occurrences are not asked for. */
 static int one_part(struct fth_embedding *embedding, uint32_t head, uint64_t most) {
     const struct fth_pack *pack = pack_of(embedding, head);
     uint64_t units = 0, n = 0;

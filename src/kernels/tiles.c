@@ -68,8 +68,8 @@ static void store_block(const struct fth_bf16_kernel *kernel, const struct fth_t
                                .positive = positive, .ld_positive = s->ld_positive,
                                .sums = s->sums ? s->sums + column : NULL,
                                .bias = s->bias ? s->bias + column : NULL, .relu = s->relu};
-    float *tile = s->summed ? s->summed + at + fth_tiles_column(s->precision, s->way, column) : NULL;
-    uint32_t *summed = (uint32_t *)(void *)tile;
+    float *begin = s->summed ? s->summed + at + fth_tiles_column(s->precision, s->way, column) : NULL;
+    uint32_t *summed = (uint32_t *)(void *)begin;
     if (s->by_rows)
         b.by_rows = (uint32_t *)(void *)(s->by_rows + at + fth_tiles_column(s->precision, FTH_TILES_ROWS, column));
     b.by_pairs = s->way == FTH_TILES_TURNED && summed ? turned : summed;

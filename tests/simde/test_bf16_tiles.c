@@ -74,7 +74,8 @@ static void tiles_keep_and_sum(void **state) {
     (void)state;
     static const uint32_t rows[] = {1, 15, 32, 33, 70, 64}, columns[] = {1, 16, 17, 32, 49, 130};
     for (int i = 0; i < 36; i++) {
-        uint32_t m = rows[i % 6], n = columns[i / 6], ldx = n + bf16_draw(5), words = (n + 31) / 32, ld = words + bf16_draw(3);
+        uint32_t m = rows[i % 6], n = columns[i / 6], ldx = n + bf16_draw(5);
+        uint32_t words = (n + 31) / 32, ld = words + bf16_draw(3);
         uint32_t keep[70 * 8], positive[70 * 8];
         float *x = bf16_numbers((size_t)m * ldx), *bias = bf16_numbers(160), sums[160], want[160];
         int biased = i % 3 > 0, relu = i % 4 > 1;
@@ -90,8 +91,8 @@ static void tiles_keep_and_sum(void **state) {
         float *tiles = fth_alloc(floats, sizeof *tiles);
         assert_non_null(tiles);
         struct fth_tiles_store store = {.x = x, .ldx = ldx, .rows = m, .columns = n, .by_rows = tiles, .ld = ld_tiles,
-                                        .precision = FTH_BF16X3, .keep = keep, .ld_keep = ld, .positive = positive, .ld_positive = ld, .sums = sums,
-                                        .bias = biased ? bias : NULL, .relu = relu};
+                                        .precision = FTH_BF16X3, .keep = keep, .ld_keep = ld, .positive = positive,
+                                        .ld_positive = ld, .sums = sums, .bias = biased ? bias : NULL, .relu = relu};
         fth_bf16_tiles_store(i % 2 && fth_cpu_get()->amx_bf16 ? &fth_bf16_amx : &emulated_bf16_amx, &store);
         const uint16_t *halves = (const uint16_t *)(const void *)tiles;
         for (uint32_t r = 0; r < m; r++)
@@ -124,7 +125,8 @@ static void tiles_equal_the_model(void **state) {
     for (int i = 0; i < 64; i++) {
         fth_precision precision = i < 32 ? FTH_BF16 : FTH_BF16X3;
         int tn = i % 2;
-        struct bf16_operands o = bf16_operands(tn ? FTH_GEMM_TN : FTH_GEMM_NN, precision, rows[bf16_draw(5)], fixed[bf16_draw(6)], widths[i % 32 / 4]);
+        struct bf16_operands o = bf16_operands(tn ? FTH_GEMM_TN : FTH_GEMM_NN, precision, rows[bf16_draw(5)],
+                                               fixed[bf16_draw(6)], widths[i % 32 / 4]);
         uint32_t k = o.shape.k, m = o.shape.m;
         o.shape.tiles = 1;
         o.shape.panels = !tn && i % 4 < 2;
