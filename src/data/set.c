@@ -167,13 +167,12 @@ fth_status fth_data_set_check(fth_data_set *set, uint32_t index, const fth_sourc
         return FTH_OK;
     if (first->kind != FTH_IO_FILE)
         *first = now;
-    int replaced = first->inode != now.inode || first->device != now.device;
     char why[128];
     if (first->size != now.size)
         snprintf(why, sizeof why, "is not the file that was read before: it had %llu bytes, now %llu",
                  (unsigned long long)first->size, (unsigned long long)now.size);
-    else if (replaced || first->modified_ns != now.modified_ns)
-        snprintf(why, sizeof why, "was %s since it was read before", replaced ? "replaced" : "written to");
+    else if (first->modified != now.modified)
+        snprintf(why, sizeof why, "was written to since it was read before");
     else
         return FTH_OK;
     return fth_fail(err, FTH_E_DATA, "%s: %s; every pass reads the same data: write new data into a new file",

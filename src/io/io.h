@@ -26,8 +26,7 @@ enum fth_io_kind { FTH_IO_FILE, FTH_IO_DIRECTORY, FTH_IO_OTHER /* pipe, device, 
 struct fth_io_stat {
     enum fth_io_kind kind;
     uint64_t size; /* bytes, of a file */
-    uint64_t device, inode;
-    int64_t modified_ns; /* with these: whether it is still the file that it was */
+    int64_t modified; /* in seconds: some file systems forget the rest of them */
 };
 
 /* `file` is what open returned (>= 0), to be given to close once. Paths are borrowed for the call. */

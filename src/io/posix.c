@@ -68,9 +68,7 @@ static int posix_stat(void *ctx, const char *path, struct fth_io_stat *out) {
                 : S_ISDIR(found.st_mode) ? FTH_IO_DIRECTORY
                                          : FTH_IO_OTHER;
     out->size = S_ISREG(found.st_mode) ? (uint64_t)found.st_size : 0;
-    out->device = found.st_dev;
-    out->inode = found.st_ino;
-    out->modified_ns = (int64_t)found.st_mtim.tv_sec * 1000000000 + found.st_mtim.tv_nsec;
+    out->modified = found.st_mtim.tv_sec;
     return 0;
 }
 

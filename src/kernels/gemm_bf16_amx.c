@@ -20,7 +20,7 @@
 
 #define SIDE 16u
 #define DEPTH 512u /* numbers of both parts of a column that stay in the first cache */
-#define AHEAD 6    /* lines that bf16 fetches a step of depth */
+#define AHEAD 8    /* lines that bf16 fetches a step of depth */
 
 struct tile_config {
     uint8_t palette, start_row, reserved[14];

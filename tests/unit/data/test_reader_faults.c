@@ -293,13 +293,14 @@ static void write_again(const char *file) {
     write_file(file, "1,2,3\n7,5,6\n", 12);
     assert_int_equal(utimensat(AT_FDCWD, file, later, 0), 0);
 }
-static void replace(const char *file) {
+/* The same bytes and time under another name: a network file system may say no more of a file that it has forgotten. */
+static void copy(const char *file) {
     char other[300];
     struct stat was;
     assert_int_equal(stat(file, &was), 0);
     snprintf(other, sizeof other, "%s.other", file);
-    write_file(other, "1,2,3\n7,5,6\n", 12);
-    const struct timespec times[] = {was.st_atim, was.st_mtim};
+    write_file(other, "1,2,3\n4,5,6\n", 12);
+    const struct timespec times[] = {{was.st_atim.tv_sec, 0}, {was.st_mtim.tv_sec, 0}};
     assert_int_equal(utimensat(AT_FDCWD, other, times, 0), 0);
     assert_int_equal(rename(other, file), 0);
 }
@@ -312,12 +313,12 @@ static void file_changed_between_epochs(void **state) {
     } cases[] = {
         {append, "changes.csv: is not the file that was read before: it had 12 bytes, now 18"},
         {write_again, "changes.csv: was written to since it was read before"},
-        {replace, "changes.csv: was replaced since it was read before"},
     };
     char file[300];
     fth_error err = {0};
     snprintf(file, sizeof file, "%s", temp_path("changes.csv"));
     assert_int_equal(second_epoch(file, leave, &err), FTH_OK);
+    assert_int_equal(second_epoch(file, copy, &err), FTH_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(second_epoch(file, cases[i].change, &err), FTH_E_DATA);
         assert_non_null(strstr(err.message, cases[i].message));
