@@ -27,9 +27,9 @@ WORKLOADS = {
                          {"user": 603668, "item": 367982, "category": 1600}),
     "uba-dien": Workload("uba-DIEN", "uba.csv", ["uba"], 100_000, 16, 8192,
                          {"user": 987994, "item": 4162024, "category": 9439}),
-    "elm-deepfm": Workload("elm-DeepFM", "elm.csv", ["elm"], 120_000, 8, 8192, {}),
-    "elm-wdl": Workload("elm-WDL", "elm.csv", ["elm"], 120_000, 8, 8192, {}),
-    "elm-long-wdl": Workload("elm_y_long-WDL", "elm-long.csv", ["elm-long"], 65_536, 4, 4096, {}),
+    "elm-deepfm": Workload("elm-DeepFM", "elm.csv", ["elm"], 480_000, 8, 8192, {}),
+    "elm-wdl": Workload("elm-WDL", "elm.csv", ["elm"], 480_000, 8, 8192, {}),
+    "elm-long-wdl": Workload("elm_y_long-WDL", "elm-long.csv", ["elm-long"], 131_072, 4, 4096, {}),
     "kaggle-deepfm": Workload("kaggle-DeepFM", "kaggle.tsv", ["criteo-kaggle", "--zipf", "1.05"], 1_000_000, 16, 32768, {}),
 }
 
