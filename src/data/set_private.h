@@ -52,7 +52,8 @@ fth_status fth_data_set_open(fth_data_set *set, uint32_t index, int wake, fth_so
 fth_status fth_data_set_open_raw(fth_data_set *set, uint32_t index, int wake, fth_source **source,
                                  fth_error *err);
 /* Every pass reads the same data: FTH_E_DATA where the file that was opened is not as it was when this was asked first,
- * by size and time (not by inode, which some network file systems invent anew). Asked by who reads all of it: what is appended before that is read. */
+ * by size and time (not by inode, which some network file systems invent anew). Asked by who reads all of it: what is
+ * appended before that is read. */
 fth_status fth_data_set_check(fth_data_set *set, uint32_t index, const fth_source *source, fth_error *err);
 
 #endif

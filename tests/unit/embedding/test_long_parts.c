@@ -46,18 +46,6 @@ static void fill(struct fth_batch *batch, uint64_t step) {
         batch->fields[0].keys[i] = step % 2 ? world_random(&random) % 600 : (i * step) % DIFFERENT;
 }
 
-static void update(fth_embedding *embedding, fth_pool *pool, uint64_t step) {
-    float gradient[BATCH * DIM];
-    struct fth_row_gradient list[N_LOOKUPS];
-    struct fth_opt_args args = world_args("adagrad", step);
-    for (uint32_t i = 0; i < BATCH * DIM; i++)
-        gradient[i] = (float)(i * step % 91) * 0.01f - 0.4f;
-    for (uint32_t l = 0; l < N_LOOKUPS; l++)
-        list[l] = (struct fth_row_gradient){.lookup = l, .gradient = gradient, .ld = DIM};
-    fth_embedding_set_args(embedding, &args);
-    run_update(embedding, pool, list, N_LOOKUPS, 1);
-}
-
 #define SALT 77
 #define BUCKETS 7000
 
@@ -77,7 +65,7 @@ static fth_embedding *trained_on(uint32_t threads, struct fth_batch *batch, int 
             for (uint32_t i = 0; i < (f ? BATCH : batch->groups[0].total); i++)
                 batch->fields[f].keys[i] = bucket_key(batch->fields[f].keys[i], step);
         OK(fth_embedding_prepare(embedding, pool, batch, 1, step, err));
-        update(embedding, pool, step);
+        world_update(embedding, pool, N_LOOKUPS, BATCH, DIM, step);
     }
     fth_pool_destroy(pool);
     return embedding;

@@ -81,18 +81,6 @@ static void fill(struct fth_batch *batch, uint64_t step) {
     }
 }
 
-static void update(fth_embedding *embedding, fth_pool *pool, uint64_t step) {
-    float gradient[BATCH * DIM];
-    struct fth_row_gradient list[N_LOOKUPS];
-    struct fth_opt_args args = world_args("adagrad", step);
-    for (uint32_t i = 0; i < BATCH * DIM; i++)
-        gradient[i] = (float)(i * step % 91) * 0.01f - 0.4f;
-    for (uint32_t l = 0; l < N_LOOKUPS; l++)
-        list[l] = (struct fth_row_gradient){.lookup = l, .gradient = gradient, .ld = DIM};
-    fth_embedding_set_args(embedding, &args);
-    run_update(embedding, pool, list, N_LOOKUPS, 1);
-}
-
 /* What the lookups read of a batch. */
 struct read {
     float of[N_LOOKUPS][BATCH * DIM];
@@ -108,7 +96,7 @@ static void train(fth_embedding *embedding, uint32_t threads, struct fth_batch *
         assert_int_equal(embedding->by_part, threads < MANY || step == 5);
         for (uint32_t l = 0; l < N_LOOKUPS; l++)
             rows->gather(rows->ctx, l, 0, BATCH, read->of[l], DIM);
-        update(embedding, pool, step);
+        world_update(embedding, pool, N_LOOKUPS, BATCH, DIM, step);
     }
     fth_pool_destroy(pool);
 }

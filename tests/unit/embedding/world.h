@@ -345,4 +345,21 @@ static inline fth_embedding *world_packed(const struct fth_lookup *lookups, uint
     return embedding;
 }
 
+/* An update by Adagrad of lookups that make a row of `dim` numbers an example: made-up gradients, the same for all. */
+static inline void world_update(fth_embedding *embedding, fth_pool *pool, uint32_t lookups, uint32_t examples,
+                                uint32_t dim, uint64_t step) {
+    float *gradient = malloc((size_t)examples * dim * sizeof *gradient);
+    struct fth_row_gradient *list = malloc(lookups * sizeof *list);
+    struct fth_opt_args args = world_args("adagrad", step);
+    assert_true(gradient && list);
+    for (uint32_t i = 0; i < examples * dim; i++)
+        gradient[i] = (float)(i * step % 91) * 0.01f - 0.4f;
+    for (uint32_t l = 0; l < lookups; l++)
+        list[l] = (struct fth_row_gradient){.lookup = l, .gradient = gradient, .ld = dim};
+    fth_embedding_set_args(embedding, &args);
+    run_update(embedding, pool, list, lookups, 1);
+    free(list);
+    free(gradient);
+}
+
 #endif
