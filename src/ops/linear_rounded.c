@@ -1,6 +1,6 @@
 /* linear_rounded(x, W, bias or none) and linear_data_grad_rounded(dy, W, none, positive or none): linear and
- * linear_data_grad of tiles (kernels/tiles.h) whose result only such products read (pass round_once). A panel of columns is
- * finished and rounded where it was made, in cache, and its floats are never written:
+ * linear_data_grad of tiles (kernels/tiles.h) whose result only such products read (pass round_once). A panel of
+ * columns is finished and rounded where it was made, in cache, and its floats are never written:
  *
  *   linear_rounded             act(x W + bias) by rows and turned; a bit for each number that is not <= 0
  *   linear_data_grad_rounded   dy W^T, 0 where `positive` has no bit, by rows and in pairs; the sums of the tiles' rows
@@ -19,7 +19,8 @@ static uint32_t words(uint32_t columns) {
 }
 
 /* Outputs 0 and 1. */
-static fth_status shape_tiles(fth_graph *graph, struct fth_node *node, uint32_t columns, fth_tiles_way way, fth_error *err) {
+static fth_status shape_tiles(fth_graph *graph, struct fth_node *node, uint32_t columns, fth_tiles_way way,
+                              fth_error *err) {
     int weight = node->inputs[1] != FTH_NONE && graph->values[node->inputs[1]].panels;
     if (fth_ops_input(graph, node, 0).tiles != FTH_TILES_ROWS || !weight)
         return fth_fail(err, FTH_E_ARGUMENT, "its input is not in tiles by rows, or its weight not in panels");
@@ -49,8 +50,8 @@ static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error 
     if (fth_ops_input(graph, node, 3).id != FTH_NONE) {
         FTH_TRY(fth_ops_need_same_rows(graph, node, 0, 3, err));
         if (fth_ops_input(graph, node, 3).columns != words(w.rows))
-            return fth_fail(err, FTH_E_ARGUMENT, "input 3 has %u columns, not %u", fth_ops_input(graph, node, 3).columns,
-                            words(w.rows));
+            return fth_fail(err, FTH_E_ARGUMENT, "input 3 has %u columns, not %u",
+                            fth_ops_input(graph, node, 3).columns, words(w.rows));
     }
     FTH_TRY(shape_tiles(graph, node, w.rows, FTH_TILES_PAIRS, err));
     return fth_ops_output_tiles(graph, node, 2, w.rows, err);

@@ -42,8 +42,8 @@ float bf16_b(const struct bf16_operands *o, uint32_t p, uint32_t j) {
     return s->form == FTH_GEMM_NT ? o->b[(size_t)j * s->ldb + p] : o->b[(size_t)p * s->ldb + j];
 }
 
-/* Products of k in [from, to), to - from even or the end, added to sum in the order of AVX512-BF16. term: 0 high times high,
- * 1 high times low, 2 low times high. */
+/* Products of k in [from, to), to - from even or the end, added to sum in the order of AVX512-BF16. term: 0 high times
+ * high, 1 high times low, 2 low times high. */
 static float model_avx512(const struct bf16_operands *o, uint32_t i, uint32_t j, uint32_t from, uint32_t to,
                           int term, float sum) {
     for (uint32_t p = from; p < to; p += 2) {
@@ -62,8 +62,8 @@ static float model_amx(const struct bf16_operands *o, uint32_t i, uint32_t j, ui
         for (int t = three ? 0 : 1; t < (three ? 3 : 2); t++) {
             float sums[2] = {0, 0};
             for (uint32_t p = start; p < to && p < start + 32; p++)
-                sums[(p - start) % 2] = fmaf(bf16_part(bf16_a(o, i, p), order[t] == 2), bf16_part(bf16_b(o, p, j), order[t] == 1),
-                                             sums[(p - start) % 2]);
+                sums[(p - start) % 2] = fmaf(bf16_part(bf16_a(o, i, p), order[t] == 2),
+                                             bf16_part(bf16_b(o, p, j), order[t] == 1), sums[(p - start) % 2]);
             sum += sums[0] + sums[1];
         }
     return sum;
@@ -112,10 +112,11 @@ static void told_of_passing(void *ctx, uint32_t column, uint32_t columns) {
 }
 
 /* c[rows][ldc], which the product made, once more with panels of C that pass. */
-static void check_passing(const struct bf16_operands *o, const struct fth_bf16_kernel *kernel, const struct fth_gemm_shape *shape,
-                          const float *c, size_t floats, void *scratch) {
+static void check_passing(const struct bf16_operands *o, const struct fth_bf16_kernel *kernel,
+                          const struct fth_gemm_shape *shape, const float *c, size_t floats, void *scratch) {
     struct fth_gemm_shape passing = *shape;
-    float *panel = fth_alloc((size_t)o->rows * FTH_GEMM_PASSING, sizeof *panel), *copy = fth_alloc(floats, sizeof *copy);
+    float *panel = fth_alloc((size_t)o->rows * FTH_GEMM_PASSING, sizeof *panel);
+    float *copy = fth_alloc(floats, sizeof *copy);
     assert_non_null(panel);
     assert_non_null(copy);
     memcpy(copy, c, floats * sizeof *c);
@@ -169,7 +170,8 @@ float *bf16_run(const struct bf16_operands *o, const struct fth_bf16_kernel *ker
 static size_t word_at(uint32_t n, uint32_t strip, uint32_t pairs, uint32_t q, uint32_t j) {
     struct fth_panels cut = fth_panels_cut(n, strip);
     uint32_t index = j / strip < cut.count ? j / strip : cut.count - 1;
-    return (size_t)index * strip * pairs + (size_t)q * (index == cut.count - 1 ? cut.ld_last : strip) + j - index * strip;
+    size_t ld = index == cut.count - 1 ? cut.ld_last : strip;
+    return (size_t)index * strip * pairs + q * ld + j - index * strip;
 }
 
 /* The panels that this machine's kernel reads, in another one's strips. */

@@ -25,13 +25,15 @@ float bf16_a(const struct bf16_operands *o, uint32_t i, uint32_t p);
 float bf16_b(const struct bf16_operands *o, uint32_t p, uint32_t j);
 
 /* A and B drawn, their rows a little apart; rows, and `fixed` of k (TN: of m). */
-struct bf16_operands bf16_operands(fth_gemm_form form, fth_precision precision, uint32_t rows, uint32_t fixed, uint32_t n);
-/* B's panels, stored in blocks that end anywhere, so half a word at a time (way 0), or in one block (1); or the transposed
- * copy's from B turned over (2, 3). All the same memory. */
+struct bf16_operands bf16_operands(fth_gemm_form form, fth_precision precision, uint32_t rows, uint32_t fixed,
+                                   uint32_t n);
+/* B's panels, stored in blocks that end anywhere, so half a word at a time (way 0), or in one block (1); or the
+ * transposed copy's from B turned over (2, 3). All the same memory. */
 float *bf16_panels(const struct bf16_operands *o, int way);
-/* C[floats], which was `before`, as the kernel makes it; nothing may be written beside its scratch, and what it tells of
- * must be what it is. */
-float *bf16_run(const struct bf16_operands *o, const struct fth_bf16_kernel *kernel, const float *before, size_t floats);
+/* C[floats], which was `before`, as the kernel makes it; nothing may be written beside its scratch, and what it tells
+ * of must be what it is. */
+float *bf16_run(const struct bf16_operands *o, const struct fth_bf16_kernel *kernel, const float *before,
+                size_t floats);
 /* The emulated kernels against the model; where this machine has the instructions, its own kernels, too. */
 void bf16_check(const struct bf16_operands *o);
 

@@ -18,8 +18,8 @@ static void equals_the_model(void **state) {
                           widths[] = {2, 15, 16, 40, 64, 79, 81, 150};
     for (int form = 0; form < FTH_GEMM_FORMS; form++)
         for (int i = 0; i < 24; i++) {
-            struct bf16_operands o = bf16_operands(form, i % 2 ? FTH_BF16 : FTH_BF16X3, rows[bf16_draw(6)], fixed[bf16_draw(6)],
-                                         widths[i % 8]);
+            struct bf16_operands o = bf16_operands(form, i % 2 ? FTH_BF16 : FTH_BF16X3, rows[bf16_draw(6)],
+                                                   fixed[bf16_draw(6)], widths[i % 8]);
             bf16_check(&o);
             fth_free(o.a);
             fth_free(o.b);
@@ -34,8 +34,8 @@ static void panels_equal_the_model(void **state) {
     (void)state;
     static const uint32_t depths[] = {1, 2, 31, 64, 70, 300}, widths[] = {2, 15, 16, 40, 64, 79, 81, 150};
     for (int i = 0; i < 24; i++) {
-        struct bf16_operands o = bf16_operands(FTH_GEMM_NN, i % 2 ? FTH_BF16 : FTH_BF16X3, 1 + bf16_draw(70), depths[i % 6],
-                                     widths[i / 3]);
+        struct bf16_operands o = bf16_operands(FTH_GEMM_NN, i % 2 ? FTH_BF16 : FTH_BF16X3, 1 + bf16_draw(70),
+                                               depths[i % 6], widths[i / 3]);
         size_t bytes = fth_panels_room(o.shape.precision, o.shape.k, o.shape.n) * sizeof(float);
         o.b[bf16_draw(o.shape.n)] = 0x1p-130f; /* taken as 0, by the model, too */
         o.panels = bf16_panels(&o, 0);

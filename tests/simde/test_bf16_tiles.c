@@ -1,5 +1,5 @@
-/* Operands in the tiles that AMX loads, rounded where they are made: where their numbers lie, what is kept and summed on
- * the way, and that products of them are those of a scalar model. */
+/* Operands in the tiles that AMX loads, rounded where they are made: where their numbers lie, what is kept and summed
+ * on the way, and that products of them are those of a scalar model. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
