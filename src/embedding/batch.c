@@ -186,26 +186,24 @@ static uint32_t part_shift_of(const struct fth_embedding *embedding, uint32_t n,
     return shift;
 }
 
-/* The lookup's place among the numbers, from unit `unit` on; how many parts it has, of at most `most`
- * occurrences if they are larger than a unit. */
-static void place_lookup(struct fth_embedding *embedding, uint32_t number, uint32_t unit,
-                         uint32_t units, uint64_t most) {
+/* The lookup's place among the numbers, from unit `unit` on. */
+static void place_lookup(struct fth_embedding *embedding, uint32_t number, uint32_t unit, uint32_t units) {
     struct fth_embedding_lookup *lookup = &embedding->lookups[number];
-    uint32_t shift = part_shift_of(embedding, lookup->n, most);
     lookup->spread = !embedding->by_part;
-    lookup->shift = shift;
     lookup->base = unit << embedding->part_shift;
     lookup->end = lookup->base + (units << embedding->part_shift);
-    lookup->n_parts = (uint32_t)(((uint64_t)lookup->n + ((uint64_t)1 << shift) - 1) >> shift);
+    lookup->n_parts = 0;
     for (uint32_t i = 0; i < units; i++)
         embedding->lookup_of[unit + i] = number;
 }
 
-/* Its parts, from number `first` on. */
-static void cut_lookup(struct fth_embedding *embedding, uint32_t number, uint32_t first) {
+/* Its parts, behind the others', of at most `most` occurrences if they are larger than a unit; the size of one. */
+static uint32_t cut_lookup(struct fth_embedding *embedding, uint32_t number, uint64_t most) {
     struct fth_embedding_lookup *lookup = &embedding->lookups[number];
-    uint32_t shift = lookup->shift, size = (uint32_t)1 << shift;
-    lookup->first_part = first;
+    uint32_t shift = part_shift_of(embedding, lookup->n, most), size = (uint32_t)1 << shift;
+    uint32_t first = lookup->first_part = embedding->n_parts;
+    lookup->n_parts = (uint32_t)(((uint64_t)lookup->n + size - 1) >> shift);
+    embedding->n_parts += lookup->n_parts;
     for (uint32_t i = 0, done = 0; i < lookup->n_parts; i++) {
         struct fth_part *part = &embedding->parts[first + i];
         part->lookup = number;
@@ -215,6 +213,7 @@ static void cut_lookup(struct fth_embedding *embedding, uint32_t number, uint32_
         part->n = lookup->n - done < size ? lookup->n - done : size;
         done += part->n;
     }
+    return size;
 }
 
 /* What an item costs beside an occurrence. */
@@ -278,15 +277,11 @@ static uint64_t place_table(struct fth_embedding *embedding, uint32_t head, uint
     for (uint32_t i = head; i != FTH_NO_LOOKUP; i = embedding->lookups[i].next) {
         struct fth_embedding_lookup *lookup = &embedding->lookups[i];
         uint32_t own = (uint32_t)lookup_units(embedding, lookup, examples);
-        place_lookup(embedding, i, *unit, own, most);
+        place_lookup(embedding, i, *unit, own);
         *unit += own;
         all += units_of(embedding, lookup->n) << embedding->part_shift;
-        largest = largest > (uint64_t)1 << lookup->shift ? largest : (uint64_t)1 << lookup->shift;
-        if (embedding->by_part)
-            lookup->n_parts = 0;
-        else
-            cut_lookup(embedding, i, embedding->n_parts);
-        embedding->n_parts += lookup->n_parts;
+        uint32_t size = embedding->by_part ? 0 : cut_lookup(embedding, i, most);
+        largest = largest > size ? largest : size;
     }
     if (!embedding->by_part)
         return largest;

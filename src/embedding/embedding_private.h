@@ -79,7 +79,7 @@ struct fth_embedding_lookup {
     /* the current batch */
     uint32_t base, n; /* its occurrences */
     uint32_t end;     /* of its numbers: base + 2^part_shift * units */
-    uint32_t first_part, n_parts, shift; /* parts of 2^shift occurrences */
+    uint32_t first_part, n_parts;
     uint32_t cost; /* of finding its rows, as of the batch before */
     int by_example;   /* its sources are examples */
     int spread;       /* weight_of has its single numbers */
