@@ -145,7 +145,6 @@ static fth_status source_start(struct fth_source *source, const char *name, fth_
 
 static fth_status source_open_file(struct fth_source *source, const char *path, fth_error *err) {
     const struct fth_io *io = source->io;
-    struct fth_io_stat info = {.kind = FTH_IO_OTHER};
     if (strcmp(path, "-") == 0) {
         /* A stream even when it is a file: its position is shared with others. */
         FTH_TRY(source_start(source, "standard input", err));
@@ -153,19 +152,18 @@ static fth_status source_open_file(struct fth_source *source, const char *path, 
         return detect(source, err);
     }
     FTH_TRY(source_start(source, path, err));
-    int result = io->stat(io->ctx, path, &info);
-    if (result < 0)
-        return fth_io_error(err, "open", path, result);
-    if (info.kind == FTH_IO_DIRECTORY)
-        return fth_fail(err, FTH_E_IO, "%s: is a directory, not a data file", path);
-    result = io->open(io->ctx, path, FTH_IO_READ);
+    int result = io->open(io->ctx, path, FTH_IO_STREAM);
     if (result < 0)
         return fth_io_error(err, "open", path, result);
     source->file = result;
     source->close = 1;
-    source->regular = info.kind == FTH_IO_FILE;
-    source->size = source->regular ? info.size : 0;
-    source->stat = info;
+    result = io->fstat(io->ctx, source->file, &source->stat);
+    if (result < 0)
+        return fth_io_error(err, "open", path, result);
+    if (source->stat.kind == FTH_IO_DIRECTORY)
+        return fth_fail(err, FTH_E_IO, "%s: is a directory, not a data file", path);
+    source->regular = source->stat.kind == FTH_IO_FILE;
+    source->size = source->regular ? source->stat.size : 0;
     return detect(source, err);
 }
 

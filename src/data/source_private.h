@@ -23,7 +23,7 @@ struct fth_source {
     int now; /* what would have to wait is not read */
     const unsigned char *memory;
     uint64_t size;       /* of the file or memory; 0 for pipes */
-    struct fth_io_stat stat; /* of the file, before it was opened */
+    struct fth_io_stat stat; /* of the file, when it was opened */
     uint64_t raw_offset; /* in the file, of the next byte to read from it */
 
     /* Input not yet consumed: input[at .. n). Of a plain file only its first bytes pass through. */

@@ -17,6 +17,7 @@
 
 enum fth_io_mode {
     FTH_IO_READ,  /* an existing file or directory */
+    FTH_IO_STREAM, /* an existing file; of a pipe no end is waited for: reading gives -EAGAIN while there is nothing */
     FTH_IO_WRITE, /* created when it is not there, emptied when it is */
     FTH_IO_NEW    /* created; -EEXIST when it is there */
 };
@@ -45,6 +46,7 @@ struct fth_io {
     int (*mkdir)(void *ctx, const char *path);
     int (*rmdir)(void *ctx, const char *path);
     int (*stat)(void *ctx, const char *path, struct fth_io_stat *out);
+    int (*fstat)(void *ctx, int file, struct fth_io_stat *out);
     /* Calls `each` with every name in the directory but . and .., in no order; stops with its first
      * result that is not 0 and returns it. */
     int (*list)(void *ctx, const char *path, int (*each)(void *arg, const char *name), void *arg);

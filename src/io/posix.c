@@ -14,9 +14,10 @@
 static int64_t result_of(int64_t result) { return result < 0 ? -(int64_t)errno : result; }
 
 static int posix_open(void *ctx, const char *path, enum fth_io_mode mode) {
-    int flags = O_CLOEXEC | (mode == FTH_IO_READ    ? O_RDONLY
-                             : mode == FTH_IO_WRITE ? O_WRONLY | O_CREAT | O_TRUNC
-                                                    : O_WRONLY | O_CREAT | O_EXCL);
+    int flags = O_CLOEXEC | (mode == FTH_IO_READ     ? O_RDONLY
+                             : mode == FTH_IO_STREAM ? O_RDONLY | O_NONBLOCK
+                             : mode == FTH_IO_WRITE  ? O_WRONLY | O_CREAT | O_TRUNC
+                                                     : O_WRONLY | O_CREAT | O_EXCL);
     return (int)result_of(open(path, flags, 0666));
 }
 
@@ -60,15 +61,27 @@ static int posix_mkdir(void *ctx, const char *path) { return (int)result_of(mkdi
 
 static int posix_rmdir(void *ctx, const char *path) { return (int)result_of(rmdir(path)); }
 
+static struct fth_io_stat described(const struct stat *found) {
+    return (struct fth_io_stat){.kind = S_ISREG(found->st_mode)   ? FTH_IO_FILE
+                                        : S_ISDIR(found->st_mode) ? FTH_IO_DIRECTORY
+                                                                  : FTH_IO_OTHER,
+                                .size = S_ISREG(found->st_mode) ? (uint64_t)found->st_size : 0,
+                                .modified = found->st_mtim.tv_sec};
+}
+
 static int posix_stat(void *ctx, const char *path, struct fth_io_stat *out) {
     struct stat found;
     if (stat(path, &found) < 0)
         return -errno;
-    out->kind = S_ISREG(found.st_mode)   ? FTH_IO_FILE
-                : S_ISDIR(found.st_mode) ? FTH_IO_DIRECTORY
-                                         : FTH_IO_OTHER;
-    out->size = S_ISREG(found.st_mode) ? (uint64_t)found.st_size : 0;
-    out->modified = found.st_mtim.tv_sec;
+    *out = described(&found);
+    return 0;
+}
+
+static int posix_fstat(void *ctx, int file, struct fth_io_stat *out) {
+    struct stat found;
+    if (fstat(file, &found) < 0)
+        return -errno;
+    *out = described(&found);
     return 0;
 }
 
@@ -97,6 +110,6 @@ const struct fth_io *fth_io_posix(void) {
         .open = posix_open, .read = posix_read, .pread = posix_pread, .pread_now = posix_pread_now,
         .write = posix_write,
         .fsync = posix_fsync, .close = posix_close, .rename = posix_rename, .unlink = posix_unlink,
-        .mkdir = posix_mkdir, .rmdir = posix_rmdir, .stat = posix_stat, .list = posix_list};
+        .mkdir = posix_mkdir, .rmdir = posix_rmdir, .stat = posix_stat, .fstat = posix_fstat, .list = posix_list};
     return &posix;
 }

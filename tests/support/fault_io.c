@@ -92,11 +92,13 @@ static void forget_losses(struct fault_state *state, const char *path) {
             i++;
 }
 
+static int changes_files(enum fth_io_mode mode) { return mode != FTH_IO_READ && mode != FTH_IO_STREAM; }
+
 static int fault_open(void *ctx, const char *path, enum fth_io_mode mode) {
     struct fault_io *fault = ctx;
     struct fault_state *state = fault->state;
     lock(fault);
-    if (fault->crashed || (mode != FTH_IO_READ && !may_change(fault)))
+    if (fault->crashed || (changes_files(mode) && !may_change(fault)))
         return (int)unlock(fault, -EIO);
     int file = state->under->open(state->under->ctx, path, mode);
     if (file >= 0) {
@@ -108,7 +110,7 @@ static int fault_open(void *ctx, const char *path, enum fth_io_mode mode) {
         state->files[i].file = file;
         state->files[i].written = state->files[i].synced = 0;
         strcpy(state->files[i].path, path);
-        if (mode != FTH_IO_READ)
+        if (changes_files(mode))
             forget_losses(state, path);
     }
     return (int)unlock(fault, file);
@@ -262,6 +264,13 @@ static int fault_stat(void *ctx, const char *path, struct fth_io_stat *out) {
     return (int)unlock(fault, fault->crashed ? -EIO : under->stat(under->ctx, path, out));
 }
 
+static int fault_fstat(void *ctx, int file, struct fth_io_stat *out) {
+    struct fault_io *fault = ctx;
+    const struct fth_io *under = fault->state->under;
+    lock(fault);
+    return (int)unlock(fault, fault->crashed ? -EIO : under->fstat(under->ctx, file, out));
+}
+
 /* Not under the lock: `each` may use the table. */
 static int fault_list(void *ctx, const char *path, int (*each)(void *arg, const char *name),
                       void *arg) {
@@ -281,7 +290,7 @@ struct fault_io *fault_io_create(const struct fth_io *under) {
     fault->io = (struct fth_io){
         .ctx = fault, .open = fault_open, .read = fault_read, .pread = fault_pread,
         .write = fault_write, .fsync = fault_fsync, .close = fault_close, .rename = fault_rename,
-        .unlink = fault_unlink, .mkdir = fault_mkdir, .rmdir = fault_rmdir, .stat = fault_stat,
+        .unlink = fault_unlink, .mkdir = fault_mkdir, .rmdir = fault_rmdir, .stat = fault_stat, .fstat = fault_fstat,
         .list = fault_list};
     return fault;
 }
