@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +23,14 @@ static int standard(const char *path) {
     return -1;
 }
 
+/* Locked for as long as it is open: of two runs the second is refused, and so is one that opened the file just before a
+ * run without steps took it away again. */
+static int lock_file(int file, const char *path) {
+    struct stat own, there;
+    return (flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) && fstat(file, &own) == 0 &&
+           stat(path, &there) == 0 && own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+}
+
 int cli_losses_open(struct cli_losses *losses, const char *path) {
     struct stat there, link;
     int stream = standard(path);
@@ -31,11 +40,13 @@ int cli_losses_open(struct cli_losses *losses, const char *path) {
     int regular = stream < 0 && (stat(path, &there) != 0 || S_ISREG(there.st_mode));
     int made = stream < 0 && lstat(path, &link) != 0;
     int file = stream < 0 ? open(path, (regular ? O_RDWR : O_WRONLY) | O_CREAT | O_CLOEXEC, 0666) : dup(stream);
+    int own = file >= 0 && (!regular || lock_file(file, path));
     *losses = (struct cli_losses){.path = path, .keeps = regular, .made = made};
-    losses->file = file < 0 ? NULL : fdopen(file, regular ? "r+" : "w");
+    losses->file = own ? fdopen(file, regular ? "r+" : "w") : NULL;
     if (losses->file)
         return 1;
-    fprintf(stderr, "fathom train: cannot write %s: %s\n", path, strerror(errno));
+    fprintf(stderr, "fathom train: cannot write %s: %s\n", path,
+            file < 0 || own ? strerror(errno) : "another run is writing it; wait for its end, or name another file");
     if (file >= 0)
         close(file);
     return 0;

@@ -19,6 +19,7 @@
 
 /* Files beside that are being written, of the outputs that are open; a signal handler reads it. */
 static _Atomic(char *) unfinished[ABANDONED_MOST];
+static atomic_int abandoned; /* set before the names are read: from then on none is freed */
 
 static void swap_unfinished(char *from, char *to) {
     int done = 0;
@@ -28,7 +29,15 @@ static void swap_unfinished(char *from, char *to) {
     }
 }
 
+/* Another thread may be closing an output meanwhile: it takes the name out before it asks whether names are read. */
+static void forget_unfinished(char *beside) {
+    swap_unfinished(beside, NULL);
+    if (!atomic_load(&abandoned))
+        free(beside);
+}
+
 void fth_output_abandon(void) {
+    atomic_store(&abandoned, 1);
     for (int i = 0; i < ABANDONED_MOST; i++) {
         const char *path = atomic_load(&unfinished[i]);
         if (path)
@@ -87,6 +96,11 @@ static int make_room(const struct fth_io *io, const char *path) {
     return may;
 }
 
+static fth_status others_write(const char *path, fth_error *err) {
+    return fth_fail(err, FTH_E_IO,
+                    "cannot write %.800s: another run is writing it; wait for its end, or name another file", path);
+}
+
 /* A file that nobody else has. Between being made and being locked it looks like one that is left. */
 static fth_status create_beside(const struct fth_io *io, const fth_output *out, int *file, fth_error *err) {
     *file = io->open(io->ctx, out->beside, FTH_IO_NEW);
@@ -97,11 +111,7 @@ static fth_status create_beside(const struct fth_io *io, const fth_output *out, 
         io->close(io->ctx, *file);
         others = 1;
     }
-    if (others)
-        return fth_fail(err, FTH_E_IO,
-                        "cannot write %.800s: another run is writing it; wait for its end, or name another file",
-                        out->path);
-    return FTH_OK;
+    return others ? others_write(out->path, err) : FTH_OK;
 }
 
 static fth_status open_beside(const struct fth_io *io, fth_output *out, fth_error *err) {
@@ -117,6 +127,27 @@ static fth_status open_beside(const struct fth_io *io, fth_output *out, fth_erro
     return FTH_OK;
 }
 
+/* What is written in its place: a device, a pipe, or the file that a link leads to, which is locked before it is emptied,
+ * and while it is written. */
+static fth_status open_in_place(const struct fth_io *io, fth_output *out, fth_error *err) {
+    struct stat there;
+    int is_file = stat(out->path, &there) == 0 && S_ISREG(there.st_mode);
+    int lock = is_file ? open(out->path, O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+    if (lock >= 0 && is_locked(lock)) {
+        close(lock);
+        return others_write(out->path, err);
+    }
+    out->file = io->open(io->ctx, out->path, FTH_IO_WRITE);
+    if (lock >= 0)
+        close(lock); /* another run may come now: it empties the file, and then one of the two is refused */
+    if (out->file >= 0 && fstat(out->file, &there) == 0 && S_ISREG(there.st_mode) && is_locked(out->file)) {
+        io->close(io->ctx, out->file);
+        out->file = -1;
+        return others_write(out->path, err);
+    }
+    return out->file < 0 ? fth_io_error(err, "write", out->path, out->file) : FTH_OK;
+}
+
 fth_status fth_output_open_io(const struct fth_io *io, const char *path, fth_output *out, fth_error *err) {
     *out = (fth_output){.path = path, .file = -1};
     if (!path || strcmp(path, "-") == 0) {
@@ -124,10 +155,8 @@ fth_status fth_output_open_io(const struct fth_io *io, const char *path, fth_out
         return FTH_OK;
     }
     FTH_TRY(fth_check_output(path, err));
-    if (!is_own_file(path)) {
-        out->file = io->open(io->ctx, path, FTH_IO_WRITE);
-        return out->file < 0 ? fth_io_error(err, "write", path, out->file) : FTH_OK;
-    }
+    if (!is_own_file(path))
+        return open_in_place(io, out, err);
     if (asprintf(&out->beside, "%s.part", path) < 0) {
         out->beside = NULL;
         return fth_fail(err, FTH_E_MEMORY, "no memory for %.800s", path);
@@ -151,11 +180,10 @@ fth_status fth_output_close_io(const struct fth_io *io, fth_output *out, int who
     }
     if (out->beside && !good)
         io->unlink(io->ctx, out->beside);
-    swap_unfinished(out->beside, NULL);
+    forget_unfinished(out->beside);
     if (lock >= 0)
         close(lock);
     fth_status status = result < 0 && whole ? fth_io_error(err, "write", out->path, result) : FTH_OK;
-    free(out->beside);
     *out = (fth_output){.file = -1};
     return status;
 }

@@ -5,8 +5,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -95,10 +97,80 @@ static void left_is_no_file(void **state) {
     scratch_remove(dir);
 }
 
+/* A link's file is written in its place: nobody else empties it meanwhile, and the link stays. */
+static void a_link_is_locked(void **state) {
+    char *dir = scratch_create(), path[512], link[520], other[520], text[4] = {0};
+    (void)state;
+    snprintf(path, sizeof path, "%s", scratch_path(dir, "result"));
+    snprintf(link, sizeof link, "%s.link", path);
+    snprintf(other, sizeof other, "%s.other", path);
+    assert_int_equal(symlink(path, link), 0);
+    assert_int_equal(symlink(path, other), 0);
+    for (int round = 0; round < 2; round++) { /* the file is new, and is there */
+        fth_output out, second;
+        fth_error err = {0};
+        assert_int_equal(fth_output_open(link, &out, NULL), FTH_OK);
+        assert_int_equal(write(out.file, "ab", 2), 2);
+        assert_int_equal(fth_output_open(other, &second, &err), FTH_E_IO);
+        assert_non_null(strstr(err.message, "another run is writing it"));
+        assert_int_equal(fth_output_close(&out, 1, NULL), FTH_OK);
+        FILE *result = fopen(path, "r");
+        assert_non_null(result);
+        assert_int_equal(fread(text, 1, sizeof text, result), 2);
+        fclose(result);
+    }
+    fth_output null[2];
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(symlink("/dev/null", other), 0);
+    for (int i = 0; i < 2; i++) /* devices are everybody's */
+        assert_int_equal(fth_output_open(other, &null[i], NULL), FTH_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(fth_output_close(&null[i], 1, NULL), FTH_OK);
+    scratch_remove(dir);
+}
+
+/* A signal's handler is about to remove what an output has beside; another thread closes the output meanwhile. */
+static fth_output closing;
+static pthread_t handler;
+static int removing;
+static char removed[520];
+
+int unlink(const char *path) { /* in the place of the C library's */
+    if (removing && pthread_equal(pthread_self(), handler)) {
+        removing = 0;
+        assert_int_equal(fth_output_close(&closing, 1, NULL), FTH_OK);
+        char *next = malloc(strlen(removed) + 1); /* memory that was freed is soon another's */
+        assert_non_null(next);
+        memset(next, 'x', strlen(removed) + 1);
+        snprintf(removed, sizeof removed, "%s", path);
+        free(next);
+    }
+    return unlinkat(AT_FDCWD, path, 0);
+}
+
+static void closed_while_abandoned(void **state) {
+    char *dir = scratch_create(), path[512];
+    (void)state;
+    snprintf(path, sizeof path, "%s", scratch_path(dir, "result"));
+    assert_int_equal(fth_output_open(path, &closing, NULL), FTH_OK);
+    char *beside = closing.beside, expected[520];
+    snprintf(expected, sizeof expected, "%s.part", path);
+    snprintf(removed, sizeof removed, "%s", expected);
+    handler = pthread_self();
+    removing = 1;
+    fth_output_abandon();
+    assert_string_equal(removed, expected);
+    assert_int_equal(access(path, F_OK), 0);
+    free(beside); /* nobody else does, once names are read */
+    scratch_remove(dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_at_once),
         cmocka_unit_test(left_is_no_file),
+        cmocka_unit_test(a_link_is_locked),
+        cmocka_unit_test(closed_while_abandoned), /* the last: a process that abandons its outputs ends */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
