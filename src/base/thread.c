@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -29,6 +28,7 @@
 /* About as long as the serial part between two phases of a step; longer would starve other threads. */
 #define SPIN_NS 50000
 #define SPIN_LOOK 64
+#define LEAST_STACK ((size_t)1 << 20)
 
 struct worker {
     pthread_t thread;
@@ -56,6 +56,20 @@ struct fth_pool {
     struct worker *workers; /* [size]; 0 is the caller and has no thread */
     struct fth_pool_range *ranges; /* [size], of the tasks of one fth_pool_for */
 };
+
+int fth_thread_create(pthread_t *thread, void *(*fn)(void *arg), void *arg) {
+    pthread_attr_t attributes;
+    size_t bytes = 0;
+    int failed = pthread_attr_init(&attributes);
+    if (failed)
+        return failed;
+    pthread_attr_getstacksize(&attributes, &bytes);
+    if (bytes < LEAST_STACK)
+        pthread_attr_setstacksize(&attributes, LEAST_STACK);
+    failed = pthread_create(thread, &attributes, fn, arg);
+    pthread_attr_destroy(&attributes);
+    return failed;
+}
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t expected) {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
@@ -118,7 +132,7 @@ static fth_status start_workers(fth_pool *pool, fth_error *err) {
     int failed = 0;
     for (uint32_t i = 1; i < pool->size && !failed; i++) {
         pool->workers[i] = (struct worker){.pool = pool, .index = i};
-        failed = pthread_create(&pool->workers[i].thread, NULL, worker_main, &pool->workers[i]);
+        failed = fth_thread_create(&pool->workers[i].thread, worker_main, &pool->workers[i]);
         pool->started += !failed;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -6,9 +6,14 @@
 #ifndef FTH_BASE_THREAD_H
 #define FTH_BASE_THREAD_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 #include "base/error.h"
+
+/* pthread_create with a stack that a matrix product of libxsmm fits into (it takes 150 KB), however low the limit is that
+ * decides otherwise (ulimit -s). */
+int fth_thread_create(pthread_t *thread, void *(*fn)(void *arg), void *arg);
 
 typedef struct fth_pool fth_pool;
 

@@ -1,6 +1,7 @@
 /* fathom: finds the command and runs it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,9 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+
+#define LEAST_STACK ((rlim_t)1 << 20)
+#define OWN_STACK ((size_t)8 << 20)
 
 static const struct cli_command commands[] = {
 #define CLI_COMMAND(name, summary) {#name, summary, cli_##name},
@@ -90,14 +94,7 @@ static void watch_signals(void) {
             sigaction(numbers[i], &action, NULL);
 }
 
-int main(int argc, char **argv) {
-    fill_standard_streams();
-    restart_where_space_is_limited(argv);
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, which is told, not an end */
-    watch_signals();
-    atexit(close_output);
-    argp_err_exit_status = CLI_USAGE;
-    fth_log_to(log_line, NULL);
+static int run(int argc, char **argv) {
     if (argc < 2) {
         print_help(stderr);
         return CLI_USAGE;
@@ -119,4 +116,43 @@ int main(int argc, char **argv) {
             return commands[i].run(argc - 1, argv + 1);
         }
     return unknown_command(name);
+}
+
+struct call {
+    int argc, code;
+    char **argv;
+};
+
+static void *call_main(void *arg) {
+    struct call *call = arg;
+    call->code = run(call->argc, call->argv);
+    return NULL;
+}
+
+/* Where the stack is limited to less than a matrix product of libxsmm takes (ulimit -s), on a thread that has another. */
+static int run_with_stack(int argc, char **argv) {
+    struct rlimit stack;
+    struct call call = {.argc = argc, .argv = argv};
+    pthread_attr_t attributes;
+    pthread_t thread;
+    if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= LEAST_STACK || pthread_attr_init(&attributes) != 0)
+        return run(argc, argv);
+    int started = pthread_attr_setstacksize(&attributes, OWN_STACK) == 0 &&
+                  pthread_create(&thread, &attributes, call_main, &call) == 0;
+    pthread_attr_destroy(&attributes);
+    if (!started)
+        return run(argc, argv);
+    pthread_join(thread, NULL);
+    return call.code;
+}
+
+int main(int argc, char **argv) {
+    fill_standard_streams();
+    restart_where_space_is_limited(argv);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, which is told, not an end */
+    watch_signals();
+    atexit(close_output);
+    argp_err_exit_status = CLI_USAGE;
+    fth_log_to(log_line, NULL);
+    return run_with_stack(argc, argv);
 }

@@ -118,7 +118,7 @@ static fth_status start_threads(struct fth_reader *reader, fth_error *err) {
                                  : reader->n_started == 0                 ? fth_reader_reading_main
                                  : reader->n_started <= reader->n_threads ? fth_reader_parsing_main
                                                                            : fth_reader_assembling_main;
-        failed = pthread_create(&reader->threads[reader->n_started], NULL, entry, reader);
+        failed = fth_thread_create(&reader->threads[reader->n_started], entry, reader);
         reader->n_started += !failed;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);

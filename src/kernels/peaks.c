@@ -11,6 +11,7 @@
 #include "base/cpu.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "kernels/peaks_private.h"
 
 #define REGION_BYTES ((size_t)512 << 20)
@@ -92,7 +93,7 @@ static fth_status run_rounds(struct run *run, fth_error *err) {
     for (; started < run->threads; started++) {
         members[started].run = run;
         members[started].index = started;
-        if (pthread_create(&members[started].thread, NULL, member_main, &members[started]) != 0)
+        if (fth_thread_create(&members[started].thread, member_main, &members[started]) != 0)
             break;
     }
     int all = started == run->threads;
