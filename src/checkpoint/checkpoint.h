@@ -27,6 +27,14 @@
 #include "io/io.h"
 #include "runtime/parameters.h"
 
+/* A training file as it was when it was read. */
+struct fth_data_file {
+    const char *name; /* NULL: not known */
+    int known;        /* bytes and modified are: it was read, and is no pipe */
+    uint64_t bytes;
+    int64_t modified; /* seconds */
+};
+
 /* What a checkpoint holds besides tensors. Strings and arrays are owned by whoever filled the struct:
  * for fth_checkpoint_open, the checkpoint. */
 struct fth_checkpoint_state {
@@ -43,6 +51,8 @@ struct fth_checkpoint_state {
     double train_seconds;           /* wall time of training so far; not in the digest */
     uint64_t tuning_digest;         /* fth_tuning_digest */
     const char *isa;                /* instruction set that trained; not in the digest */
+    struct fth_data_file *data;     /* [n_data] of an epoch, in their order; not in the digest. Older ones have none */
+    uint32_t n_data;
 };
 
 /* Writes DIR/step-<step>. embedding NULL: a model without tables. *path_out (owned: free; may be NULL) is the new

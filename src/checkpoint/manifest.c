@@ -53,6 +53,23 @@ static json_t *position_json(const struct fth_position *at) {
                      (json_int_t)at->lines_bad, "epoch_lines_bad", (json_int_t)at->epoch_lines_bad);
 }
 
+/* A name that is no UTF-8 is left out: JSON has no way to write it. */
+static json_t *data_json(const struct fth_checkpoint_state *state) {
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < state->n_data; i++) {
+        const struct fth_data_file *file = &state->data[i];
+        json_t *entry = json_object(), *name = file->name ? json_string(file->name) : NULL;
+        if (name)
+            json_object_set_new(entry, "name", name);
+        if (file->known) {
+            json_object_set_new(entry, "bytes", json_integer((json_int_t)file->bytes));
+            json_object_set_new(entry, "modified", json_integer(file->modified));
+        }
+        json_array_append_new(array, entry);
+    }
+    return whole_list(array, state->n_data);
+}
+
 static json_t *pack_json(const struct fth_saved_pack *pack) {
     return json_pack("{s:I, s:o, s:o, s:I, s:I, s:o}", "dim", (json_int_t)pack->dim, "tables",
                      strings(pack->tables, pack->n_tables), "slots",
@@ -76,10 +93,10 @@ json_t *fth_manifest_make(const struct fth_checkpoint_state *state, uint64_t dig
                                  (json_int_t)state->evaluations_without_better, "stopped",
                                  state->stopped_early);
     json_t *manifest = json_pack(
-        "{s:s, s:i, s:s, s:o, s:I, s:o, s:b, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:O}", "format",
+        "{s:s, s:i, s:s, s:o, s:I, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:O}", "format",
         "fathom-checkpoint", "version", FTH_CHECKPOINT_VERSION, "program", FTH_VERSION, "digest",
         hex(digest), "step", (json_int_t)state->step, "seed", hex(state->seed), "finished",
-        state->finished, "position", position_json(&state->position), "early_stopping", stopping,
+        state->finished, "position", position_json(&state->position), "data", data_json(state), "early_stopping", stopping,
         "train_seconds", number(state->train_seconds), "tuning", hex(state->tuning_digest), "isa",
         state->isa, "files", whole_list(list, n_files), "packs", whole_list(pack_list, n_packs),
         "features", state->features);
@@ -180,6 +197,28 @@ static void read_state(const json_t *json, struct fth_checkpoint_state *state, c
         *bad = "features";
 }
 
+static fth_status read_data(fth_checkpoint *c, const char **bad, fth_error *err) {
+    const json_t *list = json_object_get(c->manifest, "data");
+    if (!list) /* an older checkpoint */
+        return FTH_OK;
+    if (!json_is_array(list) && !*bad)
+        *bad = "data";
+    uint32_t n = (uint32_t)json_array_size(list);
+    c->state.data = fth_arena_alloc(c->arena, (size_t)n + 1, sizeof *c->state.data);
+    if (!c->state.data)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to read a checkpoint");
+    c->state.n_data = n;
+    for (uint32_t i = 0; i < n; i++) {
+        const json_t *entry = json_array_get(list, i), *modified = json_object_get(entry, "modified");
+        struct fth_data_file *file = &c->state.data[i];
+        file->name = json_string_value(json_object_get(entry, "name"));
+        file->known = json_is_integer(modified);
+        file->modified = json_integer_value(modified);
+        file->bytes = file->known ? get_count(entry, "bytes", bad) : 0;
+    }
+    return FTH_OK;
+}
+
 /* A file's name must stay inside the checkpoint. */
 static int plain_name(const char *name) {
     return *name && !strchr(name, '/') && name[0] != '.';
@@ -248,6 +287,7 @@ fth_status fth_manifest_read(fth_checkpoint *c, fth_error *err) {
                         path);
     read_state(c->manifest, &c->state, &bad);
     read_lists(c, &bad);
+    FTH_TRY(read_data(c, &bad, err));
     if (bad)
         return fth_fail(err, FTH_E_CHECKPOINT, "%s: '%s' is missing or of the wrong type", path, bad);
     snprintf(c->digest, sizeof c->digest, "%016llx", (unsigned long long)digest);

@@ -162,21 +162,31 @@ fth_status fth_data_set_open_raw(fth_data_set *set, uint32_t index, int wake, ft
 }
 
 fth_status fth_data_set_check(fth_data_set *set, uint32_t index, const fth_source *source, fth_error *err) {
-    struct fth_io_stat *first = &set->first_seen[index], now;
+    struct fth_io_stat first, now;
     if (!fth_source_stat(source, &now))
         return FTH_OK;
-    if (first->kind != FTH_IO_FILE)
-        *first = now;
+    pthread_mutex_lock(&set->seen);
+    if (set->first_seen[index].kind != FTH_IO_FILE)
+        set->first_seen[index] = now;
+    first = set->first_seen[index];
+    pthread_mutex_unlock(&set->seen);
     char why[128];
-    if (first->size != now.size)
+    if (first.size != now.size)
         snprintf(why, sizeof why, "is not the file that was read before: it had %llu bytes, now %llu",
-                 (unsigned long long)first->size, (unsigned long long)now.size);
-    else if (first->modified != now.modified)
+                 (unsigned long long)first.size, (unsigned long long)now.size);
+    else if (first.modified != now.modified)
         snprintf(why, sizeof why, "was written to since it was read before");
     else
         return FTH_OK;
     return fth_fail(err, FTH_E_DATA, "%s: %s; every pass reads the same data: write new data into a new file",
                     set->files.items[index], why);
+}
+
+int fth_data_set_seen(fth_data_set *set, uint32_t index, struct fth_io_stat *out) {
+    pthread_mutex_lock(&set->seen);
+    *out = set->first_seen[index];
+    pthread_mutex_unlock(&set->seen);
+    return out->kind == FTH_IO_FILE;
 }
 
 static const char *message_name(const fth_data_set *set, uint32_t index) {
@@ -371,6 +381,7 @@ fth_status fth_data_set_create(const struct fth_data_config *config,
     if (!set)
         return fth_fail(err, FTH_E_MEMORY, "no memory for a data set");
     set->config = config;
+    pthread_mutex_init(&set->seen, NULL);
     fth_status status = set_init(set, options, err);
     if (status != FTH_OK) {
         fth_data_set_destroy(set);
@@ -385,6 +396,7 @@ void fth_data_set_destroy(fth_data_set *set) {
         return;
     fth_source_close(set->held);
     fth_arena_destroy(set->arena);
+    pthread_mutex_destroy(&set->seen);
     fth_free(set);
 }
 

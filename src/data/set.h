@@ -50,4 +50,7 @@ int fth_data_set_again(const fth_data_set *set);
  * by position is in no block. */
 int fth_data_set_has(const fth_data_set *set, uint64_t example_number);
 
+/* How file `index` was when it was opened first. 0: it has not been, or is no regular file. Any thread. */
+int fth_data_set_seen(fth_data_set *set, uint32_t index, struct fth_io_stat *out);
+
 #endif

@@ -112,3 +112,41 @@ void fth_resume_warn_held_out(const fth_config *own, const fth_config *now, cons
                 "%llu): it has learned from some of them, and evaluations of them look better than they are",
                 checkpoint, (unsigned long long)own->seed);
 }
+
+/* ---- what was read ---- */
+
+/* What is other about the file than the checkpoint knows, as a text; "": nothing. */
+static const char *difference(const struct fth_data_file *was, const char *name, char text[128]) {
+    struct fth_io_stat now;
+    const struct fth_io *io = fth_io_posix();
+    text[0] = 0;
+    if (!was->known || io->stat(io->ctx, name, &now) < 0) /* one that is gone is an error when it is opened */
+        return text;
+    if (was->bytes != now.size)
+        snprintf(text, 128, "%llu bytes then, %llu now", (unsigned long long)was->bytes, (unsigned long long)now.size);
+    else if (was->modified != now.modified)
+        snprintf(text, 128, "written to since");
+    return text;
+}
+
+void fth_resume_warn_data(const struct fth_session *session) {
+    const struct fth_position *at = &session->position;
+    struct fth_strings files = fth_data_set_files(session->train_set);
+    uint32_t n = files.n < session->n_data ? files.n : session->n_data;
+    if (!session->step || (at->file_index == 0 && at->example == 0 && at->taken == 0)) /* an epoch begins */
+        return;
+    for (uint32_t f = 0; f < n; f++) {
+        const struct fth_data_file *was = &session->data[f];
+        char text[128];
+        const char *name = files.items[f], *why = difference(was, name, text);
+        int renamed = was->name && strcmp(was->name, name) != 0 && (*why || !was->known);
+        if (!renamed && !*why)
+            continue;
+        fth_log(FTH_LOG_WARN,
+                "data.train: file %u, %s, is not %s when %s was saved, in the midst of an epoch%s%s: training goes on with "
+                "what is there, from line %llu of file %llu on",
+                f + 1, name, renamed ? was->name : "as it was", session->checkpoint_path, *why ? "; " : "", why,
+                (unsigned long long)at->line, (unsigned long long)at->file_index + 1);
+        return;
+    }
+}

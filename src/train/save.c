@@ -23,7 +23,30 @@ fth_status fth_session_set_position(struct fth_session *session, const struct ft
     return FTH_OK;
 }
 
-/* What goes into the checkpoint besides tensors; `features` and `config_yaml` are the caller's to free. */
+/* The files of an epoch; what was not read by this session is as the checkpoint that it goes on from knows it. */
+static fth_status describe_data(struct fth_session *session, struct fth_checkpoint_state *state, fth_error *err) {
+    struct fth_strings files = {0};
+    if (session->train_set)
+        files = fth_data_set_files(session->train_set);
+    state->n_data = files.n ? files.n : session->n_data;
+    state->data = fth_alloc((size_t)state->n_data + 1, sizeof *state->data);
+    if (!state->data)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for the list of files");
+    for (uint32_t f = 0; f < state->n_data; f++) {
+        struct fth_data_file *file = &state->data[f];
+        const struct fth_data_file *before = f < session->n_data ? &session->data[f] : NULL;
+        struct fth_io_stat seen;
+        if (files.n)
+            file->name = files.items[f];
+        if (before && (!files.n || (before->name && strcmp(before->name, file->name) == 0)))
+            *file = *before;
+        if (files.n && fth_data_set_seen(session->train_set, f, &seen))
+            *file = (struct fth_data_file){files.items[f], 1, seen.size, seen.modified};
+    }
+    return FTH_OK;
+}
+
+/* What goes into the checkpoint besides tensors; `features`, `config_yaml` and `data` are the caller's to free. */
 static fth_status describe(struct fth_session *session, struct fth_checkpoint_state *state,
                            fth_error *err) {
     *state = (struct fth_checkpoint_state){
@@ -44,12 +67,13 @@ static fth_status describe(struct fth_session *session, struct fth_checkpoint_st
     state->config_yaml = fth_config_print(session->config);
     if (!state->config_yaml)
         return fth_fail(err, FTH_E_MEMORY, "no memory for the configuration");
-    return FTH_OK;
+    return describe_data(session, state, err);
 }
 
 static void forget(struct fth_checkpoint_state *state) {
     json_decref(state->features);
     free((char *)state->config_yaml);
+    fth_free(state->data);
 }
 
 fth_status fth_session_write(struct fth_session *session, const char *dir, int64_t keep,
@@ -91,6 +115,20 @@ fth_status fth_session_digest(fth_session *session, char out[17], fth_error *err
     return status;
 }
 
+static fth_status keep_data(struct fth_session *session, const struct fth_checkpoint_state *state, fth_error *err) {
+    fth_arena *arena = session->config->arena;
+    session->data = fth_arena_alloc(arena, (size_t)state->n_data + 1, sizeof *session->data);
+    for (uint32_t f = 0; session->data && f < state->n_data; f++) {
+        session->data[f] = state->data[f];
+        if (state->data[f].name && !(session->data[f].name = fth_arena_strdup(arena, state->data[f].name)))
+            session->data = NULL;
+    }
+    if (!session->data)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for the list of files");
+    session->n_data = state->n_data;
+    return FTH_OK;
+}
+
 fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *checkpoint,
                                fth_error *err) {
     const struct fth_checkpoint_state *state = fth_checkpoint_state(checkpoint);
@@ -109,6 +147,8 @@ fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *chec
         status = fth_session_set_position(session, &position, err);
     }
     free(features);
+    if (status == FTH_OK)
+        status = keep_data(session, state, err);
     if (status != FTH_OK)
         return status;
     session->step = state->step;

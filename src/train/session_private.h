@@ -62,6 +62,8 @@ struct fth_session {
     uint64_t begun_seed;
     int64_t begun_shuffle;
     int same_dir; /* checkpoint.dir is the checkpoint's own setting */
+    struct fth_data_file *data; /* [n_data] as the checkpoint that was opened knows them; in the configuration's arena */
+    uint32_t n_data;
     char *checkpoint_path;
     atomic_int interrupted;
     int wake; /* eventfd that ends a wait for a pipe's next bytes; -1 none */
@@ -81,6 +83,9 @@ fth_status fth_resume_check_learned(const fth_config *own, const fth_config *now
                                     fth_error *err);
 /* Warns where what is held out now was trained on before. */
 void fth_resume_warn_held_out(const fth_config *own, const fth_config *now, const char *checkpoint);
+
+/* Before training: warns where it goes on within an epoch whose files are not those that were read before. */
+void fth_resume_warn_data(const struct fth_session *session);
 
 /* join.c: gives the program its side tables, which are read when they are first needed. */
 fth_status fth_session_join(struct fth_session *session, fth_feature_program *program, fth_error *err);

@@ -279,6 +279,7 @@ static fth_status open_reader(struct loop *loop, fth_error *err) {
                                          .wake = session->wake,
                                          .start = session->step ? &session->position : NULL};
     FTH_TRY(fth_session_train_set(session, err));
+    fth_resume_warn_data(session);
     FTH_TRY(fth_session_program_for(session, session->train_set, 1, &loop->program, err));
     FTH_TRY(fth_feature_pass_create(loop->program, session->position.feature_state,
                                     session->position.n_feature_state, &loop->pass, err));

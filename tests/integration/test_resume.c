@@ -374,6 +374,54 @@ static void test_other_held_out(void **state) {
     fth_log_to(NULL, NULL);
 }
 
+static char told[1000];
+
+static void keep_warning(void *ctx, int level, const char *line) {
+    (void)ctx;
+    if (level == 0 && strstr(line, "data.train"))
+        snprintf(told, sizeof told, "%s", line);
+}
+
+/* Goes on for a step (to: 0: to the end); whether it tells of data, and what. */
+static void goes_on(struct run *run, uint64_t to, const char *part) {
+    told[0] = 0;
+    run->stop_after = to;
+    run_resume_ok(run);
+    if ((*part != 0) != (told[0] != 0) || !strstr(told, part))
+        fail_msg("to step %u: '%s' without '%s'", (unsigned)to, told, part);
+}
+
+/* A file that is written to, or another one in its place, is told of within an epoch and not between two: once, as what is
+ * there is then what was read. What a run has not read itself, as it went on behind it, is known all the same. */
+static void test_data_that_changed(void **state) {
+    size_t n = 0;
+    char *text = read_whole(run_data(0), &n), copy[300], both[700], other[700];
+    snprintf(copy, sizeof copy, "%s", temp_path("grows.csv"));
+    snprintf(both, sizeof both, "data.train=[%s, %s]", copy, run_data(0));
+    snprintf(other, sizeof other, "data.train=[%s, %s]", run_data(1), run_data(0));
+    write_file(copy, text, n);
+    struct run run = {.config = run_config("wide_deep", copy), .dir = run_new_dir(), .stop_after = 20};
+    run.overrides[0] = both;
+    run_train_ok(&run); /* into the second file */
+    fth_log_to(keep_warning, NULL);
+    goes_on(&run, 21, "");
+    write_file(copy, text, (size_t)(strchr(text + n / 2, '\n') + 1 - text));
+    goes_on(&run, 22, "grows.csv, is not as it was");
+    run.overrides[0] = other;
+    goes_on(&run, 23, "is not");
+    assert_non_null(strstr(told, "train.csv.gz"));
+    goes_on(&run, 24, "");
+    goes_on(&run, 0, "");
+    struct run epoch = {.config = run_config("wide_deep", copy), .dir = run_new_dir()};
+    epoch.overrides[0] = "train.epochs=1";
+    run_train_ok(&epoch);
+    write_file(copy, text, n);
+    epoch.overrides[0] = "train.epochs=2";
+    goes_on(&epoch, 0, "");
+    fth_log_to(NULL, NULL);
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_shapes),      cmocka_unit_test(test_other_order),
@@ -382,7 +430,7 @@ int main(void) {
         cmocka_unit_test(test_other_data),        cmocka_unit_test(test_line_that_stops),
         cmocka_unit_test(test_nothing_left),      cmocka_unit_test(test_two_runs_at_once),
         cmocka_unit_test(test_told_before_and_after), cmocka_unit_test(test_rows_without_room),
-        cmocka_unit_test(test_other_held_out),
+        cmocka_unit_test(test_other_held_out),        cmocka_unit_test(test_data_that_changed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
