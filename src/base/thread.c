@@ -217,7 +217,16 @@ struct for_job {
     fth_pool *pool;
     void (*fn)(void *arg, uint32_t task, uint32_t worker);
     void *arg;
+    const struct fth_filler *filler; /* NULL: none */
+    _Atomic uint32_t working;        /* workers that may still have tasks */
 };
+
+static void fill_in(struct for_job *job, uint32_t worker) {
+    const struct fth_filler *filler = job->filler;
+    atomic_fetch_sub_explicit(&job->working, 1, memory_order_relaxed);
+    while (atomic_load_explicit(&job->working, memory_order_relaxed) > 0 && filler->fn(filler->arg, worker))
+        ;
+}
 
 static void run_tasks(void *argument, uint32_t worker) {
     struct for_job *job = argument;
@@ -229,11 +238,19 @@ static void run_tasks(void *argument, uint32_t worker) {
                range->end)
             job->fn(job->arg, (uint32_t)task, worker);
     }
+    if (job->filler)
+        fill_in(job, worker);
 }
 
 void fth_pool_for(fth_pool *pool, uint32_t tasks,
                   void (*fn)(void *arg, uint32_t task, uint32_t worker), void *arg) {
-    struct for_job job = {.pool = pool, .fn = fn, .arg = arg};
+    fth_pool_for_filled(pool, tasks, fn, arg, NULL);
+}
+
+void fth_pool_for_filled(fth_pool *pool, uint32_t tasks, void (*fn)(void *arg, uint32_t task, uint32_t worker),
+                         void *arg, const struct fth_filler *filler) {
+    struct for_job job = {.pool = pool, .fn = fn, .arg = arg, .working = pool->size,
+                          .filler = filler && filler->fn ? filler : NULL};
     if (tasks <= 1 || pool->size == 1) {
         for (uint32_t task = 0; task < tasks; task++)
             fn(arg, task, 0);

@@ -32,6 +32,17 @@ void fth_pool_run(fth_pool *pool, void (*fn)(void *arg, uint32_t worker), void *
 void fth_pool_for(fth_pool *pool, uint32_t tasks,
                   void (*fn)(void *arg, uint32_t task, uint32_t worker), void *arg);
 
+/* Other work in small pieces: fn(arg, worker) does one and returns whether there was one. */
+struct fth_filler {
+    int (*fn)(void *arg, uint32_t worker); /* NULL: no work */
+    void *arg;
+};
+
+/* The same, and while others still have tasks, workers that find none left take pieces of the filler's, each for all
+ * that its last piece may make the others wait: pieces are to be short beside a task. NULL: none. */
+void fth_pool_for_filled(fth_pool *pool, uint32_t tasks, void (*fn)(void *arg, uint32_t task, uint32_t worker),
+                         void *arg, const struct fth_filler *filler);
+
 /* Nanoseconds worker 0 has spent in fth_pool_run waiting for the others, since creation. */
 uint64_t fth_pool_wait_ns(const fth_pool *pool);
 

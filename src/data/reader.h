@@ -29,7 +29,7 @@ struct fth_reader_options {
     uint64_t epochs; /* in all, those before `start` included */
     int train;       /* shuffle, number examples, fill batch->after, finish(..., train) */
     /* With parse_threads 0: parses and assembles within fth_reader_next, on all its workers. Borrowed for
-     * the reader's life, used in fth_reader_next alone. NULL: none. */
+     * the reader's life, used in fth_reader_next alone; its pauses otherwise: fth_reader_filler. NULL: none. */
     fth_pool *pool;
     uint32_t held;   /* batches the caller has in hand at once; 0: 1 */
     /* An eventfd that ends waiting for a pipe when it is written to: fth_reader_next then fails with
@@ -52,6 +52,10 @@ fth_status fth_reader_create(fth_data_set *set, const struct fth_transform *tran
  * that are filled from the lines before it. */
 fth_status fth_reader_next(fth_reader *reader, struct fth_batch **batch, fth_error *err);
 void fth_reader_release(fth_reader *reader, struct fth_batch *batch);
+
+/* Reading on, a block a piece, for pauses of the pool's workers between two calls of fth_reader_next. Nothing to do where
+ * batches are not made on a pool. */
+void fth_reader_filler(fth_reader *reader, struct fth_filler *out);
 
 /* Where the reader stands behind what fth_reader_next gave last (at the end of an epoch: the
  * beginning of the next). feature_state is not filled. Training readers only. */

@@ -6,7 +6,8 @@
  * Threads that parse beside training would take the processors from its workers in the middle of a
  * phase, whose other workers then wait. So the caller of fth_reader_next, when no batch is left, does
  * a round with the pool: each worker takes a block, parses it, and puts into the batch what is parsed up to there, unless
- * another does; until a batch is made. So nothing waits for anything but the last block, and blocks are copied
+ * another does; until a batch is made. In the pauses of a step, when workers have no task left while others work on
+ * their last, they do the same block by block (fth_reader_filler), which leaves the next round less. So nothing waits for anything but the last block, and blocks are copied
  * into the batch from the cache that they were parsed in.
  *
  * Reading has a thread of its own, because it waits. Where a plain file's bytes are in memory nothing waits, and
@@ -167,20 +168,31 @@ static void try_assemble(struct fth_reader *reader) {
     pthread_mutex_unlock(&reader->assemble_lock);
 }
 
-static void run_worker(void *arg, uint32_t worker) {
+/* One block, unless there is none or a batch is made. */
+static int take_piece(void *arg, uint32_t worker) {
     struct fth_reader *reader = arg;
     struct fth_parse_memory *memory = &reader->memory[worker];
     struct fth_slot *slot;
-    try_assemble(reader); /* what the round before has left */
-    while (atomic_load(&reader->n_made) == 0 && (slot = take_slot(reader)) != NULL) {
-        if (slot->kind == FTH_SLOT_BLOCK) {
-            exchange_cells(slot->block, memory);
-            fth_reader_parse(reader, slot, memory->scratch);
-            exchange_cells(slot->block, memory);
-        }
-        sem_post(&slot->parsed);
-        try_assemble(reader);
+    if (atomic_load(&reader->n_made) > 0 || (slot = take_slot(reader)) == NULL)
+        return 0;
+    if (slot->kind == FTH_SLOT_BLOCK) {
+        exchange_cells(slot->block, memory);
+        fth_reader_parse(reader, slot, memory->scratch);
+        exchange_cells(slot->block, memory);
     }
+    sem_post(&slot->parsed);
+    try_assemble(reader);
+    return 1;
+}
+
+static void run_worker(void *arg, uint32_t worker) {
+    try_assemble(arg); /* what the round before, or a pause, has left */
+    while (take_piece(arg, worker))
+        ;
+}
+
+void fth_reader_filler(fth_reader *reader, struct fth_filler *out) {
+    *out = (struct fth_filler){.fn = reader->window ? take_piece : NULL, .arg = reader};
 }
 
 static enum fth_reading who_reads(struct fth_reader *reader) {

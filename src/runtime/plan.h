@@ -64,6 +64,7 @@ struct fth_step {
     const struct fth_rows *rows; /* NULL in graphs without embeddings; prepared for this batch */
     const struct fth_opt_args *opt, *opt_no_decay; /* training */
     uint64_t seed, step;
+    const struct fth_filler *filler; /* of the pauses at phases' ends; NULL: none */
 };
 void fth_plan_run(fth_plan *plan, fth_pool *pool, const struct fth_step *step);
 

@@ -229,10 +229,10 @@ void fth_plan_run(fth_plan *plan, fth_pool *pool, const struct fth_step *step) {
         uint64_t start = fth_now_ns();
         plan->phase_now = p;
         if (plan->phases[p].granularity == FTH_PER_TILE) {
-            fth_pool_for(pool, plan->n_spans, run_span, plan);
+            fth_pool_for_filled(pool, plan->n_spans, run_span, plan, step->filler);
             plan->tile_ns += fth_now_ns() - start;
         } else {
-            fth_pool_for(pool, plan->phases[p].tasks, run_task, plan);
+            fth_pool_for_filled(pool, plan->phases[p].tasks, run_task, plan, step->filler);
             plan->whole_ns += fth_now_ns() - start;
         }
     }

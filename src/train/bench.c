@@ -68,7 +68,7 @@ static fth_status run_steps(struct bench *bench, struct fth_session *session, ft
         const struct fth_batch *batch = bench->batches.items[bench->next];
         double loss;
         bench->next = (bench->next + 1) % bench->batches.n;
-        FTH_TRY(fth_session_step(session, plan, batch, &loss, err));
+        FTH_TRY(fth_session_step(session, plan, batch, NULL, &loss, err));
         now = fth_now_ns();
         bench->samples[(*n)++] = (double)batch->n * 1e9 / (double)(now - before);
         bench->spent += now - before;
@@ -85,8 +85,8 @@ static fth_status run_steps(struct bench *bench, struct fth_session *session, ft
 static fth_status warm(struct bench *bench, struct fth_session *session, fth_plan *plan, fth_error *err) {
     double loss;
     for (uint32_t i = 0; i < bench->batches.n; i++)
-        FTH_TRY(fth_session_step(session, plan, bench->batches.items[i], &loss, err));
-    return fth_session_step(session, plan, bench->batches.items[0], &loss, err);
+        FTH_TRY(fth_session_step(session, plan, bench->batches.items[i], NULL, &loss, err));
+    return fth_session_step(session, plan, bench->batches.items[0], NULL, &loss, err);
 }
 
 static fth_status measure(struct bench *bench, fth_error *err) {

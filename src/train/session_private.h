@@ -114,9 +114,9 @@ int fth_session_with(const struct fth_config *config, const char *name);
     "a smaller learning rate (optimizer.dense.lr, optimizer.sparse.lr), train.clip_norm, or log1p, clip or "        \
     "standardise on large numeric columns would help"
 
-/* step.c: one training step on a batch; counts it, but not where the data stands. */
+/* step.c: one training step on a batch; counts it, but not where the data stands. filler: as in struct fth_step. */
 fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const struct fth_batch *batch,
-                            double *loss, fth_error *err);
+                            const struct fth_filler *filler, double *loss, fth_error *err);
 
 /* read.c: columns of the data (from its header when `from_data`, else those that the configuration names),
  * the training set, learning from its head, programs for other files. */

@@ -4,7 +4,7 @@
 #include "train/session_private.h"
 
 fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const struct fth_batch *batch,
-                            double *loss, fth_error *err) {
+                            const struct fth_filler *filler, double *loss, fth_error *err) {
     const struct fth_config *config = session->config;
     uint64_t number = session->step + 1, start = fth_now_ns();
     struct fth_opt_args opt, opt_no_decay, sparse;
@@ -16,7 +16,8 @@ fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const s
                            .opt = &opt,
                            .opt_no_decay = &opt_no_decay,
                            .seed = config->seed,
-                           .step = number};
+                           .step = number,
+                           .filler = filler};
     if (session->embedding) {
         const struct fth_optimizer *optimizer = fth_optimizer_find(config->sparse_optimizer.name);
         fth_optimizer_args(optimizer, &config->sparse_optimizer, &config->schedule, number, 1, &sparse);

@@ -18,6 +18,7 @@ struct loop {
     fth_feature_program *program; /* for the training files' columns */
     fth_feature_pass *pass;
     fth_plan *plan;
+    struct fth_filler filler; /* the reader's */
     uint64_t begun, last_report, last_save;
     double loss_sum;       /* since the last progress report */
     uint64_t loss_steps;
@@ -35,7 +36,7 @@ struct loop {
 
 static fth_status step(struct loop *loop, const struct fth_batch *batch, double *loss, fth_error *err) {
     struct fth_session *session = loop->session;
-    FTH_TRY(fth_session_step(session, loop->plan, batch, loss, err));
+    FTH_TRY(fth_session_step(session, loop->plan, batch, &loop->filler, loss, err));
     session->examples += batch->n;
     fth_session_note_labels(session, batch);
     return fth_session_set_position(session, &batch->after, err);
@@ -284,7 +285,9 @@ static fth_status open_reader(struct loop *loop, fth_error *err) {
     FTH_TRY(fth_feature_pass_create(loop->program, session->position.feature_state,
                                     session->position.n_feature_state, &loop->pass, err));
     struct fth_transform transform = fth_feature_pass_transform(loop->pass);
-    return fth_reader_create(session->train_set, &transform, &options, &loop->reader, err);
+    FTH_TRY(fth_reader_create(session->train_set, &transform, &options, &loop->reader, err));
+    fth_reader_filler(loop->reader, &loop->filler);
+    return FTH_OK;
 }
 
 static void count_reader(struct loop *loop) {

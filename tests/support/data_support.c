@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +199,18 @@ uint64_t batch_digest(uint64_t digest, const struct fth_batch *batch) {
     return digest;
 }
 
+struct pause {
+    struct fth_filler filler;
+    uint32_t pieces; /* a worker */
+    atomic_uint taken;
+};
+
+static void fill_pause(void *arg, uint32_t worker) {
+    struct pause *pause = arg;
+    for (uint32_t i = 0; i < pause->pieces && pause->filler.fn && pause->filler.fn(pause->filler.arg, worker); i++)
+        atomic_fetch_add(&pause->taken, 1);
+}
+
 struct read_result read_all(const struct fth_data_config *config,
                             const struct fth_data_set_options *set_options,
                             const struct fth_reader_options *options) {
@@ -218,6 +231,12 @@ struct read_result read_all(const struct fth_data_config *config,
             result.epochs++;
             result.digest = fth_hash_mix(result.digest ^ 0xe0);
             continue;
+        }
+        if (options->pool) { /* as in a step, while the batch is in hand; none at all, some, as many as there are */
+            struct pause pause = {.pieces = result.batches % 4 == 3 ? UINT32_MAX : result.batches % 4};
+            fth_reader_filler(reader, &pause.filler);
+            fth_pool_run(options->pool, fill_pause, &pause);
+            result.pieces += pause.taken;
         }
         result.numbers =
             realloc(result.numbers, (result.examples + batch->n) * sizeof *result.numbers);

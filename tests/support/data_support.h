@@ -35,6 +35,7 @@ struct read_result {
     uint32_t batches;
     uint64_t examples, epochs;
     uint64_t digest;
+    uint64_t pieces; /* read between two batches */
     struct fth_reader_counts counts;
     uint64_t *numbers; /* [examples] example numbers in order; owned */
 };

@@ -85,6 +85,46 @@ static void sleep_if_other(void *arg, uint32_t worker) {
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 }
 
+#define PIECES 100000u /* far more than a round has time for */
+
+struct filled {
+    struct tasks tasks;
+    atomic_uint pieces; /* taken */
+};
+
+static int take_piece(void *arg, uint32_t worker) {
+    struct filled *filled = arg;
+    assert_true(worker < filled->tasks.size);
+    nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
+    return atomic_fetch_add(&filled->pieces, 1) + 1 < PIECES;
+}
+
+/* The last task waits until another worker takes pieces, while this one still has a task. */
+static void wait_for_pieces(void *arg, uint32_t task, uint32_t worker) {
+    struct filled *filled = arg;
+    do_task(&filled->tasks, task, worker);
+    while (task + 1 == filled->tasks.n && filled->tasks.size > 1 && atomic_load(&filled->pieces) == 0)
+        nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
+}
+
+static void pauses_are_filled(void **state) {
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        fth_pool *pool;
+        assert_int_equal(fth_pool_create(sizes[s], &pool, NULL), FTH_OK);
+        for (uint32_t round = 0; round < 20; round++) {
+            uint32_t done[100] = {0};
+            struct filled filled = {.tasks = {100, sizes[s], done}};
+            fth_pool_for_filled(pool, 100, wait_for_pieces, &filled, &(struct fth_filler){take_piece, &filled});
+            for (uint32_t i = 0; i < 100; i++)
+                assert_int_equal(done[i], 1);
+            /* No piece where there is nobody to wait for, and none more when there is not any longer. */
+            assert_int_equal(filled.pieces > 0, sizes[s] > 1);
+            assert_true(filled.pieces < PIECES);
+        }
+        fth_pool_destroy(pool);
+    }
+}
+
 static void waiting_is_counted(void **state) {
     fth_pool *pool;
     assert_int_equal(fth_pool_create(2, &pool, NULL), FTH_OK);
@@ -195,6 +235,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(run_calls_every_worker_once),
         cmocka_unit_test(for_runs_every_task_once),
+        cmocka_unit_test(pauses_are_filled),
         cmocka_unit_test(waiting_is_counted),
         cmocka_unit_test(sizes_of_zero_are_refused),
         cmocka_unit_test(queue_keeps_order_and_drains),
