@@ -7,13 +7,13 @@
  *         stays in L1 while the examples go past it in chunks:
  *             for tile of n:  for piece of k:  for chunk of examples:  C[chunk, tile] += A B
  *         Panels (panels.h) are these tiles; then the kernels fetch the next piece of B into L2
- *         while they multiply by the present one.
+ *         while they multiply by the present one, unless all of B stays in L1.
  *   TN    the examples are the sum: chunks of them, largest first, each added to all of C:
  *             for chunk of examples:  for tile of n:  C[:, tile] += A[chunk, :]^T B[chunk, tile]
  *         and the kernels fetch the next tile of B into L2.
  *
- * Any number of examples is a sum of chunk sizes (main, 64, 16, 4, 1). Every element of C is summed
- * in increasing k. Threads: kernels are code, the state is read-only.
+ * Any number of examples is a sum of chunk sizes (main, 64, 16, 4, 1), up to eight are one piece (a step of a recurrent
+ * layer). Every element of C is summed in increasing k. Threads: kernels are code, the state is read-only.
  *
  * The sizes are measured on Zen 4 (AVX-512, and limited to AVX2) over the shapes of gemm_table.c:
  * AVX2 reaches 111-115 of 118 GFLOP/s with NN tiles of 64 x 64 (whole products: 71-112). */
@@ -25,7 +25,9 @@
 #include "kernels/gemm_private.h"
 #include "kernels/panels.h"
 
-#define MAX_SIZES 5
+#define MAX_SIZES 8
+#define FEW 8u             /* examples; up to as many are one piece */
+#define FIRST_CACHE 8192u  /* numbers of B that stay there while examples go past */
 
 /* A dimension cut into `count` pieces of `size`, the last one of `last`. */
 struct cut {
@@ -98,6 +100,11 @@ static void choose_pieces(const struct fth_gemm_shape *s, struct state *state) {
     }
     static const uint32_t rest_sizes[] = {64, 16, 4, 1};
     state->sizes[state->size_count++] = chunk;
+    if (s->form == FTH_GEMM_NN && chunk <= FEW) {
+        while (--chunk > 0)
+            state->sizes[state->size_count++] = chunk;
+        return;
+    }
     for (size_t i = 0; i < sizeof rest_sizes / sizeof *rest_sizes; i++)
         if (rest_sizes[i] < chunk)
             state->sizes[state->size_count++] = rest_sizes[i];
@@ -108,7 +115,7 @@ static libxsmm_smmfunction make(const struct fth_gemm_shape *s, uint32_t columns
     libxsmm_blasint lda = (int)ld, ldb = (int)s->lda, ldc = (int)s->ldc;
     float alpha = 1.0f, beta = add ? 1.0f : 0.0f;
     int flags = s->form == FTH_GEMM_TN ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
-    int fetch = s->panels || s->form == FTH_GEMM_TN;
+    int fetch = s->form == FTH_GEMM_TN || (s->panels && (uint64_t)s->n * s->k > FIRST_CACHE);
     int prefetch = fetch ? LIBXSMM_GEMM_PREFETCH_AL2 : LIBXSMM_GEMM_PREFETCH_NONE;
     return libxsmm_smmdispatch((int)columns, (int)rows, (int)depth, &lda, &ldb, &ldc, &alpha, &beta,
                                &flags, &prefetch);

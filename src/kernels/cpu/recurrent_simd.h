@@ -43,33 +43,51 @@ static FTH_INLINE void fetch_previous(const struct fth_recurrent_grad *c, size_t
     fetch_written(c->before + at * c->ldb, c->n);
 }
 
-static FTH_INLINE void gru_lanes(int part, vt t, size_t n, const float *x, const float *r, vf score,
-                                 float *h, float *kept, float *state) {
-    vf u = v_sigmoid(v_add(v_get(x + n, part, t), v_get(r, part, t)));
-    vf v = v_sigmoid(v_add(v_get(x + 2 * n, part, t), v_get(r + n, part, t)));
-    vf q = v_get(r + 2 * n, part, t), g = v_tanh(v_fma(v, q, v_get(x, part, t)));
-    v_put(kept, part, t, g);
-    v_put(kept + n, part, t, u);
-    v_put(kept + 2 * n, part, t, v);
-    v_put(kept + 3 * n, part, t, q);
-    vf old = v_get(h, part, t), now = v_fma(v_mul(score, u), v_sub(g, old), old);
-    v_put(h, part, t, now);
-    v_put(state, part, t, now);
+/* Vectors whose functions are made side by side: as many as registers hold. */
+enum { TOGETHER = VW == 16 ? 3 : 1 };
+
+/* `count` vectors of units; with `part` the last one is the tail t. */
+static FTH_INLINE void gru_lanes(const int count, const int part, vt t, size_t n, const float *x, const float *r,
+                                 vf score, float *h, float *kept, float *state) {
+    vf gates[6], g[3], *u = gates, *v = gates + count;
+#define TAIL(j) (part && (j) + 1 == count)
+    FTH_EACH(j, count) u[j] = v_add(v_get(x + n + j * VW, TAIL(j), t), v_get(r + j * VW, TAIL(j), t));
+    FTH_EACH(j, count) v[j] = v_add(v_get(x + 2 * n + j * VW, TAIL(j), t), v_get(r + n + j * VW, TAIL(j), t));
+    v_sigmoid_pairs(count, gates);
+    FTH_EACH(j, count) {
+        vf q = v_get(r + 2 * n + j * VW, TAIL(j), t);
+        g[j] = v_fma(v[j], q, v_get(x + j * VW, TAIL(j), t));
+        v_put(kept + n + j * VW, TAIL(j), t, u[j]);
+        v_put(kept + 2 * n + j * VW, TAIL(j), t, v[j]);
+        v_put(kept + 3 * n + j * VW, TAIL(j), t, q);
+    }
+    v_tanh_each(count, g);
+    FTH_EACH(j, count) {
+        vf old = v_get(h + j * VW, TAIL(j), t), now = v_fma(v_mul(score, u[j]), v_sub(g[j], old), old);
+        v_put(kept + j * VW, TAIL(j), t, g[j]);
+        v_put(h + j * VW, TAIL(j), t, now);
+        v_put(state + j * VW, TAIL(j), t, now);
+    }
+#undef TAIL
 }
 
 void FTH_K(gru)(const struct fth_recurrent *c) {
-    size_t n = c->n;
-    vt t = v_tail(n % VW);
+    size_t n = c->n, last = (n - 1) % VW + 1;
+    vt t = v_tail(last);
     for (size_t i = 0; i < c->m; i++) {
         size_t at = c->rows[i], j = 0;
         const float *x = c->x + (c->x_by_step ? i : at) * c->ldx, *r = c->r + i * c->ldr;
         float *h = c->h + i * c->ldh, *kept = c->kept + at * c->ldk, *state = c->states + at * c->lds;
         vf score = v_set(c->score ? c->score[at] : 1.0f);
         fetch_next(c, i, 3);
-        for (; j + VW <= n; j += VW)
-            gru_lanes(0, t, n, x + j, r + j, score, h + j, kept + j, state + j);
-        if (j < n)
-            gru_lanes(1, t, n, x + j, r + j, score, h + j, kept + j, state + j);
+        for (; j + TOGETHER * VW <= n; j += TOGETHER * VW)
+            gru_lanes(TOGETHER, 0, t, n, x + j, r + j, score, h + j, kept + j, state + j);
+        if (TOGETHER > 2 && j + 2 * VW < n)
+            gru_lanes(3, 1, t, n, x + j, r + j, score, h + j, kept + j, state + j);
+        else if (TOGETHER > 1 && j + VW < n)
+            gru_lanes(2, 1, t, n, x + j, r + j, score, h + j, kept + j, state + j);
+        else if (j < n)
+            gru_lanes(1, 1, t, n, x + j, r + j, score, h + j, kept + j, state + j);
     }
 }
 

@@ -49,34 +49,66 @@ static FTH_INLINE vf v_sigmoid_from(vf x, vf e) {
     return v_select(v_lt(x, v_zero()), v_mul(e, s), s);
 }
 
-/* 1 / (1 + exp(-x)), exp as above with what this range allows: adding 1.5 * 2^23 rounds to a whole number that
- * stands in the low bits; the largest power of two is infinity, so that results below 1e-38 are 0. */
-static FTH_INLINE vf v_sigmoid(vf x) {
-    vf magic = v_set(12582912.0f);
-    x = v_max(v_set(-88.9f), v_min(v_set(87.0f), x)); /* NaN passes: it is the second operand */
-    vf shifted = v_fma(x, v_set(-1.4426950408889634f), magic), n = v_sub(shifted, magic);
-    vf r = v_neg(v_fma(n, v_set(0.693359375f), x));
-    r = v_fnma(n, v_set(-2.12194440e-4f), r);
-    vf p = v_fma(r, v_set(0.0013814467f), v_set(0.00836878041f));
-    p = v_fma(p, r, v_set(0.0416683942f));
-    p = v_fma(p, r, v_set(0.1666652011f));
-    p = v_fma(p, r, v_set(0.4999999341f));
-    p = v_add(v_fma(v_mul(r, r), p, r), v_set(1.0f));
-    vf scale = vi_as_floats(vi_add(vi_shl(v_as_ints(shifted), 23), vi_set(0x3f800000)));
-    return v_div(v_set(1.0f), v_fma(p, scale, v_set(1.0f)));
+/* Vectors side by side are independent: a core looks about 100 instructions ahead, which is one function, and would wait
+ * for each of its results alone. */
+#define FTH_EACH(i, count) _Pragma("GCC unroll 8") for (int i = 0; i < (count); i++)
+
+/* x = 1 + exp(-x), `count` vectors, exp as above with what this range allows: adding 1.5 * 2^23 + 127 rounds to a whole
+ * number whose power of two stands in the low bits. From `least`, below 0, on; at -88.9 that power is infinity. */
+static FTH_INLINE void v_one_and_exp(const int count, float least, vf *x) {
+    vf magic = v_set(12583039.0f), shifted[8], n[8], p[8];
+    FTH_EACH(i, count) x[i] = v_max(v_set(least), v_min(v_set(87.0f), x[i])); /* NaN passes: it is the second operand */
+    FTH_EACH(i, count) shifted[i] = v_fma(x[i], v_set(-1.4426950408889634f), magic);
+    FTH_EACH(i, count) n[i] = v_sub(shifted[i], magic);
+    FTH_EACH(i, count) x[i] = v_fma(n[i], v_set(0.693359375f), x[i]);
+    FTH_EACH(i, count) x[i] = v_fma(n[i], v_set(-2.12194440e-4f), x[i]);
+    FTH_EACH(i, count) p[i] = v_fma(x[i], v_set(-0.0013814467f), v_set(0.00836878041f));
+    FTH_EACH(i, count) p[i] = v_fma(p[i], x[i], v_set(-0.0416683942f));
+    FTH_EACH(i, count) p[i] = v_fma(p[i], x[i], v_set(0.1666652011f));
+    FTH_EACH(i, count) p[i] = v_fma(p[i], x[i], v_set(-0.4999999341f));
+    FTH_EACH(i, count) p[i] = v_fma(p[i], x[i], v_set(1.0f));
+    FTH_EACH(i, count) p[i] = v_fnma(p[i], x[i], v_set(1.0f));
+    FTH_EACH(i, count) x[i] = v_fma(p[i], vi_as_floats(vi_shl(v_as_ints(shifted[i]), 23)), v_set(1.0f));
 }
 
-/* Near 0 an odd polynomial; beyond it 1 - 2 / (exp(2 |x|) + 1). */
+/* 1 / (1 + exp(-x)); results below 1e-38 are 0. */
+static FTH_INLINE vf v_sigmoid(vf x) {
+    v_one_and_exp(1, -88.9f, &x);
+    return v_div(v_set(1.0f), x);
+}
+
+/* x[0 .. count) and x[count .. 2 count), each vector of the one with one of the other a division; results below 2e-19
+ * are 2e-19, so that the product of two divisors is a number. */
+static FTH_INLINE void v_sigmoid_pairs(const int count, vf *x) {
+    vf inverse[4];
+    v_one_and_exp(2 * count, -43.0f, x);
+    FTH_EACH(i, count) inverse[i] = v_div(v_set(1.0f), v_mul(x[i], x[count + i]));
+    FTH_EACH(i, count) {
+        vf first = v_mul(inverse[i], x[count + i]);
+        x[count + i] = v_mul(inverse[i], x[i]);
+        x[i] = first;
+    }
+}
+
+/* tanh of `count` vectors: x P(x^2) / Q(x^2) up to a number, within 3e-7 of 1, where that is rounded to 1. */
+static FTH_INLINE void v_tanh_each(const int count, vf *x) {
+    vf z[8], p[8], q[8];
+    FTH_EACH(i, count) x[i] = v_max(v_set(-7.97822285f), v_min(v_set(7.97822285f), x[i])); /* NaN passes */
+    FTH_EACH(i, count) z[i] = v_mul(x[i], x[i]);
+    FTH_EACH(i, count) p[i] = v_fma(z[i], v_set(1.525332749e-08f), v_set(2.191113708e-05f));
+    FTH_EACH(i, count) q[i] = v_fma(z[i], v_set(8.53178733e-07f), v_set(3.412934311e-04f));
+    FTH_EACH(i, count) p[i] = v_fma(p[i], z[i], v_set(3.572606482e-03f));
+    FTH_EACH(i, count) q[i] = v_fma(q[i], z[i], v_set(2.616829239e-02f));
+    FTH_EACH(i, count) p[i] = v_fma(p[i], z[i], v_set(0.1344535202f));
+    FTH_EACH(i, count) q[i] = v_fma(q[i], z[i], v_set(0.4677867889f));
+    FTH_EACH(i, count) p[i] = v_fma(p[i], z[i], v_set(1.0f));
+    FTH_EACH(i, count) q[i] = v_fma(q[i], z[i], v_set(1.0f));
+    FTH_EACH(i, count) x[i] = v_div(v_mul(x[i], p[i]), q[i]);
+}
+
 static FTH_INLINE vf v_tanh(vf x) {
-    vf size = v_abs(x), z = v_mul(x, x);
-    vf p = v_fma(z, v_set(-0.00566078892f), v_set(0.020602007927f));
-    p = v_fma(p, z, v_set(-0.0537292301f));
-    p = v_fma(p, z, v_set(0.13331328961f));
-    p = v_fma(p, z, v_set(-0.33333278315f));
-    vf near = v_fma(v_mul(p, z), x, x);
-    vf e = v_exp(v_add(size, size));
-    vf far = v_sub(v_set(1.0f), v_div(v_set(2.0f), v_add(e, v_set(1.0f))));
-    return v_select(v_lt(size, v_set(0.625f)), near, v_with_sign(far, x));
+    v_tanh_each(1, &x);
+    return x;
 }
 
 /* log(1 + u) for u in [0, 1]: 2 artanh(s), s = u / (2 + u) */

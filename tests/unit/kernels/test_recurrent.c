@@ -162,9 +162,40 @@ static void gradients_follow_differences(void **state) {
     }
 }
 
+/* Two gates share a division: however closed or open both are, their product stays a number, and NaN stays NaN. */
+static void gates_saturate(void **state) {
+    enum { UNITS = 36 };
+    static const float far[] = {-INFINITY, -1e30f, -200, -60, 0, 60, 200, 1e30f, INFINITY};
+    const struct fth_kernels *tables[3];
+    const char *names[3];
+    size_t count = tables_under_test(tables, names), n_far = sizeof far / sizeof *far;
+    for (size_t k = 0; k < count; k++)
+        for (size_t shift = 0; shift < n_far; shift++) {
+            float x[3 * UNITS] = {0}, r[3 * UNITS] = {0}, h[UNITS], states[UNITS], kept[4 * UNITS];
+            uint32_t row = 0;
+            struct fth_recurrent cell = {.m = 1, .n = UNITS, .rows = &row, .x = x, .r = r, .x_by_step = 1, .h = h,
+                                         .states = states, .kept = kept};
+            for (size_t j = 0; j < UNITS; j++) {
+                h[j] = 0.5f;
+                x[j] = far[j % n_far]; /* candidate, update, reset */
+                x[UNITS + j] = far[(j + shift) % n_far];
+                x[2 * UNITS + j] = j == 20 ? NAN : far[j / 4 % n_far];
+            }
+            tables[k]->gru(&cell);
+            for (size_t j = 0; j < 3 * UNITS; j++) {
+                double exact = j < UNITS ? tanh(x[j]) : 1 / (1 + exp(-(double)x[j]));
+                if (j % UNITS == 20 && j != UNITS + 20) /* the reset gate and the candidate behind it */
+                    assert_true(isnan(kept[j]));
+                else if (j != UNITS + 20)
+                    assert_near(kept[j], exact, 1e-6);
+            }
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_agree),
+        cmocka_unit_test(gates_saturate),
         cmocka_unit_test(gradients_follow_differences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
