@@ -100,17 +100,17 @@ static fth_status unknown_key(struct fth_loader *l, const struct fth_section *se
         names[i] = section->keys[i].name;
     fth_text_quote(quoted, sizeof quoted, node->key, strlen(node->key));
     place(l, node, 1, &text);
-    fth_text_printf(&text, "%s%s%s: unknown key; ", l->path, *l->path ? "." : "",
+    fth_text_printf(&text, "%s%s%s: unknown key", l->path, *l->path ? "." : "",
                     *quoted ? quoted : "''");
     const char *near = fth_nearest(node->key, names, section->n_keys);
     if (!near)
         find_elsewhere(&fth_schema_root, node->key, "", &elsewhere);
     if (near)
-        fth_text_printf(&text, "did you mean %s? ", near);
+        fth_text_printf(&text, "; did you mean %s?", near);
     else if (elsewhere.length)
-        fth_text_printf(&text, "did you mean %s? ", fth_text_get(&elsewhere));
+        fth_text_printf(&text, "; did you mean %s?", fth_text_get(&elsewhere));
     for (uint32_t i = 0; i < section->n_keys; i++)
-        fth_text_printf(&text, "%s%s", i ? ", " : "(accepted here: ", names[i]);
+        fth_text_printf(&text, "%s%s", i ? ", " : " (accepted here: ", names[i]);
     fth_text_printf(&text, ")");
     int failed = text.failed || elsewhere.failed;
     fth_status status =

@@ -73,14 +73,17 @@ uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int pr
     return tile;
 }
 
-/* As many as the products want, however small the batch, if no worker gets more than its share. */
-static uint32_t most_span(const fth_graph *graph, const struct fth_plan_options *options, uint32_t tiles) {
-    if (!fth_gemm_cut((fth_precision)options->precision).tiles)
-        return 1;
-    uint32_t most = fth_plan_tile(graph, options->group_max, options->precision, UINT32_MAX) / options->tile;
-    uint32_t share = (tiles + options->workers - 1) / options->workers;
+uint32_t fth_plan_span(uint32_t wanted, uint32_t tile, uint32_t batch, uint32_t workers) {
+    uint32_t tiles = (batch + tile - 1) / tile, share = (tiles + workers - 1) / workers, most = wanted / tile;
     most = most < share ? most : share;
     return most ? most : 1;
+}
+
+static uint32_t most_span(const fth_graph *graph, const struct fth_plan_options *options) {
+    if (!fth_gemm_cut((fth_precision)options->precision).tiles)
+        return 1;
+    uint32_t wanted = fth_plan_tile(graph, options->group_max, options->precision, UINT32_MAX);
+    return fth_plan_span(wanted, options->tile, options->max_batch, options->workers);
 }
 
 /* ---- phases: odd ones are tile phases, even ones whole-batch (phase 0: what needs parameters only); empty
@@ -300,7 +303,7 @@ fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
     if (fth_gemm_cut((fth_precision)options->precision).tiles)
         plan->options.tile = (plan->options.tile + FTH_TILES_ROUND - 1) / FTH_TILES_ROUND * FTH_TILES_ROUND;
     plan->max_tiles = (options->max_batch + plan->options.tile - 1) / plan->options.tile;
-    plan->max_span = options->span ? options->span : most_span(graph, &plan->options, plan->max_tiles);
+    plan->max_span = options->span ? options->span : most_span(graph, &plan->options);
     plan->group_max = fth_alloc(options->n_groups + 1, sizeof *plan->group_max);
     plan->places = fth_alloc(graph->n_values ? graph->n_values : 1, sizeof *plan->places);
     fth_status status = FTH_E_MEMORY;

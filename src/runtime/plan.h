@@ -52,6 +52,9 @@ struct fth_plan_options {
  * least 32, and a multiple of it, where products take tiles (kernels/tiles.h). Passes that do not round do not change it.
  * precision: fth_precision; batch: the most examples of one. */
 uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int precision, uint32_t batch);
+/* Tiles that a worker takes together where products take `wanted` examples at once: as many as that makes, however small
+ * the batch, if no worker gets more than its share. */
+uint32_t fth_plan_span(uint32_t wanted, uint32_t tile, uint32_t batch, uint32_t workers);
 
 /* Graph and parameters are borrowed for the plan's life. Owned: fth_plan_destroy. */
 fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,

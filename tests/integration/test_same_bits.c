@@ -136,7 +136,7 @@ static void test_reduced_precision(void **state) {
 }
 
 /* How many tiles a worker takes together depends on how many workers there are. Nothing but ReLU between the layers, so
- * that products round what they make (pass round_once). */
+ * that products round what they make (pass round_once). By AMX alone; tiles together by fp32: unit.runtime.test_run. */
 static void test_tiles_together(void **state) {
     static const char *const precisions[] = {"precision=bf16", "precision=bf16x3"};
     static const char *const threads[] = {"threads=1", "threads=3"};

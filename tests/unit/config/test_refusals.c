@@ -43,10 +43,10 @@ static void keys(void **state) {
          "vocabulary_min_count, oov_buckets, bins, min_count, dim, sequence, separator, group, "
          "max_length, keep, pooling, field)"},
         {MODEL "\"\": 1\n", NULL,
-         "f.yaml:2:1: '': unknown key; (accepted here: seed, threads, precision, tuning, "
+         "f.yaml:2:1: '': unknown key (accepted here: seed, threads, precision, tuning, "
          "tile, without, data, tasks, features, embedding, model, optimizer, train, checkpoint)"},
         {MODEL "a\\b\xc3\xa4: 1\n", NULL,
-         "f.yaml:2:1: a\\x5cb\\xc3\\xa4: unknown key; (accepted here: seed, threads, "
+         "f.yaml:2:1: a\\x5cb\\xc3\\xa4: unknown key (accepted here: seed, threads, "
          "precision, tuning, tile, without, data, tasks, features, embedding, model, optimizer, "
          "train, checkpoint)"},
         {MODEL "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -54,7 +54,7 @@ static void keys(void **state) {
          NULL,
          "f.yaml:2:1: "
          "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...: "
-         "unknown key; (accepted here: seed, threads, precision, tuning, tile, without, data, "
+         "unknown key (accepted here: seed, threads, precision, tuning, tile, without, data, "
          "tasks, features, embedding, model, optimizer, train, checkpoint)"},
     };
     CHECK(cases);

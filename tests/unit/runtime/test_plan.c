@@ -310,14 +310,17 @@ static void test_tile_rule(void **state) {
     fth_graph_destroy(pooled);
 }
 
-/* Where products take tiles, a worker takes as many together as these want, if all workers get as many. */
+/* A worker takes as many tiles together as the products want, if all workers get as many; where these take no tiles (no
+ * AMX), one. */
 static void test_span_rule(void **state) {
     static const uint32_t group_max[] = {ZOO_GROUP_MAX};
     static const struct {
         int precision;
-        uint32_t batch, workers, span;
-    } cases[] = {{FTH_BF16, 512, 1, 4}, {FTH_BF16, 512, 2, 4}, {FTH_BF16, 512, 3, 3}, {FTH_BF16, 512, 8, 1},
-                 {FTH_BF16, 500, 2, 4}, {FTH_BF16X3, 128, 2, 1}, {FTH_BF16, 4096, 2, 1}, {FTH_FP32, 512, 2, 1}};
+        uint32_t tile, batch, workers, span;
+    } cases[] = {{FTH_BF16, 64, 512, 1, 4},   {FTH_BF16, 64, 512, 2, 4}, {FTH_BF16, 64, 512, 3, 3},
+                 {FTH_BF16, 64, 512, 8, 1},   {FTH_BF16, 64, 500, 2, 4}, {FTH_BF16X3, 64, 128, 2, 1},
+                 {FTH_BF16, 256, 4096, 2, 1}, {FTH_FP32, 64, 512, 2, 1}};
+    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct planned p = make(&(struct zoo_options){.model = "deepfm", .precision = cases[i].precision}, 64, 1);
         struct fth_plan_options options = p.plan->options;
@@ -331,6 +334,10 @@ static void test_span_rule(void **state) {
             fail_msg("%s", err.message);
         int tiles = fth_gemm_cut((fth_precision)cases[i].precision).tiles;
         assert_int_equal(plan->max_span, tiles ? cases[i].span : 1);
+        if (tiles)
+            assert_int_equal(plan->options.tile, cases[i].tile);
+        if (cases[i].precision != FTH_FP32)
+            assert_int_equal(fth_plan_span(256, cases[i].tile, cases[i].batch, cases[i].workers), cases[i].span);
         fth_plan_destroy(plan);
         destroy(&p);
     }
