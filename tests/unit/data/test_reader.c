@@ -15,7 +15,7 @@ static void same_at_any_setting(void **state) {
         int64_t threads, depth, block;
     } settings[] = {{0, 1, 1}, {0, 1, 100}, {-1, 4, 1 << 20}, {-1, 1, 37}, {-1, 3, 1000}, {1, 1, 37}, {1, 8, 1 << 20}, {2, 1, 300}, {5, 3, 64}};
     static const int64_t shuffles[] = {0, 1, 150, 5000};
-    uint64_t seen[4];
+    uint64_t seen[4], pieces = 0;
     for (int s = 0; s < 4; s++) {
         struct fth_data_config config = make_config();
         struct fth_reader_options options = train_options();
@@ -34,12 +34,14 @@ static void same_at_any_setting(void **state) {
             assert_int_equal(result.status, FTH_OK);
             assert_true(result.digest == reference.digest);
             assert_int_equal(result.counts.bytes, reference.counts.bytes);
-            assert_true(settings[k].threads < 0 ? settings[k].block > 1000 || result.pieces > 0 : result.pieces == 0);
+            pieces += result.pieces;
+            assert_true(settings[k].threads < 0 || result.pieces == 0);
             read_result_free(&result);
         }
         seen[s] = reference.digest;
         read_result_free(&reference);
     }
+    assert_true(pieces > 0); /* in all: a single run may have nothing ready in its pauses */
     /* A buffer of one example does not shuffle; larger ones do. */
     assert_true(seen[0] == seen[1]);
     assert_true(seen[0] != seen[2] && seen[2] != seen[3]);
