@@ -12,7 +12,7 @@
  *             for chunk of examples:  for tile of n:  C[:, tile] += A[chunk, :]^T B[chunk, tile]
  *         and the kernels fetch the next tile of B into L2.
  *
- * Any number of examples is a sum of chunk sizes (main, 64, 16, 4, 1), up to eight are one piece (a step of a recurrent
+ * Any number of examples is a sum of chunk sizes (main, 64, 16, 4, 1), up to 16 are one piece (a step of a recurrent
  * layer). Every element of C is summed in increasing k. Threads: kernels are code, the state is read-only.
  *
  * The sizes are measured on Zen 4 (AVX-512, and limited to AVX2) over the shapes of gemm_table.c:
@@ -25,8 +25,8 @@
 #include "kernels/gemm_private.h"
 #include "kernels/panels.h"
 
-#define MAX_SIZES 8
-#define FEW 8u             /* examples; up to as many are one piece */
+#define MAX_SIZES 16
+#define FEW 16u            /* examples; up to as many are one piece */
 #define FIRST_CACHE 8192u  /* numbers of B that stay there while examples go past */
 
 /* A dimension cut into `count` pieces of `size`, the last one of `last`. */

@@ -36,6 +36,14 @@ static int hands_positions_on(const fth_graph *graph) {
     return 0;
 }
 
+/* Whether examples are walked step by step: then more of them make a step's product. */
+static int walks_in_time(const fth_graph *graph) {
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i]->op == &fth_op_gru || graph->nodes[i]->op == &fth_op_lstm)
+            return 1;
+    return 0;
+}
+
 /* As many as the products want, but a sixteenth of the batch, for the sake of the workers; at least 64. */
 static uint32_t usual_tile(fth_precision precision, uint32_t batch) {
     uint32_t tile = fth_gemm_cut(precision).tile;
@@ -59,7 +67,7 @@ uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int pr
     uint32_t most = 1, tile = usual_tile((fth_precision)precision, batch);
     while (tile > 128 && tile * layer_numbers(graph) * sizeof(float) > LARGE_TILE)
         tile /= 2;
-    uint32_t positions = hands_positions_on(graph) ? 1024 : 4096;
+    uint32_t positions = walks_in_time(graph) ? 2048 : hands_positions_on(graph) ? 1024 : 4096;
     for (uint32_t v = 0; v < graph->n_values; v++) {
         const struct fth_value *value = &graph->values[v];
         if (value->extent != FTH_POSITIONS)

@@ -279,6 +279,8 @@ static void test_tile_rule(void **state) {
     fth_graph *unit =
         zoo_graph(&(struct zoo_options){.model = "din", .attention_activation = "sigmoid"});
     fth_graph *pooled = zoo_graph(&(struct zoo_options){.model = "deepfm"});
+    fth_graph *walked = zoo_graph(&(struct zoo_options){.model = "dien"});
+    assert_int_equal(fth_plan_tile(walked, longer, FTH_FP32, 4096), 32);
     assert_int_equal(fth_plan_tile(kept, shorter, FTH_FP32, 4096), 64);
     assert_int_equal(fth_plan_tile(kept, longer, FTH_FP32, 4096), 16);
     assert_int_equal(fth_plan_tile(kept, longest, FTH_FP32, 4096), 8);
@@ -305,6 +307,7 @@ static void test_tile_rule(void **state) {
         assert_int_equal(fth_plan_tile(large, longest, FTH_BF16, 16 * wanted), tile);
         fth_graph_destroy(large);
     }
+    fth_graph_destroy(walked);
     fth_graph_destroy(kept);
     fth_graph_destroy(unit);
     fth_graph_destroy(pooled);
