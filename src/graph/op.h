@@ -23,7 +23,7 @@ typedef enum fth_granularity { FTH_PER_TILE, FTH_WHOLE_BATCH } fth_granularity;
 /* A value's rows as a running node sees them: the tile's, or the neighbouring tiles' (per tile; fth_op.spans), or all
  * (whole batch). FTH_TILES: a row for each of these tiles. */
 struct fth_view {
-    float *data;             /* NULL: absent optional input, or all-ones weights */
+    float *data;             /* NULL: absent optional input, all-ones weights, or tiles that no node reads */
     uint32_t rows, columns, ld;
     int tiles;               /* 0, or the way in which `data` lies in tiles (kernels/tiles.h) */
     const uint32_t *offsets; /* FTH_POSITIONS: [examples + 1], absolute positions; row 0 of `data` is

@@ -122,14 +122,19 @@ struct stored {
     float *sums;         /* or NULL */
 };
 
+/* Tiles that nobody reads stay NULL. */
+static float *from_row(float *tiles, uint32_t row, size_t ld) {
+    return tiles ? tiles + row * ld : NULL;
+}
+
 static void finish_panel(void *stored, uint32_t column, uint32_t columns) {
     const struct stored *s = stored;
     struct fth_tiles_store to = s->to;
     for (uint32_t row = 0; row < s->to.rows; row += to.rows) {
         to.rows = s->sums && s->to.rows - row > s->tile ? s->tile : s->to.rows - row;
         to.x = s->to.x + (size_t)row * to.ldx;
-        to.by_rows = s->to.by_rows + row * to.ld;
-        to.summed = s->to.summed + row * to.ld;
+        to.by_rows = from_row(s->to.by_rows, row, to.ld);
+        to.summed = from_row(s->to.summed, row, to.ld);
         to.keep = s->to.keep ? s->to.keep + row * to.ld_keep : NULL;
         to.sums = s->sums ? s->sums + (size_t)((s->row + row) / s->tile) * s->room : NULL;
         fth_tiles_store_columns(&to, column, columns);
@@ -150,8 +155,8 @@ static void run_rows(const struct fth_run *run, const float *weights, struct sto
     to->precision = (fth_precision)by_rows->precision;
     for (uint32_t row = 0; row < x->rows; row += most) {
         to->rows = x->rows - row < most ? x->rows - row : most;
-        to->by_rows = by_rows->data + row * to->ld;
-        to->summed = summed->data + row * to->ld;
+        to->by_rows = from_row(by_rows->data, row, to->ld);
+        to->summed = from_row(summed->data, row, to->ld);
         stored->row = row;
         fth_gemm_run_finish(state->product, to->rows, x->data + (size_t)row * x->ld, weights, panel, NULL, &finish);
         to->positive = to->positive ? to->positive + most * to->ld_positive : NULL;

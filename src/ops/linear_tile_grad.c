@@ -24,7 +24,8 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
 static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     const struct fth_view *x = &prepare->in[0], *dy = &prepare->in[1];
     uint32_t vector = fth_cpu_get()->isa == FTH_ISA_AVX512 ? 16 : 8;
-    int turned = dy->columns % vector && x->columns % vector == 0;
+    int whole = dy->columns % vector && x->columns % vector == 0;
+    int turned = whole && !x->tiles && prepare->precision != FTH_BF16X3; /* whose low parts of x and dy are not alike */
     const struct fth_view *a = turned ? dy : x, *b = turned ? x : dy;
     struct fth_gemm_shape gemm = {.form = FTH_GEMM_TN,
                                   .m = a->columns,
@@ -33,6 +34,7 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
                                   .lda = a->ld,
                                   .ldb = b->ld,
                                   .ldc = b->columns,
+                                  .tiles = x->tiles != 0,
                                   .precision = (fth_precision)prepare->precision};
     struct product *product = fth_ops_state(prepare, sizeof *product, err);
     if (!product)

@@ -18,7 +18,9 @@
 
 /* Which input of a weight gradient is x; dy follows it. -1: it is none. */
 static int weight_grad(const struct fth_node *node) {
-    return node->op == &fth_op_linear_update ? 1 : node->op == &fth_op_linear_weight_grad ? 0 : -1;
+    if (node->op == &fth_op_linear_update)
+        return 1;
+    return node->op == &fth_op_linear_weight_grad || node->op == &fth_op_linear_tile_grad ? 0 : -1;
 }
 
 /* Which input is one that the node multiplies, weight gradients as TURNED their x and as PAIRS their dy; -1: none. */

@@ -29,7 +29,7 @@ size_t fth_plan_rows(const struct fth_plan *plan, const struct fth_value *value,
 
 /* What the plan's nodes do with a root value. */
 struct use {
-    int used, whole;        /* whole: read or written by a whole-batch node */
+    int used, whole, read;  /* whole: read or written by a whole-batch node */
     uint32_t first, last;   /* positions in plan->nodes */
     uint32_t phase_first, phase_last;
 };
@@ -51,7 +51,7 @@ static void resolve_views(struct fth_plan *plan) {
     }
 }
 
-static void note_use(const struct fth_plan *plan, struct use *uses, fth_id value, uint32_t index) {
+static void note_use(const struct fth_plan *plan, struct use *uses, fth_id value, uint32_t index, int read) {
     if (value == FTH_NONE)
         return;
     struct use *use = &uses[plan->places[value].root];
@@ -61,6 +61,7 @@ static void note_use(const struct fth_plan *plan, struct use *uses, fth_id value
         use->first = index;
         use->phase_first = planned->phase;
     }
+    use->read |= read;
     use->last = index;
     use->phase_last = planned->phase;
     if (planned->node->op->granularity == FTH_WHOLE_BATCH)
@@ -77,7 +78,7 @@ static enum fth_place_kind kind_of(const struct fth_plan *plan, const struct fth
     case FTH_ROLE_STATE: return FTH_PLACE_PARAMETER;
     case FTH_ROLE_NORMAL: break;
     }
-    if (!use->used)
+    if (!use->used || (value->tiles && !use->read))
         return FTH_PLACE_NONE;
     int per_tile = value->extent != FTH_WHOLE;
     int wanted = plan->graph->logit != FTH_NONE &&
@@ -182,9 +183,9 @@ fth_status fth_plan_place(struct fth_plan *plan, fth_error *err) {
     for (uint32_t i = 0; i < plan->n_nodes; i++) {
         const struct fth_node *node = plan->nodes[i].node;
         for (uint32_t j = 0; j < node->n_inputs; j++)
-            note_use(plan, uses, node->inputs[j], i);
+            note_use(plan, uses, node->inputs[j], i, 1);
         for (uint32_t j = 0; j < node->n_outputs; j++)
-            note_use(plan, uses, node->outputs[j], i);
+            note_use(plan, uses, node->outputs[j], i, 0);
     }
     for (uint32_t v = 0; v < graph->n_values; v++)
         if (plan->places[v].root == (fth_id)v)

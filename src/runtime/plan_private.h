@@ -5,7 +5,7 @@
 #include "runtime/plan.h"
 
 enum fth_place_kind {
-    FTH_PLACE_NONE,      /* not used by this plan */
+    FTH_PLACE_NONE,      /* not used by this plan; tiles that no node reads */
     FTH_PLACE_DENSE,     /* the batch's own memory */
     FTH_PLACE_LABEL,
     FTH_PLACE_WEIGHT,

@@ -85,19 +85,22 @@ static void test_lamb_at_any_thread_count(void **state) {
 /* What products round, rounded once: whole and part tiles of a batch, weights' gradients known whole or used block by
  * block. A tile of 40 is made 64. */
 static void test_round_once(void **state) {
-    static const char *const extras[] = {"train.batch_size=100", "train.clip_norm=0.5", "tile=40"};
+    static const char *const cases[][3] = {
+        {"train.batch_size=100", "without=[]", "without=[round_once]"},
+        {"train.clip_norm=0.5", "without=[]", "without=[round_once]"},
+        {"tile=40", "without=[tile_weight_grads]", "without=[tile_weight_grads, round_once]"}};
     if (!fth_cpu_get()->amx_bf16)
         skip();
     for (const struct fth_model *const *model = fth_models(); *model; model++)
         for (size_t i = 0; i < 3; i++) {
             struct run expected = {.config = run_config((*model)->name, run_data(0)),
-                                   .overrides = {"train.max_steps=10", "precision=bf16", extras[i]}};
+                                   .overrides = {"train.max_steps=10", "precision=bf16", cases[i][0], cases[i][1]}};
             struct run run = expected;
             run_train_ok(&expected);
-            run.overrides[3] = "without=[round_once]";
+            run.overrides[3] = cases[i][2];
             run_train_ok(&run);
             if (strcmp(expected.digest, run.digest))
-                fail_msg("%s: round_once changed bits where %s", (*model)->name, extras[i]);
+                fail_msg("%s: round_once changed bits where %s, %s", (*model)->name, cases[i][0], cases[i][1]);
         }
 }
 
@@ -108,22 +111,23 @@ static void test_rounded_as_made(void **state) {
         {"dcnv2", "model={name: dcnv2, hidden: [70, 40], cross_layers: 3}"},
         {"dlrm", "model={name: dlrm, bottom: [70, 33, 8], top: [40, 20]}"},
         {"deepfm", "model={name: deepfm, hidden: [70, 33], activation: sigmoid}"}};
-    static const char *const switches[] = {"threads=3", "without=[round_once]", "without=[fuse_act_grads]",
-                                           "without=[fuse_crosses]", "without=[weight_panels]"};
+    static const char *const others[] = {"", "round_once", "fuse_act_grads", "fuse_crosses", "weight_panels"};
     if (!fth_cpu_get()->amx_bf16)
         skip();
     for (size_t i = 0; i < 4; i++)
-        for (size_t with_tile = 0; with_tile < 2; with_tile++) {
-            char expected[17];
+        for (int variant = 0; variant < 4; variant++) {
+            char expected[17], without[64];
             for (size_t j = 0; j < 5; j++) {
+                const char *whole = variant < 2 ? "tile_weight_grads" : "", *comma = *whole && *others[j] ? ", " : "";
+                snprintf(without, sizeof without, "without=[%s%s%s]", whole, comma, others[j]);
                 struct run run = {.config = run_config(models[i][0], run_data(0)),
-                                  .overrides = {models[i][1], "train.max_steps=10", "precision=bf16", switches[j],
-                                                with_tile ? "tile=40" : NULL}};
+                                  .overrides = {models[i][1], "train.max_steps=10", "precision=bf16", without,
+                                                j == 0 ? "threads=3" : "threads=2", variant % 2 ? "tile=40" : NULL}};
                 run_train_ok(&run);
                 if (j == 0)
                     memcpy(expected, run.digest, 17);
                 else if (strcmp(expected, run.digest))
-                    fail_msg("%s: %s changed bits", models[i][0], switches[j]);
+                    fail_msg("%s: %s changed bits", models[i][0], without);
             }
         }
 }
@@ -172,8 +176,10 @@ static void test_each_does_something(void **state) {
                     /* Layers but the last one, whose numbers something else reads, are rounded as they are made, and back. */
                     uint32_t rounded = count_ops(reduced, "linear_rounded");
                     assert_int_equal(rounded, count_ops(reduced, "linear_data_grad_rounded"));
-                    if (strstr("wide_deep deepfm dlrm dcnv2", name))
+                    if (strstr("wide_deep deepfm dlrm dcnv2", name)) {
                         assert_int_equal(rounded > 0, deep && fth_cpu_get()->amx_bf16);
+                        assert_int_equal(count_ops(reduced, "linear_tile_grad") > 0, deep && fth_cpu_get()->amx_bf16);
+                    }
                     fth_graph_destroy(reduced);
                 }
             } else if (!strcmp((*pass)->name, "split_attention") && !strcmp(name, "din")) {

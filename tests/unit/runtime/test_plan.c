@@ -346,6 +346,35 @@ static void test_span_rule(void **state) {
     }
 }
 
+static int is_read(const struct fth_plan *plan, fth_id value) {
+    for (uint32_t i = 0; i < plan->n_nodes; i++)
+        for (uint32_t j = 0; j < plan->nodes[i].node->n_inputs; j++)
+            if (plan->nodes[i].node->inputs[j] == value)
+                return 1;
+    return 0;
+}
+
+/* Tiles that no node of the plan reads have no place: the first layer's gradient by rows, and what only gradients want. */
+static void test_unread_tiles(void **state) {
+    if (!fth_cpu_get()->amx_bf16)
+        skip();
+    for (int training = 0; training < 2; training++) {
+        struct planned p = make(&(struct zoo_options){.model = "dlrm", .plain = 1, .precision = FTH_BF16}, 64, training);
+        uint32_t unread = 0;
+        for (uint32_t i = 0; i < p.plan->n_nodes; i++)
+            for (uint32_t j = 0; j < p.plan->nodes[i].node->n_outputs; j++) {
+                fth_id value = p.plan->nodes[i].node->outputs[j];
+                if (!p.graph->values[value].tiles)
+                    continue;
+                int none = p.plan->places[value].kind == FTH_PLACE_NONE;
+                assert_int_equal(none, !is_read(p.plan, value));
+                unread += (uint32_t)none;
+            }
+        assert_true(training ? unread == 1 : unread > 1);
+        destroy(&p);
+    }
+}
+
 static uint32_t tile_without(const char *model, const char *activation, int precision, const char *pass) {
     static const uint32_t positions[] = {50};
     fth_graph *graph = zoo_graph(&(struct zoo_options){.model = model, .plain = 1, .attention_activation = activation,
@@ -389,6 +418,7 @@ int main(void) {
         cmocka_unit_test(test_every_model), cmocka_unit_test(test_workers_change_nothing),
         cmocka_unit_test(test_tile_rule),   cmocka_unit_test(test_passes_keep_the_tile),
         cmocka_unit_test(test_too_large),   cmocka_unit_test(test_span_rule),
+        cmocka_unit_test(test_unread_tiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
