@@ -38,8 +38,9 @@ struct fth_filler {
     void *arg;
 };
 
-/* The same, and while others still have tasks, workers that find none left take pieces of the filler's, each for all
- * that its last piece may make the others wait: pieces are to be short beside a task. NULL: none. */
+/* The same; workers that find no task left take pieces of the filler's while others still have tasks. Who has begun a
+ * piece ends it, and the others wait for that: pieces are to be short beside a task. NULL: none. With one worker, or one
+ * task, none is taken. */
 void fth_pool_for_filled(fth_pool *pool, uint32_t tasks, void (*fn)(void *arg, uint32_t task, uint32_t worker),
                          void *arg, const struct fth_filler *filler);
 

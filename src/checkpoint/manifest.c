@@ -96,7 +96,8 @@ json_t *fth_manifest_make(const struct fth_checkpoint_state *state, uint64_t dig
         "{s:s, s:i, s:s, s:o, s:I, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:O}", "format",
         "fathom-checkpoint", "version", FTH_CHECKPOINT_VERSION, "program", FTH_VERSION, "digest",
         hex(digest), "step", (json_int_t)state->step, "seed", hex(state->seed), "finished",
-        state->finished, "position", position_json(&state->position), "data", data_json(state), "early_stopping", stopping,
+        state->finished, "position", position_json(&state->position), "data", data_json(state),
+        "early_stopping", stopping,
         "train_seconds", number(state->train_seconds), "tuning", hex(state->tuning_digest), "isa",
         state->isa, "files", whole_list(list, n_files), "packs", whole_list(pack_list, n_packs),
         "features", state->features);

@@ -93,10 +93,10 @@ int cli_losses_close(struct cli_losses *losses) {
     if (!losses->file)
         return CLI_OK;
     cli_losses_flush(losses);
+    if (!losses->begun && losses->made) /* under the lock: a run that opened it meanwhile is refused */
+        unlink(losses->path);
     if (fclose(losses->file) != 0 && !losses->error)
         losses->error = errno;
-    if (!losses->begun && losses->made)
-        unlink(losses->path);
     if (!losses->error)
         return CLI_OK;
     fprintf(stderr, "fathom train: cannot write %s: %s\n", losses->path, strerror(losses->error));

@@ -11,7 +11,7 @@
 
 #include "cli/cli.h"
 
-#define LEAST_STACK ((rlim_t)1 << 20)
+#define LEAST_STACK ((rlim_t)1 << 20) /* as base/thread.c gives threads */
 #define OWN_STACK ((size_t)8 << 20)
 
 static const struct cli_command commands[] = {

@@ -35,6 +35,7 @@ enum fth_config_precision {
     FTH_PRECISION_FP32 = 0,
     FTH_PRECISION_BF16 = 1,
     FTH_PRECISION_BF16X3 = 2,
+    FTH_PRECISION_BF16X6 = 3,
 };
 
 /* ---- data: ---- */

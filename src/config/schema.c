@@ -378,7 +378,7 @@ static const struct fth_section checkpoint_section = {KEYS(checkpoint_keys), .se
 /* ---- the root ---- */
 static const struct fth_choice precisions[] = {
     {"fp32", FTH_PRECISION_FP32}, {"bf16", FTH_PRECISION_BF16},
-    {"bf16x3", FTH_PRECISION_BF16X3}, {NULL, 0}};
+    {"bf16x3", FTH_PRECISION_BF16X3}, {"bf16x6", FTH_PRECISION_BF16X6}, {NULL, 0}};
 static const struct fth_key root_keys[] = {
     {.name = "seed",
      .type = FTH_KEY_U64,
@@ -388,8 +388,9 @@ static const struct fth_key root_keys[] = {
     {INT("threads", fth_config, threads, "0", 0, 4096),
      .help = "0: all cores; results do not depend on it"},
     {ENUM("precision", fth_config, precision, "fp32", precisions),
-     .help = "of matrix products, with fp32 sums and weights; bf16, or bf16x3 (each number as two bf16, about "
-             "fp32's accuracy), where the CPU has it; some small products stay fp32 (docs/kernels.md)"},
+     .help = "of matrix products, with fp32 sums and weights; where the CPU has it bf16, or bf16x3 and bf16x6 (each "
+             "number as two bf16, 16 bits, or three, which are all of fp32's, for AMX); some small products stay fp32 "
+             "(docs/kernels.md)"},
     {STRING("tuning", fth_config, tuning),
      .help = "a file made by `fathom tune`; \"\": the built-in choices"},
     {INT("tile", fth_config, tile, "0", 0, 65536),

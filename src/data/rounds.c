@@ -7,8 +7,8 @@
  * phase, whose other workers then wait. So the caller of fth_reader_next, when no batch is left, does
  * a round with the pool: each worker takes a block, parses it, and puts into the batch what is parsed up to there, unless
  * another does; until a batch is made. In the pauses of a step, when workers have no task left while others work on
- * their last, they do the same block by block (fth_reader_filler), which leaves the next round less. So nothing waits for anything but the last block, and blocks are copied
- * into the batch from the cache that they were parsed in.
+ * their last, they do the same block by block (fth_reader_filler), which leaves the next round less. So nothing waits
+ * for anything but the last block, and blocks are copied into the batch from the cache that they were parsed in.
  *
  * Reading has a thread of its own, because it waits. Where a plain file's bytes are in memory nothing waits, and
  * a worker that has nothing to parse reads the next block itself; when that would have to wait, the thread is asked, which

@@ -165,11 +165,11 @@ fth_status fth_data_set_check(fth_data_set *set, uint32_t index, const fth_sourc
     struct fth_io_stat first, now;
     if (!fth_source_stat(source, &now))
         return FTH_OK;
-    pthread_mutex_lock(&set->seen);
+    pthread_mutex_lock(&set->seen_lock);
     if (set->first_seen[index].kind != FTH_IO_FILE)
         set->first_seen[index] = now;
     first = set->first_seen[index];
-    pthread_mutex_unlock(&set->seen);
+    pthread_mutex_unlock(&set->seen_lock);
     char why[128];
     if (first.size != now.size)
         snprintf(why, sizeof why, "is not the file that was read before: it had %llu bytes, now %llu",
@@ -183,9 +183,9 @@ fth_status fth_data_set_check(fth_data_set *set, uint32_t index, const fth_sourc
 }
 
 int fth_data_set_seen(fth_data_set *set, uint32_t index, struct fth_io_stat *out) {
-    pthread_mutex_lock(&set->seen);
+    pthread_mutex_lock(&set->seen_lock);
     *out = set->first_seen[index];
-    pthread_mutex_unlock(&set->seen);
+    pthread_mutex_unlock(&set->seen_lock);
     return out->kind == FTH_IO_FILE;
 }
 
@@ -381,7 +381,7 @@ fth_status fth_data_set_create(const struct fth_data_config *config,
     if (!set)
         return fth_fail(err, FTH_E_MEMORY, "no memory for a data set");
     set->config = config;
-    pthread_mutex_init(&set->seen, NULL);
+    pthread_mutex_init(&set->seen_lock, NULL);
     fth_status status = set_init(set, options, err);
     if (status != FTH_OK) {
         fth_data_set_destroy(set);
@@ -396,7 +396,7 @@ void fth_data_set_destroy(fth_data_set *set) {
         return;
     fth_source_close(set->held);
     fth_arena_destroy(set->arena);
-    pthread_mutex_destroy(&set->seen);
+    pthread_mutex_destroy(&set->seen_lock);
     fth_free(set);
 }
 

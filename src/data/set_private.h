@@ -34,7 +34,7 @@ struct fth_data_set {
 
     enum fth_select select;
     uint64_t seed;
-    pthread_mutex_t seen; /* of first_seen: a reader's thread sets it, a checkpoint takes it over meanwhile */
+    pthread_mutex_t seen_lock; /* of first_seen, which a reader's thread sets while a checkpoint reads it */
     struct fth_io_stat *first_seen; /* [files.n] as each was when it was opened first; FTH_IO_OTHER: not yet */
     uint64_t *
         file_start; /* [files.n + 1] of each file in the decompressed bytes of all; HEAD and TAIL */

@@ -16,10 +16,11 @@
 #include "base/memory.h"
 
 enum fth_io_mode {
-    FTH_IO_READ,  /* an existing file or directory */
-    FTH_IO_STREAM, /* an existing file; of a pipe no end is waited for: reading gives -EAGAIN while there is nothing */
-    FTH_IO_WRITE, /* created when it is not there, emptied when it is */
-    FTH_IO_NEW    /* created; -EEXIST when it is there */
+    FTH_IO_READ,   /* an existing file or directory */
+    FTH_IO_STREAM, /* an existing file; opening and reading never wait: a pipe gives -EAGAIN while there is nothing and,
+                    * before a writer has come, 0 as at its end: poll first */
+    FTH_IO_WRITE,  /* created when it is not there, emptied when it is */
+    FTH_IO_NEW     /* created; -EEXIST when it is there */
 };
 
 enum fth_io_kind { FTH_IO_FILE, FTH_IO_DIRECTORY, FTH_IO_OTHER /* pipe, device, socket */ };

@@ -139,7 +139,7 @@ static fth_status open_in_place(const struct fth_io *io, fth_output *out, fth_er
     }
     out->file = io->open(io->ctx, out->path, FTH_IO_WRITE);
     if (lock >= 0)
-        close(lock); /* another run may come now: it empties the file, and then one of the two is refused */
+        close(lock); /* another run may come now: one of the two is refused below, before either has written */
     if (out->file >= 0 && fstat(out->file, &there) == 0 && S_ISREG(there.st_mode) && is_locked(out->file)) {
         io->close(io->ctx, out->file);
         out->file = -1;

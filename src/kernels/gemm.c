@@ -16,6 +16,7 @@
 #include "kernels/gemm_private.h"
 #include "kernels/gemm_zeros.h"
 #include "kernels/panels.h"
+#include "kernels/tiles.h"
 
 struct fth_gemm {
     struct fth_gemm_shape shape;
@@ -65,10 +66,15 @@ const char *fth_gemm_form_name(fth_gemm_form form) {
     return names[form];
 }
 
+const char *fth_precision_name(fth_precision precision) {
+    static const char *const names[FTH_PRECISIONS] = {"fp32", "bf16", "bf16x3", "bf16x6"};
+    return names[precision];
+}
+
 static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
     if ((unsigned)s->form >= FTH_GEMM_FORMS)
         return fth_fail(err, FTH_E_ARGUMENT, "matrix product: unknown form %d", (int)s->form);
-    if ((unsigned)s->precision > FTH_BF16X3)
+    if ((unsigned)s->precision >= FTH_PRECISIONS)
         return fth_fail(err, FTH_E_ARGUMENT, "matrix product: unknown precision %d",
                         (int)s->precision);
     const char *form = fth_gemm_form_name(s->form);
@@ -89,10 +95,10 @@ static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
                         "matrix product %s of m %u, n %u, k %u: only products nn take panels", form,
                         s->m, s->n, s->k);
     if (s->tiles && (s->precision == FTH_FP32 || s->form == FTH_GEMM_NT))
-        return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s: tiles are for bf16 and bf16x3 of the forms nn and tn", form);
-    if (s->tiles && s->precision == FTH_BF16) {
-        columns_a /= 2;
-        columns_b /= s->form == FTH_GEMM_TN ? 2 : 1;
+        return fth_fail(err, FTH_E_ARGUMENT, "matrix product %s: tiles are for bf16, of one part to three, of the forms nn and tn", form);
+    if (s->tiles) {
+        columns_a = fth_tiles_ld(s->precision, columns_a);
+        columns_b = s->form == FTH_GEMM_TN ? fth_tiles_ld(s->precision, columns_b) : columns_b;
     }
     if (s->passing && (!s->tiles || !s->panels || s->accumulate || s->m > fth_gemm_cut(s->precision).tile))
         return fth_fail(err, FTH_E_ARGUMENT,
@@ -138,7 +144,7 @@ fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider
         return fth_fail(err, FTH_E_UNSUPPORTED,
                         "precision %s needs a CPU with AVX512-BF16, which %s "
                         "(instruction set in use: %s) does not offer; use fp32",
-                        shape->precision == FTH_BF16 ? "bf16" : "bf16x3", fth_cpu_get()->name,
+                        fth_precision_name(shape->precision), fth_cpu_get()->name,
                         fth_isa_name(fth_cpu_get()->isa));
     if (shape->tiles && !fth_gemm_cut(shape->precision).tiles)
         return fth_fail(err, FTH_E_UNSUPPORTED, "matrix product: tiles need a CPU with AMX");
@@ -230,7 +236,7 @@ static int run_without_zeros(const fth_gemm *gemm, uint32_t rows, const float *a
                              const struct fth_gemm_finish *finish) {
     int of = fth_gemm_zeros_many(&gemm->whole, gemm->zeros, rows, a, b);
     if (of && gemm->whole.form == FTH_GEMM_NN)
-        fth_gemm_zeros_nn(&gemm->whole, rows, a, b, c, finish);
+        fth_gemm_zeros_nn(&gemm->whole, of, rows, a, b, c, finish);
     else if (of)
         fth_gemm_zeros_tn(&gemm->whole, of == FTH_ZEROS_B, rows, a, b, c, scratch);
     return of != 0;

@@ -26,8 +26,18 @@
 typedef enum fth_gemm_form { FTH_GEMM_NN, FTH_GEMM_NT, FTH_GEMM_TN, FTH_GEMM_FORMS } fth_gemm_form;
 
 /* BF16: A and B rounded to nearest even, products summed in fp32. BF16X3: A and B as sums of two bf16, of
- * the four products all but low times low summed in fp32 (gemm_bf16.h). */
-typedef enum fth_precision { FTH_FP32, FTH_BF16, FTH_BF16X3 } fth_precision;
+ * the four products all but the smallest summed in fp32; BF16X6: as sums of three, of the nine the six largest, which leaves
+ * less out than rounding to fp32 does (gemm_bf16.h). */
+typedef enum fth_precision { FTH_FP32, FTH_BF16, FTH_BF16X3, FTH_BF16X6, FTH_PRECISIONS } fth_precision;
+enum { FTH_GEMM_PARTS = 3 };
+
+/* "fp32", "bf16", ... */
+const char *fth_precision_name(fth_precision precision);
+
+/* bf16 that stand for a number; 0: it is taken as it is. */
+static inline uint32_t fth_gemm_parts(fth_precision precision) {
+    return (uint32_t)precision;
+}
 
 typedef enum fth_gemm_provider {
     FTH_GEMM_AUTO = -1, /* by the table */
@@ -35,7 +45,7 @@ typedef enum fth_gemm_provider {
     FTH_GEMM_ONEDNN,
     FTH_GEMM_OPENBLAS,
     FTH_GEMM_XSMM,
-    FTH_GEMM_FATHOM, /* our own: fp32 for AVX2 and AVX-512, but NT; bf16 and bf16x3 */
+    FTH_GEMM_FATHOM, /* our own: fp32 for AVX2 and AVX-512, but NT; bf16, of one part to three */
     FTH_GEMM_PROVIDERS
 } fth_gemm_provider;
 
@@ -51,7 +61,7 @@ struct fth_gemm_shape {
     fth_precision precision;
     int panels;              /* NN: B lies in panels of the precision (panels.h); ldb is not looked at */
     int zeros;               /* FTH_ZEROS_A, _B (TN): it may be mostly zeros, which a run in fp32 may leave out (gemm_zeros.h) */
-    int tiles;               /* BF16, BF16X3: what has a row an example lies in tiles (tiles.h), A of NN, A and B of TN; lda, ldb
+    int tiles;               /* of bf16: what has a row an example lies in tiles (tiles.h), A of NN, A and B of TN; lda, ldb
                                 are theirs */
     int passing;             /* of tiles and panels, no more than a cut's `tile` rows: C has room for one panel alone, from
                                 column 0 on, ldc at least FTH_GEMM_PASSING; `done` takes each (fth_gemm_run_finish) */
@@ -86,7 +96,7 @@ fth_status fth_tuning_measure(const struct fth_gemm_shape *shapes, size_t n, str
 
 /* Refuses with FTH_E_ARGUMENT: a dimension of 0, n == 1 (a product of width 1 is no GEMM), a
  * leading dimension below its row's columns, panels for another form. Refuses with
- * FTH_E_UNSUPPORTED and the reason: BF16 and BF16X3 where the CPU has no AVX512-BF16, a provider that
+ * FTH_E_UNSUPPORTED and the reason: bf16 where the CPU has no AVX512-BF16, a provider that
  * does not know the precision, or not its panels, XSMM for NT (libxsmm cannot transpose its first operand).
  * Owned: fth_gemm_destroy. */
 fth_status fth_gemm_create(const struct fth_gemm_shape *shape, fth_gemm_provider provider,

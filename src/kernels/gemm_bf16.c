@@ -1,4 +1,4 @@
-/* bf16 and bf16x3 products: operands are rounded and packed into the caller's scratch and multiplied panel
+/* Products in bf16: operands are rounded and packed into the caller's scratch and multiplied panel
  * by panel by this CPU's kernel (gemm_bf16.h).
  *
  *   NN, NT   for chunk of examples:  A packed by rows;   for panel of columns:  B's panel packed, C written
@@ -20,9 +20,9 @@
 
 struct layout {
     uint32_t depth;      /* padded */
-    size_t a_ld, a_part; /* words; a part is the high or the low one */
+    size_t a_ld, a_part; /* words */
     size_t b_part;
-    int parts;
+    uint32_t parts;
 };
 
 static uint32_t up(uint32_t n, uint32_t multiple) {
@@ -30,7 +30,7 @@ static uint32_t up(uint32_t n, uint32_t multiple) {
 }
 
 static struct layout layout_of(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel) {
-    struct layout l = {.parts = s->precision == FTH_BF16X3 ? 2 : 1};
+    struct layout l = {.parts = fth_gemm_parts(s->precision)};
     int tn = s->form == FTH_GEMM_TN, pairs = tn && !kernel->a_by_rows;
     l.depth = up(tn ? kernel->chunk : s->k, kernel->depth);
     l.a_ld = pairs ? up(s->m, 16) : up(l.depth / 2, 16) | 16;
@@ -45,7 +45,7 @@ static struct layout layout_of(const struct fth_gemm_shape *s, const struct fth_
 size_t fth_bf16_scratch(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel) {
     struct layout l = layout_of(s, kernel);
     size_t turned = s->form == FTH_GEMM_NN ? 0 : l.a_part > l.b_part ? l.a_part : l.b_part;
-    return ((l.a_part + l.b_part) * (size_t)l.parts + turned * 2) * sizeof(uint32_t);
+    return ((l.a_part + l.b_part + turned) * (size_t)l.parts) * sizeof(uint32_t);
 }
 
 /* words[j][i] to out[i][j], i < columns. */
@@ -54,34 +54,33 @@ static void turn(uint32_t rows, uint32_t columns, const uint32_t *words, size_t 
 }
 
 static void turn_parts(uint32_t rows, uint32_t columns, const struct fth_bf16_pack *from, uint32_t *out,
-                       size_t ldo, size_t low) {
-    turn(rows, columns, from->out, from->ldo, out, ldo);
-    if (low)
-        turn(rows, columns, from->out + from->low, from->ldo, out + low, ldo);
+                       size_t ldo, size_t part) {
+    for (uint32_t i = 0; i < from->parts; i++)
+        turn(rows, columns, from->out + i * from->part, from->ldo, out + i * part, ldo);
 }
 
 /* Columns [column, column + n) of B, examples from `first` on (TN). */
 static void pack_b(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *kernel,
                    const struct layout *l, const float *b, uint32_t first, uint32_t k, uint32_t column,
                    struct fth_bf16_panel *panel, uint32_t *out, uint32_t *turned) {
-    struct fth_bf16_pack pack = {.n = panel->columns, .k = k, .depth = panel->depth, .ldx = s->ldb};
-    size_t low = l->parts > 1 ? l->b_part : 0;
+    struct fth_bf16_pack pack = {.n = panel->columns, .k = k, .depth = panel->depth, .ldx = s->ldb,
+                                 .parts = l->parts};
     if (s->form == FTH_GEMM_NT) {
         pack.x = b + (size_t)column * s->ldb;
         pack.ldo = up(pack.depth / 2, 16);
         pack.out = turned;
-        pack.low = low ? pack.ldo * WIDEST : 0;
+        pack.part = pack.ldo * WIDEST;
         kernel->pack_rows(&pack);
-        turn_parts(pack.n, pack.depth / 2, &pack, out, panel->ldb, low);
+        turn_parts(pack.n, pack.depth / 2, &pack, out, panel->ldb, l->b_part);
     } else {
         pack.x = b + (size_t)first * s->ldb + column;
         pack.ldo = pack.width = panel->ldb;
         pack.out = out;
-        pack.low = low;
+        pack.part = l->b_part;
         kernel->pack_pairs(&pack);
     }
     panel->b = out;
-    panel->b_low = low;
+    panel->b_part = l->b_part;
 }
 
 /* A and B as this file packs them, for AMX. */
@@ -97,9 +96,9 @@ static void pack_a(const struct fth_gemm_shape *s, const struct fth_bf16_kernel 
                    struct fth_bf16_panel *panel, uint32_t *out, uint32_t *turned) {
     struct fth_bf16_pack pack = {.x = a + (size_t)first * s->lda, .ldx = s->lda, .n = n, .k = k,
                                  .depth = panel->depth, .out = out, .ldo = l->a_ld,
-                                 .width = l->a_ld, .low = l->parts > 1 ? l->a_part : 0};
+                                 .width = l->a_ld, .part = l->a_part, .parts = l->parts};
     panel->a = out;
-    panel->a_low = pack.low;
+    panel->a_part = l->a_part;
     panel->a_row = l->a_ld;
     panel->a_pair = 1;
     if (s->form != FTH_GEMM_TN) {
@@ -111,9 +110,9 @@ static void pack_a(const struct fth_gemm_shape *s, const struct fth_bf16_kernel 
     } else {
         pack.out = turned;
         pack.ldo = pack.width = up(n, 16);
-        pack.low = pack.low ? pack.ldo * (pack.depth / 2) : 0;
+        pack.part = pack.ldo * (pack.depth / 2);
         kernel->pack_pairs(&pack);
-        turn_parts(pack.depth / 2, n, &pack, out, l->a_ld, panel->a_low);
+        turn_parts(pack.depth / 2, n, &pack, out, l->a_ld, l->a_part);
     }
 }
 
@@ -131,7 +130,7 @@ static void steps_of_rows(const struct fth_gemm_shape *s, struct fth_bf16_panel 
     panel->a_row = FTH_TILES_LINE;
     panel->a_block = FTH_TILES_LINE * (size_t)s->lda;
     panel->a_step = fth_tiles_step(s->precision);
-    panel->a_low = FTH_TILES_WORDS;
+    panel->a_part = FTH_TILES_WORDS;
 }
 
 /* TN of operands in tiles: nothing is packed. */
@@ -139,9 +138,9 @@ static void run_tiles(const struct fth_gemm_shape *s, const struct fth_bf16_kern
                       const float *b, float *c) {
     struct fth_bf16_panel panel = {.rows = s->m,
                                    .columns = s->n,
-                                   .terms = s->precision == FTH_BF16X3 ? 3 : 1,
-                                   .a_low = FTH_TILES_WORDS,
-                                   .b_low = FTH_TILES_WORDS,
+                                   .parts = fth_gemm_parts(s->precision),
+                                   .a_part = FTH_TILES_WORDS,
+                                   .b_part = FTH_TILES_WORDS,
                                    .a_row = FTH_TILES_LINE,
                                    .a_block = fth_tiles_step(s->precision),
                                    .a_step = FTH_TILES_ROUND * (size_t)s->lda,
@@ -185,7 +184,7 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
         uint32_t n = rows - first < chunk ? rows - first : chunk, k = tn ? n : s->k;
         struct fth_bf16_panel panel = {.rows = tn ? s->m : n,
                                        .depth = up(k, kernel->depth),
-                                       .terms = s->precision == FTH_BF16X3 ? 3 : 1,
+                                       .parts = l.parts,
                                        .ldc = s->ldc,
                                        .add = s->accumulate || (tn && first > 0)};
         if (s->tiles)
@@ -199,7 +198,7 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
             panel.c = c + (tn ? 0 : (size_t)first * s->ldc) + (s->passing ? 0 : (size_t)p * FTH_PANEL);
             if (s->panels) {
                 panel.b = (const uint32_t *)(const void *)b + (size_t)p * FTH_PANEL * fth_panels_pairs(k);
-                panel.b_low = l.parts > 1 ? fth_panels_words(k, s->n) : 0;
+                panel.b_part = fth_panels_words(k, s->n);
                 panel.ahead[0] = (struct fth_bf16_ahead){panel.b + FTH_PANEL * (size_t)fth_panels_pairs(k), 0,
                                                          4 * fth_panels_pairs(k), !last};
             } else {

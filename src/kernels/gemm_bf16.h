@@ -2,18 +2,21 @@
  * gemm_bf16_amx.c) and the tests share. Only src/kernels/gemm*.c and tests include this.
  *
  * The hardware multiplies pairs of neighbours along k, so packed matrices consist of words: two bf16,
- * the one of even k in the low half. An operand has a high part, x rounded to bf16, and for bf16x3 a low
- * part, x minus the high part rounded to bf16, `low` words behind it.
+ * the one of even k in the low half. An operand has one, two or three parts (bf16, bf16x3, bf16x6), `part` words apart:
+ * x rounded to bf16, what that leaves rounded to bf16, and what both leave. Three are x itself, but for the last bits of
+ * what is below 2^-109.
  *
  * Arithmetic, for every element of C, k in chunks (the kernel's; NN and NT: one), all in fp32 with
  * subnormal numbers taken as 0:
  *
- *   bf16     C += sum(high high)
- *   bf16x3   C += sum(low high), sum(high low), sum(high high) into one sum
+ *   bf16     C += sum(a0 b0)
+ *   bf16x3   C += sum(a1 b0), sum(a0 b1), sum(a0 b0) into one sum
+ *   bf16x6   C += sum(a2 b0), sum(a1 b1), sum(a0 b2), and then those
  *
- * A sum goes up in k. AVX512-BF16 takes the three of bf16x3 in this order and adds the products of a word one after the
+ * A sum goes up in k. AVX512-BF16 takes the parts in this order and adds the products of a word one after the
  * other, odd k first, each by a fused multiply-add. AMX sums 32 of k apart, even and odd ones apart, and adds these, of
- * bf16x3 low high, high high, high low in each 32, and its sum begins with C instead of being added to it.
+ * bf16x3 a1 b0, a0 b0, a0 b1 in each 32, of bf16x6 a2 b0, a1 b0, a1 b1, a0 b1, a0 b2, a0 b0, and its sum begins with C
+ * instead of being added to it.
  *
  * Threads: pure functions and constants; each run has its own scratch. */
 #ifndef FTH_KERNELS_GEMM_BF16_H
@@ -23,13 +26,14 @@
 #include "kernels/tiles.h"
 
 /* A matrix to be packed: n is its extent beside k. depth is k padded, even; what is behind k becomes
- * zero. ldo counts words of out; low is 0 where no low part is wanted. */
+ * zero. ldo counts words of out. */
 struct fth_bf16_pack {
     const float *x;
     size_t ldx;
     uint32_t n, k, depth;
     uint32_t *out;
-    size_t ldo, low;
+    size_t ldo, part;
+    uint32_t parts;
     size_t width; /* pairs: words of a row that are written, a multiple of 16 */
 };
 
@@ -42,7 +46,7 @@ struct fth_bf16_block {
     int relu;
     uint32_t *by_rows, *by_pairs;
     size_t group;
-    int low; /* bf16x3: a tile of low parts behind each, as in tiles.h */
+    uint32_t parts; /* tiles behind one another, as in tiles.h */
     const uint32_t *keep;
     uint32_t *positive;
     size_t ld_keep, ld_positive;
@@ -61,13 +65,13 @@ struct fth_bf16_ahead {
 struct fth_bf16_panel {
     uint32_t rows, columns, depth;
     const uint32_t *a; /* word of row r, pair q: a[r a_row + q a_pair] */
-    size_t a_row, a_pair, a_low;
+    size_t a_row, a_pair, a_part;
     const uint32_t *b; /* pair q, column j: b[q ldb + j]; ldb is a multiple of 16, rows at 64 bytes */
-    size_t ldb, b_low;
+    size_t ldb, b_part;
     /* AMX: from 16 rows of A, or columns of B, to the next; and from 16 pairs to the next. */
     size_t a_block, a_step, b_block, b_step;
     struct fth_bf16_ahead ahead[2]; /* bf16 alone */
-    int terms; /* 1, or 3 for bf16x3 */
+    uint32_t parts;
     float *c;
     size_t ldc;
     int add;
@@ -109,7 +113,7 @@ void fth_bf16_run(const struct fth_gemm_shape *shape, const struct fth_bf16_kern
 /* tiles.h's function, by a kernel's packing. */
 void fth_bf16_tiles_store(const struct fth_bf16_kernel *kernel, const struct fth_tiles_store *store);
 
-/* panels.h's functions for bf16 and bf16x3. */
+/* panels.h's functions for bf16. */
 void fth_panels_store_bf16(const struct fth_panels_target *target, uint32_t row, uint32_t column, uint32_t height,
                            uint32_t width, const float *block, size_t ld);
 void fth_panels_store_transposed_bf16(const struct fth_panels_target *target, uint32_t row, uint32_t column,

@@ -19,7 +19,7 @@
 #endif
 
 #define SIDE 16u
-#define DEPTH 512u /* numbers of both parts of a column that stay in the first cache */
+#define DEPTH 512u /* numbers of a column, of all parts, that stay in the first cache */
 #define AHEAD 8    /* lines that bf16 fetches a step of depth */
 
 struct tile_config {
@@ -102,11 +102,12 @@ static void put_part(const struct fth_bf16_panel *p, const float (*sums)[SIDE], 
             _tile_dpbf16ps(3, 5, 7);                             \
     } while (0)
 
-/* 16 or 32 rows by 16 or 32 columns of C. bf16x3 (three): each part is loaded once, high ones make two products, so
- * that loads take less time than products and nothing has to be fetched ahead; bf16 waits for loads. */
+/* 16 or 32 rows by 16 or 32 columns of C. With two or three parts a load makes up to three products, one operand staying
+ * from each to the next, so that loads take less time than products and nothing has to be fetched ahead; bf16 waits for
+ * loads. */
 static inline __attribute__((always_inline)) void tiles_block(const struct fth_bf16_panel *p, uint32_t row,
                                                               uint32_t column, const int two_rows,
-                                                              const int two_columns, const int three,
+                                                              const int two_columns, const uint32_t parts,
                                                               const uint32_t *ahead) {
     long a_bytes = (long)(p->a_row * sizeof(uint32_t)), b_bytes = (long)(p->ldb * sizeof(uint32_t));
     size_t a_block = p->a_block, a_step = p->a_step, b_block = p->b_block, b_step = p->b_step;
@@ -121,13 +122,29 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
         BEGIN(3, row + SIDE, column + SIDE);
     const uint32_t *a = p->a + row / SIDE * a_block, *b = p->b + column / SIDE * b_block;
     for (uint32_t q = 0; q < p->depth / 2; q += SIDE, a += a_step, b += b_step) {
-        if (three) {
-            LOAD_A(a + p->a_low);
+        if (parts == 3) {
+            LOAD_A(a + 2 * p->a_part);
+            LOAD_B(b);
+            MULTIPLY();
+            LOAD_A(a + p->a_part);
+            MULTIPLY();
+            LOAD_B(b + p->b_part);
+            MULTIPLY();
+            LOAD_A(a);
+            MULTIPLY();
+            LOAD_B(b + 2 * p->b_part);
+            MULTIPLY();
+            LOAD_B(b);
+            MULTIPLY();
+            continue;
+        }
+        if (parts == 2) {
+            LOAD_A(a + p->a_part);
             LOAD_B(b);
             MULTIPLY();
             LOAD_A(a);
             MULTIPLY();
-            LOAD_B(b + p->b_low);
+            LOAD_B(b + p->b_part);
             MULTIPLY();
             continue;
         }
@@ -170,21 +187,21 @@ static const uint32_t *ahead_of(const struct fth_bf16_panel *p, uint32_t block) 
 }
 
 /* Returns the number of the next block. */
-static inline __attribute__((always_inline)) uint32_t tiles_depth(const struct fth_bf16_panel *p, const int three,
+static inline __attribute__((always_inline)) uint32_t tiles_depth(const struct fth_bf16_panel *p, const uint32_t parts,
                                                                   uint32_t block) {
     for (uint32_t column = 0; column < p->columns; column += 2 * SIDE) {
         int two_columns = p->columns - column > SIDE;
         for (uint32_t row = 0; row < p->rows; row += 2 * SIDE) {
             int two_rows = p->rows - row > SIDE;
-            const uint32_t *ahead = three ? NULL : ahead_of(p, block++);
+            const uint32_t *ahead = parts > 1 ? NULL : ahead_of(p, block++);
             if (two_rows && two_columns)
-                tiles_block(p, row, column, 1, 1, three, ahead);
+                tiles_block(p, row, column, 1, 1, parts, ahead);
             else if (two_rows)
-                tiles_block(p, row, column, 1, 0, three, ahead);
+                tiles_block(p, row, column, 1, 0, parts, ahead);
             else if (two_columns)
-                tiles_block(p, row, column, 0, 1, three, ahead);
+                tiles_block(p, row, column, 0, 1, parts, ahead);
             else
-                tiles_block(p, row, column, 0, 0, three, ahead);
+                tiles_block(p, row, column, 0, 0, parts, ahead);
         }
     }
     return block;
@@ -193,10 +210,12 @@ static inline __attribute__((always_inline)) uint32_t tiles_depth(const struct f
 /* Depth by depth, so that B's columns stay in the first cache for all rows; sums begin with C, so to the same bits. */
 static void tiles_panel(const struct fth_bf16_panel *p) {
     struct fth_bf16_panel part = *p;
-    uint32_t depth = p->terms == 3 ? DEPTH / 2 : DEPTH, left = p->depth, block = 0;
+    uint32_t depth = DEPTH / p->parts / (2 * SIDE) * (2 * SIDE), left = p->depth, block = 0;
     for (uint32_t pieces = (left + depth - 1) / depth; left; pieces--) {
         part.depth = (left / pieces + 2 * SIDE - 1) / (2 * SIDE) * (2 * SIDE);
-        block = p->terms == 3 ? tiles_depth(&part, 1, block) : tiles_depth(&part, 0, block);
+        block = p->parts == 3   ? tiles_depth(&part, 3, block)
+                : p->parts == 2 ? tiles_depth(&part, 2, block)
+                                : tiles_depth(&part, 1, block);
         part.a += part.depth / (2 * SIDE) * p->a_step;
         part.b += part.depth / (2 * SIDE) * p->b_step;
         part.add = 1;

@@ -68,12 +68,12 @@ void fth_bf16_pack_pairs(const struct fth_bf16_pack *p) {
             FETCH(_MM_HINT_T0, second + PACK_AHEAD * p->ldx + j);
             __m512 even = _mm512_maskz_loadu_ps(2 * q < p->k ? lanes(n) : 0, first + j);
             __m512 odd = _mm512_maskz_loadu_ps(2 * q + 1 < p->k ? lanes(n) : 0, second + j);
-            __m512i words = interleaved(even, odd);
-            _mm512_storeu_si512(out + j, words);
-            if (p->low)
-                _mm512_storeu_si512(out + p->low + j,
-                                    interleaved(_mm512_sub_ps(even, even_of(words)),
-                                                _mm512_sub_ps(odd, odd_of(words))));
+            for (uint32_t i = 0; i < p->parts; i++) {
+                __m512i words = interleaved(even, odd);
+                _mm512_storeu_si512(out + i * p->part + j, words);
+                even = _mm512_sub_ps(even, even_of(words));
+                odd = _mm512_sub_ps(odd, odd_of(words));
+            }
         }
     }
 }
@@ -86,12 +86,11 @@ void fth_bf16_pack_rows(const struct fth_bf16_pack *p) {
             uint32_t left = k < p->k ? p->k - k : 0, words = (p->depth - k) / 2;
             __m512 lower = _mm512_maskz_loadu_ps(lanes(left), x + k);
             __m512 upper = _mm512_maskz_loadu_ps(lanes(left > 16 ? left - 16 : 0), x + k + 16);
-            __m512i high = WORDS _mm512_cvtne2ps_pbh(upper, lower);
-            _mm512_mask_storeu_epi32(out, lanes(words), high);
-            if (p->low) {
-                __m512i low = WORDS _mm512_cvtne2ps_pbh(_mm512_sub_ps(upper, upper_half(high)),
-                                                           _mm512_sub_ps(lower, lower_half(high)));
-                _mm512_mask_storeu_epi32(out + p->low, lanes(words), low);
+            for (uint32_t part = 0; part < p->parts; part++) {
+                __m512i both = WORDS _mm512_cvtne2ps_pbh(upper, lower);
+                _mm512_mask_storeu_epi32(out + part * p->part, lanes(words), both);
+                upper = _mm512_sub_ps(upper, upper_half(both));
+                lower = _mm512_sub_ps(lower, lower_half(both));
             }
         }
     }
@@ -125,31 +124,26 @@ INLINE void store_part(uint32_t *by_rows, uint32_t *by_pairs, size_t step, const
         _mm512_storeu_si512(by_pairs + step, pairs[1]);
     }
 }
-INLINE void store_rows(const struct fth_bf16_block *b, uint32_t q, const __m512 x[2][2]) {
+INLINE void store_rows(const struct fth_bf16_block *b, uint32_t q, __m512 x[2][2]) {
     uint32_t *by_rows = b->by_rows ? b->by_rows + (q / 8) * b->group + 2 * q % 16 * 16 : NULL;
     uint32_t *by_pairs = b->by_pairs ? b->by_pairs + q * 16 : NULL;
-    size_t step = b->low ? 2 * FTH_TILES_WORDS : FTH_TILES_WORDS;
-    __m512i halves[2], pairs[2];
-    for (int i = 0; i < 2; i++) {
-        halves[i] = WORDS _mm512_cvtne2ps_pbh(x[1][i], x[0][i]);
-        pairs[i] = paired(halves[i]);
+    size_t step = b->parts * FTH_TILES_WORDS;
+    for (size_t at = 0; at < step; at += FTH_TILES_WORDS) {
+        __m512i halves[2], pairs[2];
+        for (int i = 0; i < 2; i++) {
+            halves[i] = WORDS _mm512_cvtne2ps_pbh(x[1][i], x[0][i]);
+            pairs[i] = paired(halves[i]);
+            x[0][i] = _mm512_sub_ps(x[0][i], even_of(pairs[i]));
+            x[1][i] = _mm512_sub_ps(x[1][i], odd_of(pairs[i]));
+        }
+        store_part(by_rows ? by_rows + at : NULL, by_pairs ? by_pairs + at : NULL, step, halves, pairs);
     }
-    store_part(by_rows, by_pairs, step, halves, pairs);
-    if (!b->low)
-        return;
-    for (int i = 0; i < 2; i++) {
-        halves[i] = WORDS _mm512_cvtne2ps_pbh(_mm512_sub_ps(x[1][i], odd_of(pairs[i])),
-                                              _mm512_sub_ps(x[0][i], even_of(pairs[i])));
-        pairs[i] = paired(halves[i]);
-    }
-    store_part(by_rows ? by_rows + FTH_TILES_WORDS : NULL, by_pairs ? by_pairs + FTH_TILES_WORDS : NULL, step, halves,
-               pairs);
 }
 
 /* Rows lie apart, and the blocks of a row are asked for in its direction: BLOCKS_AHEAD of them. What is stored far
  * away, in no cache, would be waited for, too: `ahead`. */
 void fth_bf16_round_block(const struct fth_bf16_block *b) {
-    const uint32_t lines = b->low ? 4 : 2;
+    const uint32_t lines = 2 * b->parts;
     __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
     for (uint32_t half = 0; b->sums && half < 2; half++)
         sums[half] = _mm512_loadu_ps(b->sums + 16 * half);
@@ -176,9 +170,19 @@ void fth_bf16_round_block(const struct fth_bf16_block *b) {
 #define MAX_VECTORS 5
 #define LINES 4u
 
+/* Which parts are multiplied: of bf16x6 all of these, of bf16x3 the last three, of bf16 the last one. */
+enum { TERMS = 6 };
+static const struct {
+    uint8_t a, b;
+} order[TERMS] = {{2, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {0, 0}};
+
+INLINE uint32_t terms(const struct fth_bf16_panel *p) {
+    return p->parts * (p->parts + 1) / 2;
+}
+
 /* The lines that the block of that number fetches, one a pair: a column of lines of as many rows. */
 INLINE const uint32_t *next_of(const struct fth_bf16_panel *p, uint32_t block, size_t *ld) {
-    size_t row = (size_t)(block / LINES) * (p->depth / 2) * (size_t)p->terms;
+    size_t row = (size_t)(block / LINES) * (p->depth / 2) * (size_t)terms(p);
     if (row >= p->next_rows)
         return p->b; /* in cache */
     *ld = p->ld_next;
@@ -194,9 +198,9 @@ INLINE void block(int R, int V, const struct fth_bf16_panel *p, uint32_t row) {
             sum[r][v] = _mm512_setzero_ps();
     size_t ld_next = 0;
     const uint32_t *next = next_of(p, row / (uint32_t)most, &ld_next);
-    for (int term = p->terms - 1; term >= 0; term--) {
-        const uint32_t *a = p->a + row * p->a_row + (term == 2 ? p->a_low : 0);
-        const uint32_t *b = p->b + (term == 1 ? p->b_low : 0);
+    for (uint32_t term = TERMS - terms(p); term < TERMS; term++) {
+        const uint32_t *a = p->a + row * p->a_row + order[term].a * p->a_part;
+        const uint32_t *b = p->b + order[term].b * p->b_part;
         for (uint32_t q = 0; q < p->depth / 2; q++, a += p->a_pair, b += p->ldb, next += ld_next) {
             FETCH(_MM_HINT_T1, next);
             __m512bh columns[MAX_VECTORS];

@@ -1,4 +1,4 @@
-/* The provider of our own products: fp32 by AVX2 and AVX-512, bf16 and bf16x3 by AVX512-BF16
+/* The provider of our own products: fp32 by AVX2 and AVX-512, bf16 of one part to three by AVX512-BF16
  * or AMX.
  *
  * On a batch's way: chosen by gemm_table.c. Threads: pure functions; each run has its own scratch. */

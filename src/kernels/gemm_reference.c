@@ -20,12 +20,19 @@ static int allocates(const struct fth_gemm_shape *shape) {
 static double product(fth_precision precision, float x, float y) {
     if (precision == FTH_FP32)
         return (double)x * (double)y;
-    float x_high = fth_bf16_to_float(fth_bf16_from_float(x)), y_high = fth_bf16_to_float(fth_bf16_from_float(y));
-    if (precision == FTH_BF16)
-        return (double)x_high * (double)y_high;
-    double x_low = fth_bf16_to_float(fth_bf16_from_float(x - x_high));
-    double y_low = fth_bf16_to_float(fth_bf16_from_float(y - y_high));
-    return x_low * (double)y_high + (double)x_high * y_low + (double)x_high * (double)y_high;
+    float x_parts[FTH_GEMM_PARTS], y_parts[FTH_GEMM_PARTS];
+    uint32_t parts = fth_gemm_parts(precision);
+    for (uint32_t i = 0; i < parts; i++) {
+        x_parts[i] = fth_bf16_to_float(fth_bf16_from_float(x));
+        y_parts[i] = fth_bf16_to_float(fth_bf16_from_float(y));
+        x -= x_parts[i];
+        y -= y_parts[i];
+    }
+    double sum = 0;
+    for (uint32_t size = parts; size-- > 0;)
+        for (uint32_t i = size + 1; i-- > 0;)
+            sum += (double)x_parts[i] * (double)y_parts[size - i];
+    return sum;
 }
 
 static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,

@@ -28,7 +28,7 @@
  *   NT k,n  512,256: -/102/90    367,512: -/103/91      64,16: -/90/57
  *
  * scalar: libxsmm's SSE kernels obey the limit (40 GFLOP/s); OpenBLAS cannot be limited so late.
- * bf16, bf16x3: our own are the only ones. */
+ * bf16, bf16x3, bf16x6: our own are the only ones. */
 #include "kernels/gemm_private.h"
 
 #define ANY UINT32_MAX

@@ -27,7 +27,7 @@
 
 #define MAX_SIZES 16
 #define FEW 16u            /* examples; up to as many are one piece */
-#define FIRST_CACHE 8192u  /* numbers of B that stay there while examples go past */
+#define FIRST_CACHE 8192u  /* numbers: all of Zen 4's; a B of more does not stay there while examples go past */
 
 /* A dimension cut into `count` pieces of `size`, the last one of `last`. */
 struct cut {
@@ -185,7 +185,7 @@ static void run_nn(const struct fth_gemm_shape *s, const struct state *state, ui
             size_t p = (size_t)d * state->depth.size;
             int last_depth = d + 1 == state->depth.count, add = s->accumulate || d > 0;
             const float *piece = strip + p * ld;
-            /* Fetched by kernels over panels alone; beyond the end it is harmless. */
+            /* Fetched by kernels over panels that do not stay in L1 (make); beyond the end it is harmless. */
             const float *next = strip + (last_depth ? s->k : p + state->depth.size) * ld;
             uint32_t i = 0;
             for (uint32_t size = 0; size < state->size_count; size++) {

@@ -3,7 +3,8 @@
 #include "kernels/gemm_zeros.h"
 
 #define LEAST 48u /* columns and depth below which nothing is gained */
-/* Of so many rows one is counted. */
+#define LEAST_DEPTH_OF_GROUPS 512u
+/* Of so many rows, or groups of rows, one is counted. */
 #define TILE_SAMPLE 4u
 #define BATCH_SAMPLE 64u
 
@@ -21,14 +22,30 @@ static uint64_t count(const float *a, uint32_t rows, uint32_t columns, uint32_t 
                                               : fth_zeros_avx512_count(a, rows, columns, ld, every);
 }
 
-/* A weight gradient gains below 3/8 of the elements, tiles below half. */
-int fth_gemm_zeros_many(const struct fth_gemm_shape *s, int zeros, uint32_t rows, const float *a, const float *b) {
-    if (!zeros || rows == 0)
-        return 0;
-    if (s->form == FTH_GEMM_NN) {
+static int groups_of_rows(const struct fth_gemm_shape *s) {
+    return fth_cpu_get()->isa == FTH_ISA_AVX512 && fth_cpu_get()->intel && s->k >= LEAST_DEPTH_OF_GROUPS;
+}
+
+/* Tiles gain below half of the elements; in groups of rows up to 7/8 of the columns, if these have at most half as many
+ * zeros as other elements. */
+static int many_in_tile(const struct fth_gemm_shape *s, uint32_t rows, const float *a) {
+    if (!groups_of_rows(s)) {
         uint64_t all = (uint64_t)((rows + TILE_SAMPLE - 1) / TILE_SAMPLE) * s->k;
         return 2 * count(a, rows, s->k, s->lda, TILE_SAMPLE) <= all ? FTH_ZEROS_A : 0;
     }
+    struct fth_zeros_counted n = fth_groups_avx512_count(a, rows, s->k, s->lda, TILE_SAMPLE);
+    uint64_t columns = (uint64_t)n.groups * s->k, all = (uint64_t)n.rows * s->k;
+    if (8 * n.columns <= 7 * columns && 2 * n.columns * all <= 3 * n.elements * columns)
+        return FTH_ZEROS_GROUPS;
+    return 2 * n.elements <= all ? FTH_ZEROS_A : 0;
+}
+
+/* A weight gradient gains below 3/8 of the elements. */
+int fth_gemm_zeros_many(const struct fth_gemm_shape *s, int zeros, uint32_t rows, const float *a, const float *b) {
+    if (!zeros || rows == 0)
+        return 0;
+    if (s->form == FTH_GEMM_NN)
+        return many_in_tile(s, rows, a);
     uint64_t sampled = (rows + BATCH_SAMPLE - 1) / BATCH_SAMPLE;
     uint64_t of_a = sampled * s->m, of_b = sampled * s->n, all_a = of_a, all_b = of_b;
     if (zeros & FTH_ZEROS_A)
@@ -52,9 +69,11 @@ void fth_zeros_by_rows(const struct fth_gemm_shape *s, uint32_t rows, const floa
         finish->done(finish->ctx, 0, s->n);
 }
 
-void fth_gemm_zeros_nn(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+void fth_gemm_zeros_nn(const struct fth_gemm_shape *s, int of, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish) {
-    if (fth_cpu_get()->isa == FTH_ISA_AVX2)
+    if (of == FTH_ZEROS_GROUPS)
+        fth_groups_avx512_nn(s, rows, a, b, c, finish);
+    else if (fth_cpu_get()->isa == FTH_ISA_AVX2)
         fth_zeros_avx2_nn(s, rows, a, b, c, finish);
     else
         fth_zeros_avx512_nn(s, fth_cpu_get()->intel, rows, a, b, c, finish);

@@ -1,7 +1,7 @@
 /* Weight gradients C[m, n] = A[k, m]^T B[k, n], k = examples, without the zeros of one operand S, by AVX-512: D = S^T X is
  * C, or its transposed where S is B.
  *
- *     for 128 columns of S:  for 64 examples:  S's elements into a list a column
+ *     for 256 columns of S:  for 64 examples:  S's elements into a list a column
  *         for a strip of X (64 to 128 columns, whose 64 rows stay in the first cache):  for column:  D[column] += list X
  *
  * Strips are as wide as can be: with four sums a core that makes two multiply-adds a cycle waits for the last of the
@@ -14,7 +14,7 @@
 #include "kernels/gemm_zeros.h"
 #include "kernels/panels.h"
 
-#define COLUMNS 128u
+#define COLUMNS 256u
 #define EXAMPLES 64u
 #define MOST_VECTORS 8u /* of a strip: 32 KB of X; elsewhere than on Intel: */
 #define MOST_VECTORS_32K 5u

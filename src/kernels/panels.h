@@ -7,10 +7,10 @@
  * the panels of a weight equal to it, tiles multiply by them. Threads: stores to different elements may
  * run at the same time.
  *
- * For products in bf16 and bf16x3 (fth_precision of gemm.h) a panel consists of words, two rows' bf16 each
+ * For products in bf16 (fth_precision of gemm.h) a panel consists of words, two rows' bf16 each
  * (gemm_bf16.h), of fth_panels_strip() columns, rows up to a multiple of 32, which AMX wants. The words of what
- * lies behind B are zeros that nobody writes. bf16x3: the low parts of the whole matrix lie behind its high
- * parts. */
+ * lies behind B are zeros that nobody writes. bf16x3 and bf16x6: the parts of the whole matrix lie one behind the
+ * other. */
 #ifndef FTH_KERNELS_PANELS_H
 #define FTH_KERNELS_PANELS_H
 
@@ -53,7 +53,7 @@ static inline size_t fth_panels_floats(uint32_t rows, uint32_t columns) {
 /* Columns of a strip of words, as this CPU's bf16 kernel reads them (gemm_bf16.h). */
 uint32_t fth_panels_strip(void);
 
-/* The same for bf16: pairs of rows, and words of a part (high or low). */
+/* The same for bf16: pairs of rows, and words of a part. */
 static inline uint32_t fth_panels_pairs(uint32_t rows) {
     return (rows + 31) / 32 * 16;
 }

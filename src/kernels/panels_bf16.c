@@ -18,7 +18,8 @@
 struct words {
     uint32_t *start; /* of X[row][column]'s pair */
     uint32_t ld, columns;
-    size_t low; /* 0: no low parts */
+    size_t part;
+    uint32_t parts;
 };
 
 static struct words words_at(const struct fth_panels_target *target, uint32_t row, uint32_t column) {
@@ -30,8 +31,8 @@ static struct words words_at(const struct fth_panels_target *target, uint32_t ro
     uint32_t first = index * panels.width, end = last ? target->columns : first + panels.width;
     uint32_t ld = last ? panels.ld_last : panels.width;
     uint32_t *panel = (uint32_t *)(void *)target->panels + (size_t)first * fth_panels_pairs(target->rows);
-    size_t low = target->precision == FTH_BF16X3 ? fth_panels_words(target->rows, target->columns) : 0;
-    return (struct words){panel + (size_t)(row / 2) * ld + (column - first), ld, end - column, low};
+    return (struct words){panel + (size_t)(row / 2) * ld + (column - first), ld, end - column,
+                          fth_panels_words(target->rows, target->columns), fth_gemm_parts((fth_precision)target->precision)};
 }
 
 /* As the instruction: a subnormal number is 0. */
@@ -41,10 +42,11 @@ static uint16_t rounded(float x) {
 
 static void store_one(const struct fth_panels_target *target, uint32_t row, uint32_t column, float x) {
     struct words at = words_at(target, row, column);
-    uint16_t high = rounded(x), low = rounded(x - fth_bf16_to_float(high));
-    memcpy((char *)at.start + 2 * (row & 1), &high, sizeof high);
-    if (at.low)
-        memcpy((char *)(at.start + at.low) + 2 * (row & 1), &low, sizeof low);
+    for (uint32_t i = 0; i < at.parts; i++) {
+        uint16_t part = rounded(x);
+        memcpy((char *)(at.start + i * at.part) + 2 * (row & 1), &part, sizeof part);
+        x -= fth_bf16_to_float(part);
+    }
 }
 
 /* Whether [first, first + n) of `all` begins and ends between groups of `group`, or at the end. */
@@ -66,7 +68,7 @@ void fth_panels_store_bf16(const struct fth_panels_target *target, uint32_t row,
         uint32_t columns = at.columns < width - done ? at.columns : width - done;
         struct fth_bf16_pack pack = {.x = block + done, .ldx = ld, .n = columns, .k = height,
                                      .depth = (height + 1) / 2 * 2, .out = at.start, .ldo = at.ld,
-                                     .width = (columns + SIDE - 1) / SIDE * SIDE, .low = at.low};
+                                     .width = (columns + SIDE - 1) / SIDE * SIDE, .part = at.part, .parts = at.parts};
         fth_bf16_pack_pairs(&pack);
         done += columns;
     }
@@ -76,18 +78,16 @@ void fth_panels_store_bf16(const struct fth_panels_target *target, uint32_t row,
 static void turn_rows(const struct fth_panels_target *target, uint32_t row, uint32_t column, uint32_t rows,
                       uint32_t width, const float *block, size_t ld) {
     enum { LD = DEPTH / 2 + SIDE };
-    uint32_t words[2 * SIDE * LD];
+    uint32_t words[FTH_GEMM_PARTS * SIDE * LD];
     for (uint32_t done = 0; done < width; done += DEPTH) {
         uint32_t k = width - done < DEPTH ? width - done : DEPTH;
         struct words at = words_at(target, column + done, row);
         struct fth_bf16_pack pack = {.x = block + done, .ldx = ld, .n = rows, .k = k, .depth = (k + 1) / 2 * 2,
-                                     .out = words, .ldo = LD, .low = at.low ? SIDE * LD : 0};
+                                     .out = words, .ldo = LD, .part = SIDE * LD, .parts = at.parts};
         fth_bf16_pack_rows(&pack);
-        fth_kernels_get()->transpose(rows, pack.depth / 2, (const float *)(const void *)words, LD,
-                                     (float *)(void *)at.start, at.ld);
-        if (at.low)
-            fth_kernels_get()->transpose(rows, pack.depth / 2, (const float *)(const void *)(words + SIDE * LD), LD,
-                                         (float *)(void *)(at.start + at.low), at.ld);
+        for (uint32_t i = 0; i < at.parts; i++)
+            fth_kernels_get()->transpose(rows, pack.depth / 2, (const float *)(const void *)(words + i * pack.part), LD,
+                                         (float *)(void *)(at.start + i * at.part), at.ld);
     }
 }
 

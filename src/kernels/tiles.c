@@ -59,7 +59,7 @@ static const uint32_t *ahead_of(const struct fth_tiles_store *s, uint32_t row, u
 /* The block at a row and a column, which are multiples of 32. */
 static void store_block(const struct fth_bf16_kernel *kernel, const struct fth_tiles_store *s, uint32_t row,
                         uint32_t column) {
-    uint32_t turned[4 * FTH_TILES_WORDS] __attribute__((aligned(64)));
+    uint32_t turned[2 * FTH_GEMM_PARTS * FTH_TILES_WORDS] __attribute__((aligned(64)));
     uint32_t rows = least(s->rows - row, SIDE), columns = least(s->columns - column, SIDE);
     size_t at = row * s->ld;
     uint32_t *positive = s->positive ? s->positive + row * s->ld_positive + column / SIDE : NULL;
@@ -73,7 +73,7 @@ static void store_block(const struct fth_bf16_kernel *kernel, const struct fth_t
     if (s->by_rows)
         b.by_rows = (uint32_t *)(void *)(s->by_rows + at + fth_tiles_column(s->precision, FTH_TILES_ROWS, column));
     b.by_pairs = s->way == FTH_TILES_TURNED && summed ? turned : summed;
-    b.low = s->precision == FTH_BF16X3;
+    b.parts = fth_gemm_parts(s->precision);
     b.ahead = ahead_of(s, row, column);
     struct ending end;
     int ends = rows < SIDE || columns < SIDE;
@@ -82,7 +82,7 @@ static void store_block(const struct fth_bf16_kernel *kernel, const struct fth_t
     kernel->round_block(&b);
     for (uint32_t i = 0; ends && positive && i < rows; i++)
         positive[i * s->ld_positive] = end.positive[i];
-    for (uint32_t tile = 0; b.by_pairs == turned && tile < (b.low ? 4 : 2); tile++)
+    for (uint32_t tile = 0; b.by_pairs == turned && tile < 2 * b.parts; tile++)
         turn(turned + tile * WORDS, summed + tile * WORDS);
 }
 

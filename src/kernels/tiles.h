@@ -2,7 +2,7 @@
  *
  * A tile is 16 x 16 words, of two bf16 each (gemm_bf16.h), one after another: 1 kB, loaded as one stream. X[rows, columns]
  * lies in tiles in one of three ways, `ld` words a row of X; tile t is 256 t words behind where its group of rows
- * begins, for bf16x3 512 t, with its low parts behind it:
+ * begins, for bf16x3 512 t and for bf16x6 768 t, with what is left of its numbers behind it:
  *
  *   FTH_TILES_ROWS     groups of 16 rows at 16 ld; tile t: columns 32 t ..; a line is a row, a word two columns
  *   FTH_TILES_PAIRS    groups of 32 rows at 32 ld; tile t: columns 16 t ..; a line is two rows, a word a column
@@ -26,12 +26,12 @@ typedef enum fth_tiles_way { FTH_TILES_ROWS = 1, FTH_TILES_PAIRS, FTH_TILES_TURN
 
 /* Words of a row, for rows of any way. Room is to be there for rows up to a multiple of FTH_TILES_ROUND. */
 static inline uint32_t fth_tiles_ld(fth_precision precision, uint32_t columns) {
-    return fth_padded_columns((columns + 31) / 32 * 16) * (precision == FTH_BF16X3 ? 2 : 1);
+    return fth_padded_columns((columns + 31) / 32 * 16) * fth_gemm_parts(precision);
 }
 
 /* Words from a tile to the next of its group. */
 static inline size_t fth_tiles_step(fth_precision precision) {
-    return FTH_TILES_WORDS * (precision == FTH_BF16X3 ? 2u : 1u);
+    return (size_t)FTH_TILES_WORDS * fth_gemm_parts(precision);
 }
 
 /* Where the tiles of a column begin in a group of rows; it is a multiple of 32 by ROWS, else of 16. */

@@ -1,4 +1,4 @@
-/* linear_tile_grad(x, dy): a tile's part of dW = x^T dy, [tiles, k n], for small weights over many positions: x
+/* linear_tile_grad(x, dy): a tile's part of dW = x^T dy, [tiles, k n], for small weights (pass tile_weight_grads): x
  * and dy are used while they are in cache and need not be kept for the whole batch; the parts are summed in a
  * fixed tree by who reads them (update). Where the vectors would be cut short along n and not along k, the
  * product is made transposed and turned over afterwards. */
@@ -24,8 +24,9 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
 static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     const struct fth_view *x = &prepare->in[0], *dy = &prepare->in[1];
     uint32_t vector = fth_cpu_get()->isa == FTH_ISA_AVX512 ? 16 : 8;
-    int whole = dy->columns % vector && x->columns % vector == 0;
-    int turned = whole && !x->tiles && prepare->precision != FTH_BF16X3; /* whose low parts of x and dy are not alike */
+    int fuller = dy->columns % vector && x->columns % vector == 0; /* vectors along k */
+    /* Parts' products are added in an order that turned ones would change: no longer the bits of tiles (pass round_once). */
+    int turned = fuller && !x->tiles && prepare->precision <= FTH_BF16;
     const struct fth_view *a = turned ? dy : x, *b = turned ? x : dy;
     struct fth_gemm_shape gemm = {.form = FTH_GEMM_TN,
                                   .m = a->columns,

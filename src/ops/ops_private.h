@@ -91,7 +91,7 @@ void fth_ops_column_written(const struct fth_view *column, const float *written)
 /* Zeros in a tile's row of partial sums, for tiles without rows. */
 void fth_ops_zero_row(const struct fth_view *tile_row);
 
-/* A parameter cut into blocks of at most 128 x 256: the tasks of weight gradients. Sizes are
+/* A parameter cut into blocks of at most fth_gemm_cut's size: the tasks of weight gradients. Sizes are
  * multiples of 16 but for the last, so that blocks begin on a cache line. */
 struct fth_blocks {
     uint32_t rows, columns; /* of the whole */

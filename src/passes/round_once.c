@@ -1,4 +1,4 @@
-/* bf16 and bf16x3 by AMX: what layers multiply, activations and their gradients, is rounded once, in the tiles that the
+/* bf16, of one part to three, by AMX: what layers multiply, activations and their gradients, is rounded once, in the tiles that the
  * instructions load (kernels/tiles.h), and not by each product that reads it. With bf16 weight gradients read half the
  * bytes. What a product makes for products alone is rounded panel by panel (ops/linear_rounded.c), so that its floats are
  * never written:
@@ -216,6 +216,6 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_round_once = {
     .name = "round_once",
-    .summary = "bf16 and bf16x3 by AMX: operands are rounded once, in the order in which it takes them",
+    .summary = "bf16, of one part to three, by AMX: operands are rounded once, in the order in which it takes them",
     .when = FTH_PASS_TRAINING,
     .run = run};

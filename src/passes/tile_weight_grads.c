@@ -1,6 +1,6 @@
 /* Weight gradients are computed tile by tile, while the layer's input and output gradient are in cache, and not from
  * copies of both for the whole batch, where a part of them a tile is less to write: in layers over positions with few
- * weights, as an example has many; and, where AMX multiplies and the way of its operands to memory is most of what a
+ * weights, as an example has many positions; and, where AMX multiplies and the way of its operands to memory is most of what a
  * small product costs, in layers whose parts are smaller than these. Where several nodes use the weights the parts are
  * added to the others' gradients. Not where others read the gradient (clipping). */
 #include "kernels/gemm.h"
@@ -10,7 +10,8 @@
 
 #define MOST_WEIGHTS (32 * 1024) /* a part stays in L2 beside the tile's values */
 
-/* A part is written and read once, 8 bytes a weight; x and dy likewise, 4 bytes for each of a tile's rows. */
+/* A part is written and read once, 8 bytes a weight; x and dy likewise, in bf16 4 bytes a number, of a tile as large as it
+ * gets. */
 static int fits(const fth_graph *graph, const struct fth_value *x, const struct fth_value *dy) {
     uint64_t weights = (uint64_t)x->columns * dy->columns;
     struct fth_gemm_cut cut = fth_gemm_cut((fth_precision)graph->precision);

@@ -387,19 +387,12 @@ static const char *place_name(enum fth_place_kind kind) {
     return "?";
 }
 
-static const char *precision_note(int precision) {
-    switch (precision) {
-    case FTH_BF16: return ", matrix products in bf16";
-    case FTH_BF16X3: return ", matrix products in bf16x3";
-    }
-    return "";
-}
-
 void fth_plan_print(const fth_plan *plan, struct fth_text *out) {
     int reduced = plan->options.precision != FTH_FP32;
-    fth_text_printf(out, "tile %u examples, batch %u, buffers %.1f MB, scratch %.1f kB a worker%s\n",
+    fth_text_printf(out, "tile %u examples, batch %u, buffers %.1f MB, scratch %.1f kB a worker%s%s\n",
                     plan->options.tile, plan->options.max_batch, (double)plan->buffer_bytes / 1e6,
-                    (double)plan->scratch_bytes / 1e3, precision_note(plan->options.precision));
+                    (double)plan->scratch_bytes / 1e3, reduced ? ", matrix products in " : "",
+                    reduced ? fth_precision_name((fth_precision)plan->options.precision) : "");
     for (uint32_t p = 0; p < plan->n_phases; p++) {
         const struct fth_phase *phase = &plan->phases[p];
         if (phase->granularity == FTH_PER_TILE)

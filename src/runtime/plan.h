@@ -48,9 +48,9 @@ struct fth_plan_options {
 /* 64 examples (measured best; up to a sixteenth of the batch where fth_gemm_cut asks for more), fewer (down to 8) where
  * the graph has values for the positions of examples that carry many: about 1024 positions where nodes hand such
  * values on to each other, so that they stay in the L2 cache (2048 with recurrent layers, of which a time step is a
- * product of a tile's examples); 4096 where they are only kept (attention_unit), so
- * that sums over tiles have few parts. More than 128 only where what layers read and make of them stays below 5 MB. At
- * least 32, and a multiple of it, where products take tiles (kernels/tiles.h). Passes that do not round do not change it.
+ * product of a tile's examples); 4096 where they are only kept (attention_unit), so that sums over tiles have few parts.
+ * More than 128 only where what layers read and make of them stays below 5 MB. At least 32, and a multiple of it, where
+ * products take tiles (kernels/tiles.h). Passes that do not round do not change it.
  * precision: fth_precision; batch: the most examples of one. */
 uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int precision, uint32_t batch);
 /* Tiles that a worker takes together where products take `wanted` examples at once: as many as that makes, however small

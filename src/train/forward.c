@@ -14,7 +14,9 @@ fth_status fth_forward_open(struct fth_session *session, const struct fth_data_s
     FTH_TRY(fth_feature_pass_create(out->program, session->position.feature_state,
                                     session->position.n_feature_state, &out->pass, err));
     struct fth_transform transform = fth_feature_pass_transform(out->pass);
-    return fth_reader_create(out->set, &transform, &reading, &out->reader, err);
+    FTH_TRY(fth_reader_create(out->set, &transform, &reading, &out->reader, err));
+    fth_reader_filler(out->reader, &out->filler);
+    return FTH_OK;
 }
 
 void fth_forward_close(struct fth_forward *forward) {
@@ -24,12 +26,16 @@ void fth_forward_close(struct fth_forward *forward) {
     fth_data_set_destroy(forward->set);
 }
 
-static fth_status run_batch(struct fth_session *session, const struct fth_batch *batch,
+static fth_status run_batch(const struct fth_forward *forward, const struct fth_batch *batch,
                             fth_forward_use *use, void *ctx, fth_error *err) {
+    struct fth_session *session = forward->session;
     fth_plan *plan;
     uint32_t ld;
     FTH_TRY(fth_session_plan(session, 0, &plan, err));
-    struct fth_step run = {.batch = batch, .seed = session->config->seed, .step = session->step};
+    struct fth_step run = {.batch = batch,
+                           .seed = session->config->seed,
+                           .step = session->step,
+                           .filler = &forward->filler};
     if (session->embedding) {
         FTH_TRY(fth_embedding_prepare(session->embedding, session->pool, batch, 0, session->step, err));
         run.rows = fth_embedding_rows(session->embedding);
@@ -48,7 +54,7 @@ fth_status fth_forward_batches(struct fth_forward *forward, fth_forward_use *use
             fth_session_warn(forward->session, forward->program);
             return FTH_OK;
         }
-        fth_status status = run_batch(forward->session, batch, use, ctx, err);
+        fth_status status = run_batch(forward, batch, use, ctx, err);
         fth_reader_release(forward->reader, batch);
         FTH_TRY(status);
     }

@@ -56,7 +56,7 @@ static void machine(struct fth_text *text) {
     } else {
         row(text, "FATHOM_MAX_ISA", "not set (scalar, avx2 or avx512 limits the instruction set)");
     }
-    row(text, "precisions", cpu->avx512_bf16 ? "fp32, bf16, bf16x3" : "fp32 (bf16 and bf16x3 need AVX512-BF16)");
+    row(text, "precisions", cpu->avx512_bf16 ? "fp32, bf16, bf16x3, bf16x6" : "fp32 (those of bf16 need AVX512-BF16)");
     fth_format_bytes(bytes, (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE));
     row(text, "memory", bytes);
     huge_pages(value);

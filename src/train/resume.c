@@ -143,9 +143,9 @@ void fth_resume_warn_data(const struct fth_session *session) {
         if (!renamed && !*why)
             continue;
         fth_log(FTH_LOG_WARN,
-                "data.train: file %u, %s, is not %s when %s was saved, in the midst of an epoch%s%s: training goes on with "
-                "what is there, from line %llu of file %llu on",
-                f + 1, name, renamed ? was->name : "as it was", session->checkpoint_path, *why ? "; " : "", why,
+                "data.train: file %u, %s, is not the %s that was there when %s was saved, in the midst of an epoch%s%s: "
+                "training goes on with what is there, from line %llu of file %llu on; change files between epochs",
+                f + 1, name, renamed ? was->name : "file", session->checkpoint_path, *why ? "; " : "", why,
                 (unsigned long long)at->line, (unsigned long long)at->file_index + 1);
         return;
     }

@@ -157,6 +157,7 @@ struct fth_forward {
     fth_feature_program *program;
     fth_feature_pass *pass;
     fth_reader *reader;
+    struct fth_filler filler; /* the reader's */
 };
 /* A batch and its logits [n][ld], a column a task. */
 typedef fth_status fth_forward_use(void *ctx, const struct fth_batch *batch, const float *logits, uint32_t ld,

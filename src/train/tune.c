@@ -38,6 +38,7 @@ static void add_shape(void *ctx, const struct fth_gemm_shape *shape) {
 /* Without a model: the widths that layers usually have, tiles of 64 examples, batches of 1024 to 4096. */
 static void usual_shapes(struct shapes *shapes) {
     static const uint32_t widths[] = {64, 128, 256, 512, 1024};
+    struct fth_gemm_cut cut = fth_gemm_cut(FTH_FP32);
     for (size_t i = 0; i < 5; i++)
         for (size_t j = 0; j < 5; j++) {
             uint32_t k = widths[i], n = widths[j];
@@ -46,8 +47,8 @@ static void usual_shapes(struct shapes *shapes) {
                                              .ldb = fth_padded_columns(n),
                                              .ldc = fth_padded_columns(n)};
             add_shape(shapes, &forward);
-            /* Weight gradients come in blocks of at most 128 x 256. */
-            for (uint32_t batch = 1024; batch <= 4096 && k <= 128 && n <= 256; batch *= 2) {
+            /* Weight gradients come in blocks. */
+            for (uint32_t batch = 1024; batch <= 4096 && k <= cut.block_rows && n <= cut.block_columns; batch *= 2) {
                 struct fth_gemm_shape gradient = {.form = FTH_GEMM_TN, .m = k, .n = n, .k = batch,
                                                   .lda = fth_padded_columns(k),
                                                   .ldb = fth_padded_columns(n),
@@ -80,7 +81,7 @@ fth_status fth_tune(const fth_config *config, void (*begun)(void *ctx, size_t pr
     struct fth_text text = {0};
     fth_status status = FTH_OK;
     if (config && config->precision != FTH_PRECISION_FP32)
-        return fth_fail(err, FTH_E_CONFIG, "precision: there is one provider for bf16 and bf16x3, nothing to choose; "
+        return fth_fail(err, FTH_E_CONFIG, "precision: there is one provider for products of bf16, nothing to choose; "
                                            "only fp32 can be tuned");
     if (config)
         status = model_shapes(config, &shapes, err);

@@ -114,12 +114,13 @@ static void test_zeros_left_out(void **state) {
     }
 }
 
+static const char *const precisions[] = {"precision=bf16", "precision=bf16x3", "precision=bf16x6"};
+
 /* Weights kept in panels of bf16 are what products round themselves; a restored model has them, too. */
 static void test_reduced_precision(void **state) {
-    static const char *const precisions[] = {"precision=bf16", "precision=bf16x3"};
     if (!fth_cpu_get()->avx512_bf16)
         skip();
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         struct run expected = {.config = run_config("wide_deep", run_data(0)), .overrides = {precisions[i]}};
         run_train_ok(&expected);
         struct run plain = {.config = run_config("wide_deep", run_data(0)),
@@ -138,11 +139,10 @@ static void test_reduced_precision(void **state) {
 /* How many tiles a worker takes together depends on how many workers there are. Nothing but ReLU between the layers, so
  * that products round what they make (pass round_once). By AMX alone; tiles together by fp32: unit.runtime.test_run. */
 static void test_tiles_together(void **state) {
-    static const char *const precisions[] = {"precision=bf16", "precision=bf16x3"};
     static const char *const threads[] = {"threads=1", "threads=3"};
-    if (!fth_cpu_get()->avx512_bf16)
+    if (!fth_cpu_get()->amx_bf16)
         skip();
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         struct run expected = {.config = run_config("wide_deep", run_data(0)),
                                .overrides = {precisions[i], "train.batch_size=400", "model.hidden=[96, 64, 32]",
                                              "model.dropout=0", "model.batch_norm=false", "threads=8"}};

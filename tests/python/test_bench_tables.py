@@ -1,4 +1,4 @@
-"""The tables of bench/peers/run and bench/atrec/run: fp32 as it is without bf16x3 beside it, bf16x3 judged by the same targets."""
+"""The tables of bench/peers/run and bench/atrec/run: fp32 as it is without bf16x3 and bf16x6 beside it, these judged by the same targets."""
 import os
 import pathlib
 import sys
@@ -75,6 +75,14 @@ class Peers(unittest.TestCase):
         self.assertEqual(large[-2:], ["2.00 (>= 1.6)", "**0.90, short of 0.97** (>= 0.85)"])
         self.assertIn("Fathom, bf16x3", plot.svg(peers(True)))
 
+    def test_columns_of_bf16x6(self):
+        results = peers(True)
+        results.add("table", *KEYS[1], "fathom-bf16x6", {"examples_per_second": rate_of_share(*KEYS[1], 0.99), "peak": 400.0})
+        text = report.markdown(results)
+        self.assertEqual(rows(text, "model")[0][-6::3], ["Fathom, bf16x6", "Fathom, bf16x3"])
+        self.assertEqual(rows(text, "DCN-V2")[1][-4], "0.99 (>= 0.85, >= 0.97)")
+        self.assertIn("Fathom, bf16x6", plot.svg(results))
+
     def test_beside_the_table(self):
         text = report.markdown(peers(True))
         self.assertEqual([cells[2:] for cells in rows(text, "DLRM from Criteo text, bf16x3")],
@@ -108,11 +116,11 @@ class Measured(unittest.TestCase):
                 out.write(f"#!/bin/sh\necho 'instruction set in use {isa}'\n")
             os.chmod(program, 0o755)
             options = types.SimpleNamespace(fathom=program, work=work, seconds=1, progress=lambda text: None,
-                                            contenders=["fathom", "fathom-bf16x3"])
+                                            contenders=["fathom", "fathom-bf16x6", "fathom-bf16x3"])
             return list(contenders.Field(options, "dlrm").ways), list(contenders.Fathom(options, "dlrm").precisions())
 
     def test_with_amx_alone(self):
-        self.assertEqual(self.ways("avx512, amx-bf16"), (["fathom", "fathom-bf16x3"], ["fathom", "fathom bf16x3"]))
+        self.assertEqual(self.ways("avx512, amx-bf16"), (["fathom", "fathom-bf16x6", "fathom-bf16x3"], ["fathom", "fathom bf16x3"]))
         self.assertEqual(self.ways("avx512, avx512-bf16"), (["fathom"], ["fathom"]))
 
 

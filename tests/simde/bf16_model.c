@@ -25,12 +25,9 @@ float *bf16_numbers(size_t n) {
     return x;
 }
 
-static float high(float x) {
-    return fth_bf16_to_float(fth_bf16_from_float(x));
-}
-
-float bf16_part(float x, int low) {
-    return low ? high(x - high(x)) : high(x);
+float bf16_part(float x, uint32_t part) {
+    float rounded = fth_bf16_to_float(fth_bf16_from_float(x));
+    return part ? bf16_part(x - rounded, part - 1) : rounded;
 }
 
 float bf16_a(const struct bf16_operands *o, uint32_t i, uint32_t p) {
@@ -42,28 +39,43 @@ float bf16_b(const struct bf16_operands *o, uint32_t p, uint32_t j) {
     return s->form == FTH_GEMM_NT ? o->b[(size_t)j * s->ldb + p] : o->b[(size_t)p * s->ldb + j];
 }
 
-/* Products of k in [from, to), to - from even or the end, added to sum in the order of AVX512-BF16. term: 0 high times
- * high, 1 high times low, 2 low times high. */
-static float model_avx512(const struct bf16_operands *o, uint32_t i, uint32_t j, uint32_t from, uint32_t to,
-                          int term, float sum) {
-    for (uint32_t p = from; p < to; p += 2) {
-        if (p + 1 < to)
-            sum = fmaf(bf16_part(bf16_a(o, i, p + 1), term == 2), bf16_part(bf16_b(o, p + 1, j), term == 1), sum);
-        sum = fmaf(bf16_part(bf16_a(o, i, p), term == 2), bf16_part(bf16_b(o, p, j), term == 1), sum);
-    }
+/* Which parts are multiplied, in which order: by AVX512-BF16, by AMX. */
+struct terms {
+    uint32_t n;
+    struct {
+        uint32_t a, b;
+    } part[6];
+};
+static const struct terms of_avx512[FTH_PRECISIONS] = {
+    [FTH_BF16] = {1, {{0, 0}}},
+    [FTH_BF16X3] = {3, {{1, 0}, {0, 1}, {0, 0}}},
+    [FTH_BF16X6] = {6, {{2, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {0, 0}}},
+};
+static const struct terms of_amx[FTH_PRECISIONS] = {
+    [FTH_BF16] = {1, {{0, 0}}},
+    [FTH_BF16X3] = {3, {{1, 0}, {0, 0}, {0, 1}}},
+    [FTH_BF16X6] = {6, {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}},
+};
+
+/* Products of k in [from, to), to - from even or the end, added to sum in the order of AVX512-BF16. */
+static float model_avx512(const struct bf16_operands *o, uint32_t i, uint32_t j, uint32_t from, uint32_t to, float sum) {
+    const struct terms *terms = &of_avx512[o->shape.precision];
+    for (uint32_t t = 0; t < terms->n; t++)
+        for (uint32_t q = from; q < to; q += 2)
+            for (uint32_t p = q + 1 < to ? q + 1 : q; p + 1 > q; p--)
+                sum = fmaf(bf16_part(bf16_a(o, i, p), terms->part[t].a), bf16_part(bf16_b(o, p, j), terms->part[t].b), sum);
     return sum;
 }
 
 /* All terms of 32 of k, then the next. */
 static float model_amx(const struct bf16_operands *o, uint32_t i, uint32_t j, uint32_t from, uint32_t to, float sum) {
-    static const int order[] = {2, 0, 1};
-    int three = o->shape.precision == FTH_BF16X3;
+    const struct terms *terms = &of_amx[o->shape.precision];
     for (uint32_t start = from; start < to; start += 32)
-        for (int t = three ? 0 : 1; t < (three ? 3 : 2); t++) {
+        for (uint32_t t = 0; t < terms->n; t++) {
             float sums[2] = {0, 0};
             for (uint32_t p = start; p < to && p < start + 32; p++)
-                sums[(p - start) % 2] = fmaf(bf16_part(bf16_a(o, i, p), order[t] == 2),
-                                             bf16_part(bf16_b(o, p, j), order[t] == 1), sums[(p - start) % 2]);
+                sums[(p - start) % 2] = fmaf(bf16_part(bf16_a(o, i, p), terms->part[t].a),
+                                             bf16_part(bf16_b(o, p, j), terms->part[t].b), sums[(p - start) % 2]);
             sum += sums[0] + sums[1];
         }
     return sum;
@@ -76,10 +88,7 @@ static float model(const struct bf16_operands *o, int amx, uint32_t i, uint32_t 
         uint32_t to = k - from < chunk ? k : from + chunk;
         int add = from > 0 || o->shape.accumulate;
         float sum = amx && add ? c : 0; /* tiles of sums begin with C */
-        if (amx)
-            sum = model_amx(o, i, j, from, to, sum);
-        for (int term = o->shape.precision == FTH_BF16X3 ? 2 : 0; term >= 0 && !amx; term--)
-            sum = model_avx512(o, i, j, from, to, term, sum);
+        sum = (amx ? model_amx : model_avx512)(o, i, j, from, to, sum);
         c = add && !amx ? sum + c : sum;
     }
     return c;

@@ -1,4 +1,4 @@
-/* A scalar model of bf16 and bf16x3 products, which knows nothing of packing and panels, only the order of gemm_bf16.h,
+/* A scalar model of products of bf16, of one part to three, which knows nothing of packing and panels, only the order of gemm_bf16.h,
  * and checks of the emulated kernels against it, to the bit. One thread; what is returned is owned: fth_free. */
 #ifndef FTH_TEST_BF16_MODEL_H
 #define FTH_TEST_BF16_MODEL_H
@@ -19,8 +19,8 @@ struct bf16_operands {
 
 uint32_t bf16_draw(uint32_t below);
 float *bf16_numbers(size_t n); /* drawn, of six magnitudes */
-/* Rounded to bf16; low: what that leaves, rounded. */
-float bf16_part(float x, int low);
+/* 0: rounded to bf16; 1: what that leaves, rounded; 2: what both leave. */
+float bf16_part(float x, uint32_t part);
 float bf16_a(const struct bf16_operands *o, uint32_t i, uint32_t p);
 float bf16_b(const struct bf16_operands *o, uint32_t p, uint32_t j);
 

@@ -35,7 +35,7 @@ static size_t half_at(fth_precision precision, fth_tiles_way way, uint32_t row, 
         line = way == FTH_TILES_PAIRS ? row % 32 / 2 : column % 16;
         word = way == FTH_TILES_PAIRS ? column % 16 : row % 32 / 2;
     }
-    tile *= precision == FTH_BF16X3 ? 2 : 1;
+    tile *= fth_gemm_parts(precision);
     return 2 * (row / group * group * ld + 256 * tile + 16 * line + word) + half;
 }
 
@@ -54,9 +54,8 @@ static void check_tiles(fth_precision precision) {
                 float want = c >= n || r >= m ? 0 : x[(size_t)r * ldx + c];
                 if (r >= m && way == FTH_TILES_ROWS)
                     continue;
-                assert_int_equal(halves[at], fth_bf16_from_float(want));
-                if (precision == FTH_BF16X3)
-                    assert_int_equal(halves[at + 512], fth_bf16_from_float(bf16_part(want, 1)));
+                for (uint32_t part = 0; part < fth_gemm_parts(precision); part++)
+                    assert_int_equal(halves[at + 512 * part], fth_bf16_from_float(bf16_part(want, part)));
             }
         fth_free(tiles);
         fth_free(x);
@@ -67,6 +66,7 @@ static void tiles_lie_as_they_say(void **state) {
     (void)state;
     check_tiles(FTH_BF16);
     check_tiles(FTH_BF16X3);
+    check_tiles(FTH_BF16X6);
 }
 
 /* Numbers taken as 0, bits of what is positive (NaN counts), sums: as one by one. */
@@ -86,12 +86,13 @@ static void tiles_keep_and_sum(void **state) {
             keep[w] = bf16_draw(1u << 16) << 16 | bf16_draw(1u << 16);
         for (uint32_t c = 0; c < 160; c++)
             sums[c] = want[c] = c < n ? (float)c : 0;
-        uint32_t ld_tiles = fth_tiles_ld(FTH_BF16X3, n);
+        fth_precision precision = i % 5 ? FTH_BF16X3 : FTH_BF16X6;
+        uint32_t ld_tiles = fth_tiles_ld(precision, n);
         size_t floats = (size_t)(m + 31) / 32 * 32 * ld_tiles;
         float *tiles = fth_alloc(floats, sizeof *tiles);
         assert_non_null(tiles);
         struct fth_tiles_store store = {.x = x, .ldx = ldx, .rows = m, .columns = n, .by_rows = tiles, .ld = ld_tiles,
-                                        .precision = FTH_BF16X3, .keep = keep, .ld_keep = ld, .positive = positive,
+                                        .precision = precision, .keep = keep, .ld_keep = ld, .positive = positive,
                                         .ld_positive = ld, .sums = sums, .bias = biased ? bias : NULL, .relu = relu};
         fth_bf16_tiles_store(i % 2 && fth_cpu_get()->amx_bf16 ? &fth_bf16_amx : &emulated_bf16_amx, &store);
         const uint16_t *halves = (const uint16_t *)(const void *)tiles;
@@ -101,7 +102,7 @@ static void tiles_keep_and_sum(void **state) {
                 number = biased ? number + bias[c] : number;
                 number = relu && number < 0 ? 0 : number;
                 want[c] += number;
-                size_t at = half_at(FTH_BF16X3, FTH_TILES_ROWS, r, c, ld_tiles);
+                size_t at = half_at(precision, FTH_TILES_ROWS, r, c, ld_tiles);
                 assert_int_equal(halves[at], fth_bf16_from_float(number));
                 assert_true(isnan(number) || halves[at + 512] == fth_bf16_from_float(bf16_part(number, 1)));
                 assert_int_equal(positive[r * ld + c / 32] >> c % 32 & 1, !(number <= 0));
@@ -122,8 +123,8 @@ static void tiles_equal_the_model(void **state) {
     (void)state;
     static const uint32_t rows[] = {1, 16, 33, 300, 600}, fixed[] = {1, 31, 33, 64, 70, 600},
                           widths[] = {2, 15, 16, 40, 64, 79, 81, 150};
-    for (int i = 0; i < 64; i++) {
-        fth_precision precision = i < 32 ? FTH_BF16 : FTH_BF16X3;
+    for (int i = 0; i < 96; i++) {
+        fth_precision precision = FTH_BF16 + i / 32;
         int tn = i % 2;
         struct bf16_operands o = bf16_operands(tn ? FTH_GEMM_TN : FTH_GEMM_NN, precision, rows[bf16_draw(5)],
                                                fixed[bf16_draw(6)], widths[i % 32 / 4]);

@@ -16,8 +16,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = os.path.dirname(HERE)
 # What makes fewer multiplications than the plain model has.
 SHORT_CUTS = ["--without", "factorise_first_layer", "--without", "skip_zeros"]
-# Nearly fp32's accuracy; makes all products of the plain model, too. Only AMX makes them faster than fp32's (Fathom.amx).
+# Each number as so many bf16: nearly fp32's accuracy, or all of it. Both make all products of the plain model, too. Only AMX
+# makes these faster than fp32's (Fathom.amx).
 BF16X3 = ["--set", "precision=bf16x3"]
+BF16X6 = ["--set", "precision=bf16x6"]
 
 
 class Failed(Exception):
@@ -130,7 +132,7 @@ class Fathom:
 class Field:
     """The contenders of a model: names in order, and how each is measured."""
 
-    OWN = {"fathom": [], "fathom-plain": SHORT_CUTS, "fathom-bf16x3": BF16X3}
+    OWN = {"fathom": [], "fathom-plain": SHORT_CUTS, "fathom-bf16x6": BF16X6, "fathom-bf16x3": BF16X3}
     NAMES = [*OWN, "pytorch-bags", "pytorch-stacked", "pytorch-compiled", "tensorflow"]
     NOT_FURTHER = ["pytorch-bags", "tensorflow"]  # of shapes.FURTHER there is one way
     SCRIPTS = {"pytorch": "torch_worker.py", "tensorflow": "tf_worker.py"}
@@ -143,7 +145,7 @@ class Field:
                  if model in shapes.MODELS or name not in left_out]
         for name in asked:
             peer = name.split("-")[0]
-            if name == "fathom-bf16x3" and not fathom.amx:
+            if name.startswith("fathom-bf16") and not fathom.amx:
                 options.progress(f"{name} is left out: it needs AMX")
             elif name in self.OWN:
                 self.ways[name] = lambda batch, name=name: fathom.measure(batch, *self.OWN[name])

@@ -8,7 +8,7 @@ from comparisons import TITLES
 
 HEADS = {"fathom": "Fathom", "fathom-plain": "all products", "pytorch-bags": "PyTorch, a bag a field",
          "pytorch-stacked": "one table", "pytorch-compiled": "torch.compile", "tensorflow": "TensorFlow"}
-BF16X3 = "fathom-bf16x3"
+SPLIT = {"fathom-bf16x6": "bf16x6", "fathom-bf16x3": "bf16x3"}  # precisions by AMX, which make all products
 PEERS = [name for name in HEADS if not name.startswith("fathom")]
 
 
@@ -31,7 +31,7 @@ def between(results, model, batch, name):
 
 
 def case_of(results, model, batch):
-    rates = {name: results.median(model, batch, name) for name in [*HEADS, BF16X3]}
+    rates = {name: results.median(model, batch, name) for name in [*HEADS, *SPLIT]}
     best = max((rates[name] for name in PEERS if rates[name]), default=None)
     ours = {name: rate for name, rate in rates.items() if rate and name not in PEERS}
     gflops = {name: rate * shapes.flops(model, batch) / 1e9 for name, rate in ours.items()}
@@ -60,14 +60,14 @@ def row(cells):
     return "| " + " | ".join(cells) + " |"
 
 
-def bf16x3_cells(case):
+def split_cells(case, name):
     """The share beside both targets: all products are made, and there is no faster way to make fewer."""
-    if not case.rates[BF16X3]:
+    if not case.rates[name]:
         return ["–"] * 3
     key = case.model, case.batch
     targets = sorted({table[key] for table in (shapes.SHARE_PLAIN, shapes.SHARE_FACTORISED) if key in table})
-    return [f"{case.rates[BF16X3] / 1e3:.1f}", figure(case.ratios.get(BF16X3), shapes.SPEEDUP.get(key)),
-            figure(case.shares[BF16X3], *targets)]
+    return [f"{case.rates[name] / 1e3:.1f}", figure(case.ratios.get(name), shapes.SPEEDUP.get(key)),
+            figure(case.shares[name], *targets)]
 
 
 def table(results, models):
@@ -77,8 +77,9 @@ def table(results, models):
     heads += ["against the best peer", "GFLOP/s", "share of peak", "all products"]
     left = any(case.between.get(name) for case in cases for name in ("fathom", "fathom-plain"))
     heads += ["of FMAs between steps", "all products"] if left else []
-    bf16x3 = any(case.rates[BF16X3] for case in cases)
-    heads += ["Fathom, bf16x3", "against the best peer", "share of fp32 peak"] if bf16x3 else []
+    split = [name for name in SPLIT if any(case.rates[name] for case in cases)]
+    for name in split:
+        heads += [f"Fathom, {SPLIT[name]}", "against the best peer", "share of fp32 peak"]
     lines = [row(heads), row(["---"] * len(heads))]
     for case in cases:
         key = case.model, case.batch
@@ -89,7 +90,8 @@ def table(results, models):
         cells += [figure(case.shares.get("fathom"), shapes.SHARE_FACTORISED.get(key)),
                   figure(case.shares.get("fathom-plain"), shapes.SHARE_PLAIN.get(key))]
         cells += [figure(case.between.get(name)) for name in ("fathom", "fathom-plain")] if left else []
-        cells += bf16x3_cells(case) if bf16x3 else []
+        for name in split:
+            cells += split_cells(case, name)
         lines.append(row(cells))
     return lines
 

@@ -77,8 +77,8 @@ static FTH_INLINE vf v_sigmoid(vf x) {
     return v_div(v_set(1.0f), x);
 }
 
-/* x[0 .. count) and x[count .. 2 count), each vector of the one with one of the other a division; results below 2e-19
- * are 2e-19, so that the product of two divisors is a number. */
+/* The sigmoid of x[0 .. count) and x[count .. 2 count); x[i] and x[count + i] share a division, so NaN in one is NaN in
+ * both. Results below 2e-19 are 2e-19, so that the product of two divisors is a number. */
 static FTH_INLINE void v_sigmoid_pairs(const int count, vf *x) {
     vf inverse[4];
     v_one_and_exp(2 * count, -43.0f, x);

@@ -35,7 +35,7 @@ static fth_embedding *make(const char *optimizer, int shared) {
 }
 
 static struct fth_batch *batch_of(uint64_t seed, int lists) {
-    static const uint64_t ranges[ALL] = {40, 70, 60, 250, UINT64_MAX, 90};
+    static const uint64_t ranges[ALL] = {40, 70, 60, 190, UINT64_MAX, 90};
     struct fth_batch *batch;
     uint64_t state = fth_hash_mix(seed);
     OK(fth_batch_create(&schema, N, &batch, err));

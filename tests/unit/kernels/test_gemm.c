@@ -58,9 +58,11 @@ static float as_bf16(float x) {
 
 static double product_of(fth_precision precision, float x, float y) {
     float x1 = as_bf16(x), y1 = as_bf16(y), x2 = as_bf16(x - x1), y2 = as_bf16(y - y1);
-    if (precision == FTH_FP32)
-        return (double)x * y;
-    return (double)x1 * y1 + (precision == FTH_BF16X3 ? (double)x1 * y2 + (double)x2 * y1 : 0.0);
+    switch (precision) {
+    case FTH_BF16: return (double)x1 * y1;
+    case FTH_BF16X3: return (double)x1 * y1 + (double)x1 * y2 + (double)x2 * y1;
+    default: return (double)x * y; /* as good as that in bf16x6 */
+    }
 }
 
 struct problem {
@@ -122,7 +124,7 @@ static void check(const struct problem *p, const float *before, const float *c, 
             sum += product;
             size += fabs(product);
         }
-        if (!(fabs((double)c[at] - sum) <= (s->precision == FTH_BF16X3 ? 3 : 1) * (k + 4) * 6e-8 * size))
+        if (!(fabs((double)c[at] - sum) <= fmax(1, 3 * (s->precision - 1.0)) * (k + 4) * 6e-8 * size))
             fail_msg("%s form %d m %u n %u k %u add %d precision %d: row %zu column %zu is %.9g, "
                      "not %.9g",
                      name, s->form, m, s->n, k, s->accumulate, s->precision, i, j, (double)c[at],
@@ -203,9 +205,10 @@ static void bf16_rounds_and_sums_in_fp32(void **state) {
     }
     check_all(FTH_BF16, 2 + STEP);
     check_all(FTH_BF16X3, 2 + STEP);
-    for (int both = 0; both < 2 * FTH_GEMM_FORMS; both++) {
-        fth_precision precision = both % 2 ? FTH_BF16 : FTH_BF16X3;
-        fth_gemm_form form = both / 2;
+    check_all(FTH_BF16X6, 2 + STEP);
+    for (int both = 0; both < 3 * FTH_GEMM_FORMS; both++) {
+        fth_precision precision = FTH_BF16 + both % 3;
+        fth_gemm_form form = both / 3;
         struct problem p = problem(form, 64, 301, 143, 175, form == FTH_GEMM_NN, precision);
         /* Half-way between two bf16: down to even, up to even. */
         for (int i = 0; i < 40; i++)
@@ -282,7 +285,7 @@ static void check_same_bits(struct problem *p, fth_gemm_provider provider) {
 }
 
 static void same_bits_on_every_thread_and_address(void **state) {
-    for (int precision = FTH_FP32; precision <= FTH_BF16X3; precision++)
+    for (int precision = FTH_FP32; precision < FTH_PRECISIONS; precision++)
         for (int form = 0; form < FTH_GEMM_FORMS; form++)
             for (int provider = 0; provider < FTH_GEMM_PROVIDERS; provider++)
                 for (int i = 0; i < 3 && can(provider, form, precision); i++) {
