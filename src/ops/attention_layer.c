@@ -32,7 +32,7 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
 
 static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
                            fth_id *d_inputs, fth_error *err) {
-    struct fth_linear_attributes act = {fth_ops_attention_act(node)};
+    struct fth_linear_attributes act = {.act = fth_ops_attention_act(node)};
     fth_id inputs[6] = {node->outputs[0], d_outputs[0],    node->inputs[0],
                         node->inputs[1],  node->inputs[2], fth_ops_transposed(graph, node->inputs[2])};
     return fth_graph_node(graph, &fth_op_attention_layer_grad, node->name, inputs, 6, &act, sizeof act,

@@ -54,7 +54,7 @@ fth_status fth_layer_linear(fth_graph *graph, const char *name, fth_id x, uint32
     if (bias)
         FTH_TRY(fth_layers_parameter(graph, name, "bias", FTH_ROLE_PARAMETER, 1, columns,
                                      FTH_PARAM_UNIFORM, scale, 1, &inputs[2], err));
-    struct fth_linear_attributes attributes = {FTH_ACT_NONE};
+    struct fth_linear_attributes attributes = {.act = FTH_ACT_NONE};
     if (columns == 1)
         return fth_graph_node(graph, &fth_op_row_dot, name, inputs, 3, NULL, 0, out, err);
     return fth_graph_node(graph, &fth_op_linear, name, inputs, 3, &attributes, sizeof attributes,

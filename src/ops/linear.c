@@ -1,8 +1,8 @@
 /* linear: act(x W + bias) on a tile's rows, and its data gradient dx = dy W^T, which reads the
  * transposed copy of W that updates keep; both read panels where W has them. Bias and activation are applied to a
  * panel's columns when they are made; so is, to the data gradient, the gradient of the activation before the
- * layer (pass fuse_act_grads), and what else its input's gradient is the sum of is added (fuse_crosses). The weight
- * gradient is linear_weight_grad.
+ * layer (pass fuse_act_grads), and what else its input's gradient is the sum of is added (fuse_crosses), given whole or
+ * as a number a row times columns of a row (round_once). The weight gradient is linear_weight_grad.
  *
  * W may be made by attention_weights: then the data gradient takes the transposed copy that that node makes, and
  * the weight gradient is one part a tile. */
@@ -151,7 +151,11 @@ static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error 
             return fth_fail(err, FTH_E_ARGUMENT, "input 3 has %u columns, the gradient %u (at least 2)",
                             fth_ops_input(graph, node, 3).columns, w.rows);
     }
-    if (fth_ops_input(graph, node, 4).id != FTH_NONE) {
+    if (fth_ops_input(graph, node, 5).id != FTH_NONE) {
+        const struct fth_linear_attributes *a = node->attributes;
+        FTH_TRY(fth_ops_need_same_rows(graph, node, 0, 4, err));
+        FTH_TRY(fth_ops_need_outer(graph, node, 4, 5, a->column, w.rows, err));
+    } else if (fth_ops_input(graph, node, 4).id != FTH_NONE) {
         FTH_TRY(fth_ops_need_same_rows(graph, node, 0, 4, err));
         if (fth_ops_input(graph, node, 4).columns != w.rows || w.rows == 1)
             return fth_fail(err, FTH_E_ARGUMENT, "input 4 has %u columns, the gradient %u (at least 2)",
@@ -166,6 +170,7 @@ struct grad_finish {
     uint32_t rows, ld, ld_saved, ld_other;
     float *dx;
     const float *saved, *other; /* NULL: none */
+    const float *row;           /* or NULL: `other` is a number a row, times this */
 };
 
 static void finish_grad(void *ctx, uint32_t column, uint32_t columns) {
@@ -174,7 +179,9 @@ static void finish_grad(void *ctx, uint32_t column, uint32_t columns) {
     float *dx = f->dx + column;
     if (f->saved)
         k->act_grad(f->act, f->rows, columns, f->saved + column, f->ld_saved, dx, f->ld, dx, f->ld);
-    if (f->other)
+    if (f->row)
+        k->scale_rows(f->rows, columns, f->other, f->ld_other, f->row + column, 0, dx, f->ld, dx, f->ld);
+    else if (f->other)
         k->add(f->rows, columns, f->other + column, f->ld_other, dx, f->ld, dx, f->ld);
 }
 
@@ -182,11 +189,13 @@ static const float *row_of(const struct fth_view *view, uint32_t row) {
     return view->data ? view->data + (size_t)row * view->ld : NULL;
 }
 
-/* With the gradient of the activation whose output (of GELU: input) is input 3, and input 4 added. */
+/* With the gradient of the activation whose output (of GELU: input) is input 3, and input 4, times 5, added. */
 static void grad_run_finish(const struct fth_run *run, const float *weights) {
     const struct fth_view none = {0}, *dy = &run->in[0], *saved = &run->in[3], *dx = &run->out[0];
     const struct fth_view *other = run->node->n_inputs > 4 ? &run->in[4] : &none;
-    struct grad_finish f = {.act = act_of(run->node), .ld = dx->ld, .ld_saved = saved->ld, .ld_other = other->ld};
+    const struct fth_linear_attributes *a = run->node->attributes;
+    struct grad_finish f = {.act = act_of(run->node), .ld = dx->ld, .ld_saved = saved->ld, .ld_other = other->ld,
+                            .row = run->node->n_inputs > 5 ? run->in[5].data + a->column : NULL};
     const struct fth_gemm_finish finish = {finish_grad, &f};
     uint32_t chunk = rows_at_once(run);
     for (uint32_t row = 0; row < dy->rows; row += chunk) {
@@ -213,7 +222,7 @@ static void grad_run(const struct fth_run *run) {
 
 const struct fth_op fth_op_linear_data_grad = {.name = "linear_data_grad",
                                                .min_inputs = 2,
-                                               .max_inputs = 5,
+                                               .max_inputs = 6,
                                                .n_outputs = 1,
                                                .granularity = FTH_PER_TILE,
                                                .resource = FTH_COMPUTE,

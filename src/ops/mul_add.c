@@ -2,18 +2,19 @@
  * whose bias is added here, where the product is read anyway.
  *
  * mul_add_grad(dy, a, b, bias or none, sum or none) -> da = sum + dy * (b + bias), db = dy * a in one read; pass
- * fuse_crosses hands it what else a's gradient is the sum of. mul_add_grad_rounded is the same where only products of
- * tiles read db (pass round_once): da, db by rows and in pairs (kernels/tiles.h), and the sum of db's rows. */
+ * fuse_crosses hands it what else a's gradient is the sum of. mul_add_grad_rounded(.., w or none) is the same where only
+ * products of tiles read db (pass round_once), a block at a time: da, db by rows and in pairs (kernels/tiles.h), and the
+ * sum of db's rows. With w a row's dy is one number times w's columns from `column` on. */
 #include "kernels/tiles.h"
 #include "ops/ops_private.h"
 
-#define PANEL 64u /* columns of db at a time, which stay in cache */
+#define SIDE ((uint32_t)FTH_TILES_ROUND) /* of a block that is made and rounded, in cache */
 
 /* Columns of the others, and of the bias where there is one. */
 static fth_status need_bias(const fth_graph *graph, const struct fth_node *node, fth_error *err) {
     if (fth_ops_input(graph, node, 3).id == FTH_NONE)
         return FTH_OK;
-    return fth_ops_need_whole(graph, node, 3, 1, fth_ops_input(graph, node, 0).columns, err);
+    return fth_ops_need_whole(graph, node, 3, 1, fth_ops_input(graph, node, 1).columns, err);
 }
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -66,15 +67,19 @@ static const struct fth_mul_add_grad_attributes *grad_attributes(const struct ft
 }
 
 static fth_status need_grad_inputs(const fth_graph *graph, const struct fth_node *node, fth_error *err) {
+    uint32_t columns = fth_ops_input(graph, node, 1).columns;
+    int outer = fth_ops_input(graph, node, 5).id != FTH_NONE;
     FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
-    FTH_TRY(fth_ops_need_same(graph, node, 0, 1, err));
-    FTH_TRY(fth_ops_need_same(graph, node, 0, 2, err));
+    FTH_TRY(fth_ops_need_same_rows(graph, node, 0, 1, err));
+    FTH_TRY(outer ? fth_ops_need_outer(graph, node, 0, 5, grad_attributes(node)->column, columns, err)
+                  : fth_ops_need_same(graph, node, 0, 1, err));
+    FTH_TRY(fth_ops_need_same(graph, node, 1, 2, err));
     FTH_TRY(need_bias(graph, node, err));
-    return fth_ops_input(graph, node, 4).id != FTH_NONE ? fth_ops_need_same(graph, node, 0, 4, err) : FTH_OK;
+    return fth_ops_input(graph, node, 4).id != FTH_NONE ? fth_ops_need_same(graph, node, 1, 4, err) : FTH_OK;
 }
 
 static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
-    uint32_t columns = fth_ops_input(graph, node, 0).columns;
+    uint32_t columns = fth_ops_input(graph, node, 1).columns;
     FTH_TRY(need_grad_inputs(graph, node, err));
     FTH_TRY(fth_ops_output_like(graph, node, 0, 0, columns, err));
     return fth_ops_output_like(graph, node, 1, 0, columns, err);
@@ -84,17 +89,20 @@ static void print(const struct fth_node *node, struct fth_text *out) {
     fth_text_printf(out, "with_dy=%d", grad_attributes(node)->with_dy);
 }
 
-/* Columns [at, at + n); db begins with them. */
-static void grad_columns(const struct fth_run *run, uint32_t at, uint32_t n, float *db, uint32_t lddb) {
-    const struct fth_view *dy = &run->in[0], *a = &run->in[1], *b = &run->in[2], *bias = &run->in[3], *da = &run->out[0];
+/* A block; dy and db begin with it. */
+static void grad_block(const struct fth_run *run, uint32_t row, uint32_t column, uint32_t rows, uint32_t columns,
+                       const float *dy, size_t lddy, float *db, size_t lddb) {
+    const struct fth_view *a = &run->in[1], *b = &run->in[2], *bias = &run->in[3], *da = &run->out[0];
     const struct fth_view none = {0}, *sum = run->node->n_inputs > 4 ? &run->in[4] : &none;
-    fth_kernels_get()->cross_grad(dy->rows, n, dy->data + at, dy->ld, a->data + at, a->ld, b->data + at, b->ld,
-                                  bias->data ? bias->data + at : NULL, sum->data ? sum->data + at : NULL, sum->ld,
-                                  grad_attributes(run->node)->with_dy, da->data + at, da->ld, db, lddb);
+    size_t i = row, j = column;
+    fth_kernels_get()->cross_grad(rows, columns, dy, lddy, a->data + i * a->ld + j, a->ld, b->data + i * b->ld + j, b->ld,
+                                  bias->data ? bias->data + j : NULL, sum->data ? sum->data + i * sum->ld + j : NULL,
+                                  sum->ld, grad_attributes(run->node)->with_dy, da->data + i * da->ld + j, da->ld, db, lddb);
 }
 
 static void grad_run(const struct fth_run *run) {
-    grad_columns(run, 0, run->in[0].columns, run->out[1].data, run->out[1].ld);
+    const struct fth_view *dy = &run->in[0], *db = &run->out[1];
+    grad_block(run, 0, 0, dy->rows, dy->columns, dy->data, dy->ld, db->data, db->ld);
 }
 
 const struct fth_op fth_op_mul_add_grad = {.name = "mul_add_grad",
@@ -109,7 +117,7 @@ const struct fth_op fth_op_mul_add_grad = {.name = "mul_add_grad",
                                            .run = grad_run};
 
 static fth_status rounded_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
-    uint32_t columns = fth_ops_input(graph, node, 0).columns;
+    uint32_t columns = fth_ops_input(graph, node, 1).columns;
     FTH_TRY(need_grad_inputs(graph, node, err));
     for (uint32_t i = 0; i < 3; i++)
         FTH_TRY(fth_ops_output_like(graph, node, i, 0, columns, err));
@@ -118,7 +126,7 @@ static fth_status rounded_shape(fth_graph *graph, struct fth_node *node, fth_err
     return fth_ops_output_tiles(graph, node, 3, columns, err);
 }
 
-/* Scratch: sums, as many as whole words of bits have columns, then a panel of db. */
+/* Scratch: sums, as many as whole words of bits have columns, then a block of dy made of w, and of db in its place. */
 static size_t sums_room(uint32_t columns) {
     return ((size_t)columns + 31) / 32 * 32;
 }
@@ -126,29 +134,45 @@ static size_t sums_room(uint32_t columns) {
 static fth_status rounded_prepare(struct fth_prepare *prepare, fth_error *err) {
     (void)err;
     fth_ops_section(&prepare->scratch_bytes,
-                    sums_room(prepare->in[0].columns) + (size_t)prepare->in[0].rows * PANEL);
+                    sums_room(prepare->in[1].columns) + (size_t)SIDE * SIDE);
     return FTH_OK;
 }
 
+struct maker {
+    const struct fth_run *run;
+    float *block;
+};
+
+static const float *make(const void *maker, uint32_t row, uint32_t column, uint32_t rows, uint32_t columns) {
+    const struct maker *m = maker;
+    const struct fth_run *run = m->run;
+    const struct fth_view *dy = &run->in[0];
+    if (run->node->n_inputs > 5) {
+        const float *w = run->in[5].data + grad_attributes(run->node)->column + column;
+        fth_kernels_get()->outer(rows, columns, dy->data + (size_t)row * dy->ld, dy->ld, w, m->block, SIDE);
+        grad_block(run, row, column, rows, columns, m->block, SIDE, m->block, SIDE);
+    } else
+        grad_block(run, row, column, rows, columns, dy->data + (size_t)row * dy->ld + column, dy->ld, m->block, SIDE);
+    return m->block;
+}
+
 static void rounded_run(const struct fth_run *run) {
-    const struct fth_view *dy = &run->in[0], *by_rows = &run->out[1], *summed = &run->out[2], *sum = &run->out[3];
-    size_t room = sums_room(dy->columns);
-    float *sums = run->scratch, *panel = sums + room;
+    const struct fth_view *by_rows = &run->out[1], *summed = &run->out[2], *sum = &run->out[3];
+    uint32_t columns = run->in[1].columns;
+    size_t room = sums_room(columns);
+    float *sums = run->scratch;
+    const struct maker maker = {run, sums + room};
     memset(sums, 0, room * sizeof *sums);
-    const struct fth_tiles_store to = {.x = panel, .ldx = PANEL, .rows = dy->rows, .by_rows = by_rows->data,
-                                       .summed = summed->data, .way = FTH_TILES_PAIRS, .ld = by_rows->ld, .sums = sums,
-                                       .precision = (fth_precision)by_rows->precision};
-    for (uint32_t at = 0; at < dy->columns; at += PANEL) {
-        uint32_t n = dy->columns - at < PANEL ? dy->columns - at : PANEL;
-        grad_columns(run, at, n, panel, PANEL);
-        fth_tiles_store_columns(&to, at, n);
-    }
-    memcpy(sum->data, sums, dy->columns * sizeof *sums);
+    fth_tiles_store(&(struct fth_tiles_store){.ldx = SIDE, .rows = run->in[1].rows, .columns = columns, .make = make,
+                                              .maker = &maker, .by_rows = by_rows->data, .summed = summed->data,
+                                              .way = FTH_TILES_PAIRS, .ld = by_rows->ld, .sums = sums,
+                                              .precision = (fth_precision)by_rows->precision});
+    memcpy(sum->data, sums, columns * sizeof *sums);
 }
 
 const struct fth_op fth_op_mul_add_grad_rounded = {.name = "mul_add_grad_rounded",
                                                    .min_inputs = 4,
-                                                   .max_inputs = 5,
+                                                   .max_inputs = 6,
                                                    .n_outputs = 4,
                                                    .granularity = FTH_PER_TILE,
                                                    .resource = FTH_MEMORY,

@@ -80,6 +80,16 @@ fth_status fth_ops_need_whole(const fth_graph *graph, const struct fth_node *nod
     return FTH_OK;
 }
 
+fth_status fth_ops_need_outer(const fth_graph *graph, const struct fth_node *node, uint32_t s, uint32_t w, uint32_t column,
+                              uint32_t columns, fth_error *err) {
+    struct fth_value numbers = fth_ops_input(graph, node, s), row = fth_ops_input(graph, node, w);
+    if (numbers.columns != 1 || row.extent != FTH_WHOLE || row.rows != 1 || column > row.columns ||
+        columns > row.columns - column)
+        return fth_fail(err, FTH_E_ARGUMENT, "inputs %u and %u are not a column, and a row with columns %u + %u", s, w,
+                        column, columns);
+    return FTH_OK;
+}
+
 fth_status fth_ops_need_example_row(const fth_graph *graph, const struct fth_node *node, uint32_t i,
                                     uint32_t columns, fth_error *err) {
     FTH_TRY(fth_ops_need(graph, node, i, err));

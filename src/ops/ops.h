@@ -20,9 +20,10 @@ void fth_ops_store_copies(const struct fth_view *parameter, uint32_t row, uint32
                           uint32_t columns);
 
 /* linear(x, W, bias or none), domain_linear(x, domain, W, bias, panels or none): act(x W + bias). GELU is
- * refused: its gradient needs what stands before it. */
+ * refused: its gradient needs what stands before it. column: of linear_data_grad's input 5 */
 struct fth_linear_attributes {
     fth_act act;
+    uint32_t column;
 };
 /* to_tiles(x): by rows, and as `weight_grad`, one of the other ways (fth_tiles_way), reads it */
 struct fth_to_tiles_attributes {
@@ -55,9 +56,16 @@ struct fth_row_update_attributes {
     uint32_t n;
     struct fth_row_entry entries[];
 };
-/* mul_add_grad(dy, a, b, bias or none, sum or none) -> sum + dy (b + bias), dy a; with_dy: the first and dy once more */
+/* mul_add_grad(dy, a, b, bias or none, sum or none) -> sum + dy (b + bias), dy a; with_dy: the first and dy once more;
+ * column: of w, where mul_add_grad_rounded has one */
 struct fth_mul_add_grad_attributes {
     int with_dy;
+    uint32_t column;
+};
+/* row_dot_data_grad_rounded(dy, w, saved): the gradient of an activation, and the column of w that its columns begin at */
+struct fth_outer_attributes {
+    fth_act act;
+    uint32_t column;
 };
 /* domain_combine: shared times own, or plus */
 struct fth_domain_combine_attributes {

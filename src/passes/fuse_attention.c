@@ -33,7 +33,7 @@ static fth_status fuse(fth_graph *graph, struct fth_node *const nodes[4], fth_er
     fth_id inputs[8] = {first->inputs[0],  first->inputs[1],  first->inputs[2], first->inputs[3],
                         second->inputs[1], second->inputs[2], dot->inputs[1],   dot->inputs[2]};
     fth_id outputs[4] = {sum->outputs[0], first->outputs[0], second->outputs[0], dot->outputs[0]}, made[4];
-    struct fth_linear_attributes act = {act_of(first)};
+    struct fth_linear_attributes act = {.act = act_of(first)};
     FTH_TRY(fth_graph_node(graph, &fth_op_attention_unit, first->name, inputs, 8, &act, sizeof act,
                            made, err));
     struct fth_node *unit = graph->nodes[graph->n_nodes - 1];

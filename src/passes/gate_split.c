@@ -6,7 +6,7 @@
 
 static fth_status split(fth_graph *graph, uint32_t index, fth_error *err) {
     struct fth_node *node = graph->nodes[index];
-    struct fth_linear_attributes none = {FTH_ACT_NONE};
+    struct fth_linear_attributes none = {.act = FTH_ACT_NONE};
     fth_id inputs[3] = {node->inputs[FTH_RECURRENT_X], node->inputs[FTH_RECURRENT_W],
                         node->inputs[FTH_RECURRENT_B]};
     fth_id gates;

@@ -7,7 +7,8 @@
  *   dx = linear_data_grad(dy, W, -, y) act=relu             ->  dx', pairs, sum = linear_data_grad_rounded(dy, W, -, positive)
  *   dx', pairs = to_tiles(dx); sum = col_sum(dx)
  *
- * and the second gradient of mul_add likewise.
+ * and the second gradient of mul_add likewise. The gradient that a last layer of one column sends to many is a number a row
+ * times that layer's weights, which who reads it multiplies again instead (leave_out_outer).
  *
  * The same bits. */
 #include "kernels/gemm.h"
@@ -184,6 +185,89 @@ static fth_status round_cross(fth_graph *graph, struct fth_node *node, fth_error
     return FTH_OK;
 }
 
+/* ---- a number a row times columns of a row ---- */
+
+/* An activation's gradient that only its to_tiles and its sum read. */
+static int act_fits(const fth_graph *graph, const struct fth_node *act) {
+    uint32_t others;
+    fth_id dx = act->outputs[0];
+    int summed = reader(graph, dx, &fth_op_col_sum, 0) != NULL;
+    return graph->values[dx].view_of == FTH_NONE && !fth_rewrite_has_views(graph, dx) && tiles_of(graph, dx, &others) &&
+           others == (uint32_t)summed;
+}
+
+/* Whether the node can multiply what its input j is the product of. */
+static int takes_outer(const fth_graph *graph, const struct fth_node *node, uint32_t j) {
+    if (node->op == &fth_op_act_grad)
+        return j == 1 && act_fits(graph, node);
+    return (node->op == &fth_op_mul_add_grad_rounded && j == 0) ||
+           (node->op == &fth_op_linear_data_grad && j == 4 && node->n_inputs == 5);
+}
+
+static int all_take_outer(const fth_graph *graph, fth_id outer) {
+    if (graph->values[outer].view_of != FTH_NONE)
+        return 0;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const struct fth_node *node = graph->nodes[i];
+        for (uint32_t j = 0; j < node->n_inputs; j++)
+            if (node->inputs[j] != FTH_NONE && fth_graph_root(graph, node->inputs[j]) == outer && !takes_outer(graph, node, j))
+                return 0;
+        if (node->op != &fth_op_row_dot_data_grad && fth_rewrite_writes(graph, node, outer))
+            return 0;
+    }
+    return 1;
+}
+
+static fth_status give_outer(fth_graph *graph, struct fth_node *node, uint32_t j, const struct fth_node *outer,
+                             fth_error *err) {
+    uint32_t column = fth_graph_column(graph, node->inputs[j]), others;
+    if (node->op == &fth_op_act_grad) {
+        struct fth_node *tiles = tiles_of(graph, node->outputs[0], &others);
+        struct fth_outer_attributes a = {((const struct fth_act_attributes *)node->attributes)->act, column};
+        fth_id inputs[3] = {outer->inputs[0], outer->inputs[1], node->inputs[0]}, made[3];
+        graph->stage = FTH_BACKWARD;
+        FTH_TRY(fth_graph_node(graph, &fth_op_row_dot_data_grad_rounded, node->name, inputs, 3, &a, sizeof a, made, err));
+        take_place(graph, node, tiles, reader(graph, node->outputs[0], &fth_op_col_sum, 0), made);
+        return FTH_OK;
+    }
+    int is_product = node->op == &fth_op_linear_data_grad;
+    fth_id *inputs = fth_arena_alloc(graph->arena, 6, sizeof *inputs);
+    struct fth_linear_attributes *product = fth_arena_alloc(graph->arena, 1, sizeof *product);
+    struct fth_mul_add_grad_attributes *cross = fth_arena_alloc(graph->arena, 1, sizeof *cross);
+    if (!inputs || !product || !cross)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to rewrite the graph");
+    for (uint32_t i = 0; i < 6; i++)
+        inputs[i] = i < node->n_inputs ? node->inputs[i] : FTH_NONE;
+    inputs[j] = outer->inputs[0];
+    inputs[5] = outer->inputs[1];
+    *product = (struct fth_linear_attributes){.act = is_product ? act_of(node) : FTH_ACT_NONE, .column = column};
+    *cross = is_product ? (struct fth_mul_add_grad_attributes){0}
+                        : *(const struct fth_mul_add_grad_attributes *)node->attributes;
+    cross->column = column;
+    node->inputs = inputs;
+    node->n_inputs = 6;
+    node->attributes = is_product ? (const void *)product : cross;
+    return FTH_OK;
+}
+
+/* *at: the place of the node, which goes. */
+static fth_status leave_out_outer(fth_graph *graph, struct fth_node *outer, uint32_t *at, fth_error *err) {
+    fth_id value = outer->outputs[0];
+    if (!all_take_outer(graph, value))
+        return FTH_OK;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        struct fth_node *node = graph->nodes[i];
+        for (uint32_t j = 0; j < node->n_inputs; j++)
+            if (node->inputs[j] != FTH_NONE && fth_graph_root(graph, node->inputs[j]) == value) {
+                FTH_TRY(give_outer(graph, node, j, outer, err));
+                break;
+            }
+    }
+    fth_rewrite_remove(graph, fth_rewrite_find(graph, outer));
+    --*at;
+    return FTH_OK;
+}
+
 static fth_status pass_all_on(fth_graph *graph, fth_error *err) {
     fth_status status = FTH_OK;
     fth_stage stage = graph->stage;
@@ -196,6 +280,9 @@ static fth_status pass_all_on(fth_graph *graph, fth_error *err) {
         else if (node->op == &fth_op_mul_add_grad)
             status = round_cross(graph, node, err);
     }
+    for (uint32_t i = 0; i < graph->n_nodes && status == FTH_OK; i++)
+        if (graph->nodes[i]->op == &fth_op_row_dot_data_grad)
+            status = leave_out_outer(graph, graph->nodes[i], &i, err);
     graph->stage = stage;
     return status;
 }

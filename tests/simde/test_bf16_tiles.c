@@ -12,6 +12,22 @@
 #include "base/memory.h"
 #include "bf16_model.h"
 
+/* A block at a time, as nodes make it that round what they make. */
+struct made {
+    const float *x;
+    size_t ldx;
+    float block[32 * 32];
+};
+
+static const float *make(const void *maker, uint32_t row, uint32_t column, uint32_t rows, uint32_t columns) {
+    struct made *made = (struct made *)(uintptr_t)maker;
+    for (uint32_t i = 0; i < 32 * 32; i++)
+        made->block[i] = NAN;
+    for (uint32_t i = 0; i < rows; i++)
+        memcpy(made->block + 32 * i, made->x + (row + i) * made->ldx + column, columns * sizeof(float));
+    return made->block;
+}
+
 static float *tiles_of(fth_precision precision, fth_tiles_way way, const float *x, size_t ldx, uint32_t rows,
                        uint32_t columns) {
     size_t n = (size_t)(rows + 31) / 32 * 32 * fth_tiles_ld(precision, columns);
@@ -21,6 +37,13 @@ static float *tiles_of(fth_precision precision, fth_tiles_way way, const float *
     struct fth_tiles_store store = {.x = x, .ldx = ldx, .rows = rows, .columns = columns, .way = way,
                                     .precision = precision, .ld = fth_tiles_ld(precision, columns)};
     *(way == FTH_TILES_ROWS ? &store.by_rows : &store.summed) = tiles;
+    struct made made = {.x = x, .ldx = ldx};
+    if (columns % 2) {
+        store.x = NULL;
+        store.ldx = 32;
+        store.make = make;
+        store.maker = &made;
+    }
     fth_bf16_tiles_store(&emulated_bf16_amx, &store);
     return tiles;
 }

@@ -333,6 +333,7 @@ static const struct {
     {"linear_rounded", "test_passes"},
     {"linear_data_grad_rounded", "test_passes"},
     {"mul_add_grad_rounded", "test_passes"},
+    {"row_dot_data_grad_rounded", "test_passes"},
     {"row_softmax", "test_gradients_tasks"},
     {"mix_experts", "test_gradients_tasks"},
     {"domain_update", "test_updates"},

@@ -35,7 +35,7 @@ static fth_id linear_fused(struct gradcheck *c, fth_act act) {
                                     FTH_PARAM_ZERO, 0, &in[1], &c->err));
     CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "b", 1, 4, FTH_PARAM_ZERO, 0,
                                     &in[2], &c->err));
-    struct fth_linear_attributes a = {act};
+    struct fth_linear_attributes a = {.act = act};
     CHECK_OK(c, fth_graph_node(c->graph, &fth_op_linear, "fc", in, 3, &a, sizeof a, &y, &c->err));
     return y;
 }
@@ -148,7 +148,7 @@ static fth_id views(struct gradcheck *c) {
 static fth_id shared(struct gradcheck *c) {
     uint32_t n = c->columns + 1;
     fth_id y, in[3] = {gradcheck_input(c, c->group, n), FTH_NONE, FTH_NONE};
-    struct fth_linear_attributes none = {FTH_ACT_NONE};
+    struct fth_linear_attributes none = {.act = FTH_ACT_NONE};
     CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "w", n, n, FTH_PARAM_ZERO, 0,
                                     &in[1], &c->err));
     CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, "b", 1, n, FTH_PARAM_ZERO, 0,

@@ -74,7 +74,7 @@ static void attention_inputs(struct gradcheck *c, fth_id x[4]) {
 
 static fth_id attention_layer(struct gradcheck *c) {
     fth_id x[4], y;
-    struct fth_linear_attributes act = {FTH_ACT_TANH};
+    struct fth_linear_attributes act = {.act = FTH_ACT_TANH};
     attention_inputs(c, x);
     CHECK_OK(c, fth_graph_node(c->graph, &fth_op_attention_layer, "keys", x, 4, &act, sizeof act, &y,
                                &c->err));
@@ -87,7 +87,7 @@ static fth_id attention_unit(struct gradcheck *c) {
         uint32_t rows, columns;
     } parameters[4] = {{"w2", 5, 3}, {"b2", 1, 3}, {"v", 1, 3}, {"c", 1, 1}};
     fth_id x[8], y[4];
-    struct fth_linear_attributes act = {FTH_ACT_SIGMOID};
+    struct fth_linear_attributes act = {.act = FTH_ACT_SIGMOID};
     attention_inputs(c, x);
     for (int i = 0; i < 4; i++)
         CHECK_OK(c, fth_graph_parameter(c->graph, FTH_ROLE_PARAMETER, parameters[i].name,
