@@ -2,6 +2,8 @@
  * docs/performance.md. Threads: pure functions. */
 #include "kernels/gemm_zeros.h"
 
+#include "base/memory.h"
+
 #define LEAST 48u /* columns and depth below which nothing is gained */
 #define LEAST_DEPTH_OF_GROUPS 512u
 /* Of so many rows, or groups of rows, one is counted. */
@@ -14,7 +16,7 @@ int fth_gemm_zeros_of(const struct fth_gemm_shape *s) {
         return 0;
     if (s->form == FTH_GEMM_NN)
         return s->k < LEAST ? 0 : s->zeros & FTH_ZEROS_A;
-    return isa != FTH_ISA_AVX512 || s->form != FTH_GEMM_TN || s->m < LEAST || s->accumulate ? 0 : s->zeros;
+    return s->form != FTH_GEMM_TN || s->m < LEAST || s->accumulate ? 0 : s->zeros;
 }
 
 static uint64_t count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every) {
@@ -79,7 +81,14 @@ void fth_gemm_zeros_nn(const struct fth_gemm_shape *s, int of, uint32_t rows, co
         fth_zeros_avx512_nn(s, fth_cpu_get()->intel, rows, a, b, c, finish);
 }
 
+size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *s) {
+    return s->n * fth_padded_columns(s->m) * sizeof(float);
+}
+
 void fth_gemm_zeros_tn(const struct fth_gemm_shape *s, int of_b, uint32_t rows, const float *a, const float *b, float *c,
                        void *scratch) {
-    fth_zeros_avx512_tn(s, fth_cpu_get()->intel, of_b, rows, a, b, c, scratch);
+    if (fth_cpu_get()->isa == FTH_ISA_AVX2)
+        fth_zeros_avx2_tn(s, of_b, rows, a, b, c, scratch);
+    else
+        fth_zeros_avx512_tn(s, fth_cpu_get()->intel, of_b, rows, a, b, c, scratch);
 }

@@ -98,4 +98,54 @@ static FTH_INLINE double vd_sum(vd v) {
     return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
 }
 
+static FTH_INLINE void v_turn(vf r[VW]) {
+    vf t[VW];
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4) {
+        r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+        r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+        r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
+        t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        r[i] = t[i];
+}
+
+/* For each mask the places of its bits, four bits each, in order: a table, as instructions that pick bits are slow on
+ * Zen 2. */
+#define V_BIT(mask, i) ((mask) >> (i) & 1u)
+#define V_PUT(mask, i, others) (V_BIT(mask, i) * (i) | (others) << 4 * V_BIT(mask, i))
+#define V_HIGH(mask) V_PUT(mask, 4u, V_PUT(mask, 5u, V_PUT(mask, 6u, V_PUT(mask, 7u, 0u))))
+#define V_PLACES(mask) V_PUT(mask, 0u, V_PUT(mask, 1u, V_PUT(mask, 2u, V_PUT(mask, 3u, V_HIGH(mask)))))
+#define V_FOUR(m) V_PLACES(m), V_PLACES((m) + 1u), V_PLACES((m) + 2u), V_PLACES((m) + 3u)
+#define V_SIXTEEN(m) V_FOUR(m), V_FOUR((m) + 4u), V_FOUR((m) + 8u), V_FOUR((m) + 12u)
+#define V_SIXTY_FOUR(m) V_SIXTEEN(m), V_SIXTEEN((m) + 16u), V_SIXTEEN((m) + 32u), V_SIXTEEN((m) + 48u)
+static const uint32_t v_places[256] = {V_SIXTY_FOUR(0u), V_SIXTY_FOUR(64u), V_SIXTY_FOUR(128u), V_SIXTY_FOUR(192u)};
+#undef V_BIT
+#undef V_PUT
+#undef V_HIGH
+#undef V_PLACES
+#undef V_FOUR
+#undef V_SIXTEEN
+#undef V_SIXTY_FOUR
+
+static FTH_INLINE uint32_t v_pack(vf x, uint32_t first, float *values, uint32_t *places) {
+    uint32_t there = (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(x, v_zero(), _CMP_NEQ_UQ));
+    vi lanes = _mm256_srlv_epi32(vi_set(v_places[there]), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+    v_store(values, _mm256_permutevar8x32_ps(x, lanes)); /* which takes three bits of each */
+    _mm256_storeu_si256((__m256i *)(void *)places, vi_add(vi_and(lanes, vi_set(7)), vi_set(first)));
+    return (uint32_t)__builtin_popcount(there);
+}
+
 #endif

@@ -130,4 +130,48 @@ static FTH_INLINE double vd_sum(vd v) {
     return _mm_cvtsd_f64(_mm_add_sd(quarter, _mm_unpackhi_pd(quarter, quarter)));
 }
 
+static FTH_INLINE __m512d vd_of(vf x) { return _mm512_castps_pd(x); }
+static FTH_INLINE vf vd_low(vf a, vf b) { return _mm512_castpd_ps(_mm512_unpacklo_pd(vd_of(a), vd_of(b))); }
+static FTH_INLINE vf vd_high(vf a, vf b) { return _mm512_castpd_ps(_mm512_unpackhi_pd(vd_of(a), vd_of(b))); }
+
+/* VW vectors, transposed. */
+static FTH_INLINE void v_turn(vf r[VW]) {
+    vf t[VW];
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+        r[i] = vd_low(t[i], t[i + 2]);
+        r[i + 1] = vd_high(t[i], t[i + 2]);
+        r[i + 2] = vd_low(t[i + 1], t[i + 3]);
+        r[i + 3] = vd_high(t[i + 1], t[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
+        t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
+        t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
+        t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
+        r[i + 4] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
+        r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
+        r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd);
+    }
+}
+
+/* Elements that are no zeros (NaN counts), and their places, which go up by one from `first`, side by side; whole vectors
+ * are written. Returns how many they are. */
+static FTH_INLINE uint32_t v_pack(vf x, uint32_t first, float *values, uint32_t *places) {
+    vm there = v_not_zero(x);
+    v_store(values, _mm512_maskz_compress_ps(there, x));
+    _mm512_storeu_si512(places, _mm512_maskz_compress_epi32(there, vi_add(vi_lanes(), vi_set(first))));
+    return v_count(there);
+}
+
 #endif
