@@ -63,8 +63,8 @@ static void store_block(const struct fth_bf16_kernel *kernel, const struct fth_t
     uint32_t rows = least(s->rows - row, SIDE), columns = least(s->columns - column, SIDE);
     size_t at = row * s->ld;
     uint32_t *positive = s->positive ? s->positive + row * s->ld_positive + column / SIDE : NULL;
-    struct fth_bf16_block b = {.x = s->make ? s->make(s->maker, row, column, rows, columns) : s->x + row * s->ldx + column,
-                               .ldx = s->ldx, .group = 16 * s->ld,
+    const float *x = s->make ? s->make(s->maker, row, column, rows, columns) : s->x + row * s->ldx + column;
+    struct fth_bf16_block b = {.x = x, .ldx = s->ldx, .group = 16 * s->ld,
                                .keep = s->keep ? s->keep + row * s->ld_keep + column / SIDE : NULL, .ld_keep = s->ld_keep,
                                .positive = positive, .ld_positive = s->ld_positive,
                                .sums = s->sums ? s->sums + column : NULL,

@@ -57,8 +57,8 @@ struct fth_tiles_store {
     uint32_t *positive;   /* what is not <= 0 gets a bit */
     size_t ld_keep, ld_positive;
     float *sums; /* [columns up to a multiple of 32] to which the rows are added, one after the other; or NULL */
-    /* Makes x's block at a row and a column, of up to 32 x 32, before it is stored, and says where it begins; NULL: x is
-     * there. */
+    /* Makes x's block at a row and a column, of up to 32 x 32, before it is stored, and says where it begins; NULL: x
+     * is there. */
     const float *(*make)(const void *maker, uint32_t row, uint32_t column, uint32_t rows, uint32_t columns);
     const void *maker;
 };

@@ -2,9 +2,9 @@
  * whose bias is added here, where the product is read anyway.
  *
  * mul_add_grad(dy, a, b, bias or none, sum or none) -> da = sum + dy * (b + bias), db = dy * a in one read; pass
- * fuse_crosses hands it what else a's gradient is the sum of. mul_add_grad_rounded(.., w or none) is the same where only
- * products of tiles read db (pass round_once), a block at a time: da, db by rows and in pairs (kernels/tiles.h), and the
- * sum of db's rows. With w a row's dy is one number times w's columns from `column` on. */
+ * fuse_crosses hands it what else a's gradient is the sum of. mul_add_grad_rounded(.., w or none) is the same where
+ * only products of tiles read db (pass round_once), a block at a time: da, db by rows and in pairs (kernels/tiles.h),
+ * and the sum of db's rows. With w a row's dy is one number times w's columns from `column` on. */
 #include "kernels/tiles.h"
 #include "ops/ops_private.h"
 
@@ -95,9 +95,10 @@ static void grad_block(const struct fth_run *run, uint32_t row, uint32_t column,
     const struct fth_view *a = &run->in[1], *b = &run->in[2], *bias = &run->in[3], *da = &run->out[0];
     const struct fth_view none = {0}, *sum = run->node->n_inputs > 4 ? &run->in[4] : &none;
     size_t i = row, j = column;
-    fth_kernels_get()->cross_grad(rows, columns, dy, lddy, a->data + i * a->ld + j, a->ld, b->data + i * b->ld + j, b->ld,
-                                  bias->data ? bias->data + j : NULL, sum->data ? sum->data + i * sum->ld + j : NULL,
-                                  sum->ld, grad_attributes(run->node)->with_dy, da->data + i * da->ld + j, da->ld, db, lddb);
+    fth_kernels_get()->cross_grad(rows, columns, dy, lddy, a->data + i * a->ld + j, a->ld, b->data + i * b->ld + j,
+                                  b->ld, bias->data ? bias->data + j : NULL,
+                                  sum->data ? sum->data + i * sum->ld + j : NULL, sum->ld,
+                                  grad_attributes(run->node)->with_dy, da->data + i * da->ld + j, da->ld, db, lddb);
 }
 
 static void grad_run(const struct fth_run *run) {

@@ -80,8 +80,8 @@ fth_status fth_ops_need_whole(const fth_graph *graph, const struct fth_node *nod
     return FTH_OK;
 }
 
-fth_status fth_ops_need_outer(const fth_graph *graph, const struct fth_node *node, uint32_t s, uint32_t w, uint32_t column,
-                              uint32_t columns, fth_error *err) {
+fth_status fth_ops_need_outer(const fth_graph *graph, const struct fth_node *node, uint32_t s, uint32_t w,
+                              uint32_t column, uint32_t columns, fth_error *err) {
     struct fth_value numbers = fth_ops_input(graph, node, s), row = fth_ops_input(graph, node, w);
     if (numbers.columns != 1 || row.extent != FTH_WHOLE || row.rows != 1 || column > row.columns ||
         columns > row.columns - column)

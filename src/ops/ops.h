@@ -62,7 +62,7 @@ struct fth_mul_add_grad_attributes {
     int with_dy;
     uint32_t column;
 };
-/* row_dot_data_grad_rounded(dy, w, saved): the gradient of an activation, and the column of w that its columns begin at */
+/* row_dot_data_grad_rounded(dy, w, saved): the gradient of an activation; which column of w its first one is */
 struct fth_outer_attributes {
     fth_act act;
     uint32_t column;

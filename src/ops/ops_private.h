@@ -29,8 +29,8 @@ fth_status fth_ops_need_same_rows(const fth_graph *graph, const struct fth_node 
                                   uint32_t b, fth_error *err);
 /* Input i is FTH_WHOLE [rows, columns]. */
 /* Input s is one column, and input w one row, which has columns [column, + columns). */
-fth_status fth_ops_need_outer(const fth_graph *graph, const struct fth_node *node, uint32_t s, uint32_t w, uint32_t column,
-                              uint32_t columns, fth_error *err);
+fth_status fth_ops_need_outer(const fth_graph *graph, const struct fth_node *node, uint32_t s, uint32_t w,
+                              uint32_t column, uint32_t columns, fth_error *err);
 fth_status fth_ops_need_whole(const fth_graph *graph, const struct fth_node *node, uint32_t i,
                               uint32_t rows, uint32_t columns, fth_error *err);
 /* Input i is FTH_TILES [tiles, columns]; columns 0: any. */

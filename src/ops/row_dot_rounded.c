@@ -1,6 +1,6 @@
-/* row_dot_data_grad_rounded(dy, w, saved): row_dot's data gradient, columns of w from an attribute's on, through the gradient
- * of the activation that made `saved`, where only products of tiles (kernels/tiles.h) read it (pass round_once): by rows,
- * in pairs, and the sum of its rows. A block at a time, whose floats stay in cache. */
+/* row_dot_data_grad_rounded(dy, w, saved): row_dot's data gradient, columns of w from an attribute's on, through the
+ * gradient of the activation that made `saved`, where only products of tiles (kernels/tiles.h) read it (pass
+ * round_once): by rows, in pairs, and the sum of its rows. A block at a time, whose floats stay in cache. */
 #include "kernels/tiles.h"
 #include "ops/ops_private.h"
 
@@ -44,8 +44,8 @@ static const float *make(const void *maker, uint32_t row, uint32_t column, uint3
     const struct fth_outer_attributes *a = attributes(m->run->node);
     const struct fth_kernels *k = fth_kernels_get();
     k->outer(rows, columns, dy->data + (size_t)row * dy->ld, dy->ld, w->data + a->column + column, m->block, SIDE);
-    k->act_grad(a->act, rows, columns, saved->data + (size_t)row * saved->ld + column, saved->ld, m->block, SIDE, m->block,
-                SIDE);
+    k->act_grad(a->act, rows, columns, saved->data + (size_t)row * saved->ld + column, saved->ld, m->block, SIDE,
+                m->block, SIDE);
     return m->block;
 }
 

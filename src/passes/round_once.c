@@ -7,8 +7,8 @@
  *   dx = linear_data_grad(dy, W, -, y) act=relu             ->  dx', pairs, sum = linear_data_grad_rounded(dy, W, -, positive)
  *   dx', pairs = to_tiles(dx); sum = col_sum(dx)
  *
- * and the second gradient of mul_add likewise. The gradient that a last layer of one column sends to many is a number a row
- * times that layer's weights, which who reads it multiplies again instead (leave_out_outer).
+ * and the second gradient of mul_add likewise. The gradient that a last layer of one column sends to many is a number a
+ * row times that layer's weights, which who reads it multiplies again instead (leave_out_outer).
  *
  * The same bits. */
 #include "kernels/gemm.h"
@@ -209,9 +209,11 @@ static int all_take_outer(const fth_graph *graph, fth_id outer) {
         return 0;
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         const struct fth_node *node = graph->nodes[i];
-        for (uint32_t j = 0; j < node->n_inputs; j++)
-            if (node->inputs[j] != FTH_NONE && fth_graph_root(graph, node->inputs[j]) == outer && !takes_outer(graph, node, j))
+        for (uint32_t j = 0; j < node->n_inputs; j++) {
+            int reads = node->inputs[j] != FTH_NONE && fth_graph_root(graph, node->inputs[j]) == outer;
+            if (reads && !takes_outer(graph, node, j))
                 return 0;
+        }
         if (node->op != &fth_op_row_dot_data_grad && fth_rewrite_writes(graph, node, outer))
             return 0;
     }
@@ -226,7 +228,8 @@ static fth_status give_outer(fth_graph *graph, struct fth_node *node, uint32_t j
         struct fth_outer_attributes a = {((const struct fth_act_attributes *)node->attributes)->act, column};
         fth_id inputs[3] = {outer->inputs[0], outer->inputs[1], node->inputs[0]}, made[3];
         graph->stage = FTH_BACKWARD;
-        FTH_TRY(fth_graph_node(graph, &fth_op_row_dot_data_grad_rounded, node->name, inputs, 3, &a, sizeof a, made, err));
+        FTH_TRY(fth_graph_node(graph, &fth_op_row_dot_data_grad_rounded, node->name, inputs, 3, &a, sizeof a, made,
+                               err));
         take_place(graph, node, tiles, reader(graph, node->outputs[0], &fth_op_col_sum, 0), made);
         return FTH_OK;
     }
