@@ -8,7 +8,7 @@
 #include "kernels/tiles.h"
 #include "ops/ops_private.h"
 
-#define SIDE ((uint32_t)FTH_TILES_ROUND) /* of a block that is made and rounded, in cache */
+#define SIDE FTH_OPS_MADE_SIDE
 
 /* Columns of the others, and of the bias where there is one. */
 static fth_status need_bias(const fth_graph *graph, const struct fth_node *node, fth_error *err) {
@@ -127,48 +127,30 @@ static fth_status rounded_shape(fth_graph *graph, struct fth_node *node, fth_err
     return fth_ops_output_tiles(graph, node, 3, columns, err);
 }
 
-/* Scratch: sums, as many as whole words of bits have columns, then a block of dy made of w, and of db in its place. */
-static size_t sums_room(uint32_t columns) {
-    return ((size_t)columns + 31) / 32 * 32;
-}
-
 static fth_status rounded_prepare(struct fth_prepare *prepare, fth_error *err) {
     (void)err;
-    fth_ops_section(&prepare->scratch_bytes,
-                    sums_room(prepare->in[1].columns) + (size_t)SIDE * SIDE);
+    fth_ops_section(&prepare->scratch_bytes, fth_ops_made_floats(prepare->in[1].columns));
     return FTH_OK;
 }
 
-struct maker {
-    const struct fth_run *run;
-    float *block;
-};
-
+/* dy is made of w in the place of db. */
 static const float *make(const void *maker, uint32_t row, uint32_t column, uint32_t rows, uint32_t columns) {
-    const struct maker *m = maker;
-    const struct fth_run *run = m->run;
-    const struct fth_view *dy = &run->in[0];
-    if (run->node->n_inputs > 5) {
-        const float *w = run->in[5].data + grad_attributes(run->node)->column + column;
+    const struct fth_ops_maker *m = maker;
+    const struct fth_view *dy = &m->run->in[0];
+    const float *from = dy->data + (size_t)row * dy->ld + column;
+    size_t ld = dy->ld;
+    if (m->run->node->n_inputs > 5) {
+        const float *w = m->run->in[5].data + grad_attributes(m->run->node)->column + column;
         fth_kernels_get()->outer(rows, columns, dy->data + (size_t)row * dy->ld, dy->ld, w, m->block, SIDE);
-        grad_block(run, row, column, rows, columns, m->block, SIDE, m->block, SIDE);
-    } else
-        grad_block(run, row, column, rows, columns, dy->data + (size_t)row * dy->ld + column, dy->ld, m->block, SIDE);
+        from = m->block;
+        ld = SIDE;
+    }
+    grad_block(m->run, row, column, rows, columns, from, ld, m->block, SIDE);
     return m->block;
 }
 
 static void rounded_run(const struct fth_run *run) {
-    const struct fth_view *by_rows = &run->out[1], *summed = &run->out[2], *sum = &run->out[3];
-    uint32_t columns = run->in[1].columns;
-    size_t room = sums_room(columns);
-    float *sums = run->scratch;
-    const struct maker maker = {run, sums + room};
-    memset(sums, 0, room * sizeof *sums);
-    fth_tiles_store(&(struct fth_tiles_store){.ldx = SIDE, .rows = run->in[1].rows, .columns = columns, .make = make,
-                                              .maker = &maker, .by_rows = by_rows->data, .summed = summed->data,
-                                              .way = FTH_TILES_PAIRS, .ld = by_rows->ld, .sums = sums,
-                                              .precision = (fth_precision)by_rows->precision});
-    memcpy(sum->data, sums, columns * sizeof *sums);
+    fth_ops_store_made(run, make, 1);
 }
 
 const struct fth_op fth_op_mul_add_grad_rounded = {.name = "mul_add_grad_rounded",

@@ -27,10 +27,10 @@ fth_status fth_ops_need_same(const fth_graph *graph, const struct fth_node *node
 /* The same rows only. */
 fth_status fth_ops_need_same_rows(const fth_graph *graph, const struct fth_node *node, uint32_t a,
                                   uint32_t b, fth_error *err);
-/* Input i is FTH_WHOLE [rows, columns]. */
 /* Input s is one column, and input w one row, which has columns [column, + columns). */
 fth_status fth_ops_need_outer(const fth_graph *graph, const struct fth_node *node, uint32_t s, uint32_t w,
                               uint32_t column, uint32_t columns, fth_error *err);
+/* Input i is FTH_WHOLE [rows, columns]. */
 fth_status fth_ops_need_whole(const fth_graph *graph, const struct fth_node *node, uint32_t i,
                               uint32_t rows, uint32_t columns, fth_error *err);
 /* Input i is FTH_TILES [tiles, columns]; columns 0: any. */
@@ -93,6 +93,18 @@ void fth_ops_column_written(const struct fth_view *column, const float *written)
 
 /* Zeros in a tile's row of partial sums, for tiles without rows. */
 void fth_ops_zero_row(const struct fth_view *tile_row);
+
+/* Outputs `output` to `output` + 2: a gradient of examples by rows and in pairs, and the sum of its rows, of blocks that
+ * `make` puts into the maker's block, [rows][FTH_OPS_MADE_SIDE], and returns (fth_tiles_store). Scratch: of
+ * fth_ops_made_floats floats. */
+#define FTH_OPS_MADE_SIDE 32u
+struct fth_ops_maker {
+    const struct fth_run *run;
+    float *block;
+};
+typedef const float *fth_ops_make(const void *maker, uint32_t row, uint32_t column, uint32_t rows, uint32_t columns);
+size_t fth_ops_made_floats(uint32_t columns);
+void fth_ops_store_made(const struct fth_run *run, fth_ops_make *make, uint32_t output);
 
 /* A parameter cut into blocks of at most fth_gemm_cut's size: the tasks of weight gradients. Sizes are
  * multiples of 16 but for the last, so that blocks begin on a cache line. */

@@ -4,7 +4,7 @@
 #include "kernels/tiles.h"
 #include "ops/ops_private.h"
 
-#define SIDE ((uint32_t)FTH_TILES_ROUND)
+#define SIDE FTH_OPS_MADE_SIDE
 
 static const struct fth_outer_attributes *attributes(const struct fth_node *node) {
     return node->attributes;
@@ -22,24 +22,14 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
     return fth_ops_output_tiles(graph, node, 2, columns, err);
 }
 
-/* Scratch: sums, as many as whole words of bits have columns, then a block. */
-static size_t sums_room(uint32_t columns) {
-    return ((size_t)columns + 31) / 32 * 32;
-}
-
 static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     (void)err;
-    fth_ops_section(&prepare->scratch_bytes, sums_room(prepare->in[2].columns) + (size_t)SIDE * SIDE);
+    fth_ops_section(&prepare->scratch_bytes, fth_ops_made_floats(prepare->in[2].columns));
     return FTH_OK;
 }
 
-struct maker {
-    const struct fth_run *run;
-    float *block;
-};
-
 static const float *make(const void *maker, uint32_t row, uint32_t column, uint32_t rows, uint32_t columns) {
-    const struct maker *m = maker;
+    const struct fth_ops_maker *m = maker;
     const struct fth_view *dy = &m->run->in[0], *w = &m->run->in[1], *saved = &m->run->in[2];
     const struct fth_outer_attributes *a = attributes(m->run->node);
     const struct fth_kernels *k = fth_kernels_get();
@@ -50,16 +40,7 @@ static const float *make(const void *maker, uint32_t row, uint32_t column, uint3
 }
 
 static void run(const struct fth_run *run) {
-    const struct fth_view *saved = &run->in[2], *by_rows = &run->out[0], *summed = &run->out[1];
-    size_t room = sums_room(saved->columns);
-    float *sums = run->scratch;
-    const struct maker maker = {run, sums + room};
-    memset(sums, 0, room * sizeof *sums);
-    fth_tiles_store(&(struct fth_tiles_store){.ldx = SIDE, .rows = saved->rows, .columns = saved->columns, .make = make,
-                                              .maker = &maker, .by_rows = by_rows->data, .summed = summed->data,
-                                              .way = FTH_TILES_PAIRS, .ld = by_rows->ld, .sums = sums,
-                                              .precision = (fth_precision)by_rows->precision});
-    memcpy(run->out[2].data, sums, saved->columns * sizeof *sums);
+    fth_ops_store_made(run, make, 0);
 }
 
 static void print(const struct fth_node *node, struct fth_text *out) {
