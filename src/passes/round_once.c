@@ -1,7 +1,7 @@
-/* bf16, of one part to three, by AMX: what layers multiply, activations and their gradients, is rounded once, in the tiles that the
- * instructions load (kernels/tiles.h), and not by each product that reads it. With bf16 weight gradients read half the
- * bytes. What a product makes for products alone is rounded panel by panel (ops/linear_rounded.c), so that its floats are
- * never written:
+/* bf16, of one part to three, by AMX: what layers multiply, activations and their gradients, is rounded once, in the
+ * tiles that the instructions load (kernels/tiles.h), and not by each product that reads it. With bf16 weight gradients
+ * read half the bytes. What a product makes for products alone is rounded panel by panel (ops/linear_rounded.c), so that
+ * its floats are never written:
  *
  *   y = linear(x, W, b) act=relu; y', turned = to_tiles(y)      y', turned, positive = linear_rounded(x, W, b) act=relu
  *   dx = linear_data_grad(dy, W, -, y) act=relu             ->  dx', pairs, sum = linear_data_grad_rounded(dy, W, -, positive)
