@@ -25,15 +25,27 @@ const char *fth_isa_name(fth_isa isa) {
     return (unsigned)isa < FTH_ISA_COUNT ? names[isa] : "unknown";
 }
 
-fth_isa fth_cpu_clamp(fth_isa isa, const char *limit) {
+void fth_cpu_clamp(struct fth_cpu *found, const char *limit) {
+    static const struct {
+        const char *name;
+        fth_isa isa;
+        int avx512_bf16, amx_bf16;
+    } limits[] = {{"scalar", FTH_ISA_SCALAR, 0, 0},
+                  {"avx2", FTH_ISA_AVX2, 0, 0},
+                  {"avx512", FTH_ISA_AVX512, 0, 0},
+                  {"avx512-bf16", FTH_ISA_AVX512, 1, 0},
+                  {"amx-bf16", FTH_ISA_AVX512, 1, 1}};
     if (!limit || !*limit)
-        return isa;
-    for (int i = 0; i < FTH_ISA_COUNT; i++)
-        if (!strcmp(limit, fth_isa_name((fth_isa)i)))
-            return (fth_isa)i < isa ? (fth_isa)i : isa;
-    fth_log(FTH_LOG_WARN, "FATHOM_MAX_ISA=%s is not known and ignored; scalar, avx2 or avx512 would be",
+        return;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (!strcmp(limit, limits[i].name)) {
+            found->isa = limits[i].isa < found->isa ? limits[i].isa : found->isa;
+            found->avx512_bf16 &= limits[i].avx512_bf16;
+            found->amx_bf16 &= limits[i].amx_bf16;
+            return;
+        }
+    fth_log(FTH_LOG_WARN, "FATHOM_MAX_ISA=%s is not known and ignored; scalar, avx2, avx512, avx512-bf16 or amx-bf16 would be",
             limit);
-    return isa;
 }
 
 static uint64_t read_xcr0(void) {
@@ -144,9 +156,7 @@ static uint32_t find_cores(void) {
 
 static void find(void) {
     find_isa(&cpu);
-    cpu.isa = fth_cpu_clamp(cpu.isa, getenv("FATHOM_MAX_ISA"));
-    if (cpu.isa < FTH_ISA_AVX512)
-        cpu.avx512_bf16 = cpu.amx_bf16 = 0;
+    fth_cpu_clamp(&cpu, getenv("FATHOM_MAX_ISA"));
     cpu.intel = is_intel();
     cpu.cores = find_cores();
     find_name(cpu.name);

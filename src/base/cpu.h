@@ -1,5 +1,5 @@
 /* What this CPU can run, found once by cpuid and XCR0 and clamped by the environment variable
- * FATHOM_MAX_ISA (scalar | avx2 | avx512). Thread-safe. */
+ * FATHOM_MAX_ISA (scalar | avx2 | avx512 | avx512-bf16 | amx-bf16). Thread-safe. */
 #ifndef FTH_BASE_CPU_H
 #define FTH_BASE_CPU_H
 

@@ -4,9 +4,9 @@
 
 #include "base/cpu.h"
 
-/* `limit` is FATHOM_MAX_ISA's value or NULL. The smaller of the two; an unknown value is ignored, with a
- * warning to the log. */
-fth_isa fth_cpu_clamp(fth_isa isa, const char *limit);
+/* Takes from the instruction sets that were found what is above `limit`, FATHOM_MAX_ISA's value or NULL; an unknown
+ * value is ignored, with a warning to the log. */
+void fth_cpu_clamp(struct fth_cpu *found, const char *limit);
 
 /* CPUs that a cgroup's cpu.max ("max 100000", "150000 100000": microseconds of CPU time in each period)
  * allows, rounded up; UINT32_MAX for no limit or text that is not understood. */

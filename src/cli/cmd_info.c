@@ -6,7 +6,7 @@
 static const char doc[] =
     "Print the version, the CPU, the instruction set in use, the providers of matrix products, library "
     "versions and the kernel chosen for every operation.\v"
-    "The environment variable FATHOM_MAX_ISA (scalar, avx2, avx512) limits the instruction set.\n\n"
+    "The environment variable FATHOM_MAX_ISA (scalar, avx2, avx512, avx512-bf16, amx-bf16) limits the instruction set.\n\n"
     "Examples:\n"
     "  fathom info\n"
     "  FATHOM_MAX_ISA=avx2 fathom info";

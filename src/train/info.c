@@ -54,7 +54,7 @@ static void machine(struct fth_text *text) {
         snprintf(value, sizeof value, "%.64s", limit);
         row(text, "FATHOM_MAX_ISA", value);
     } else {
-        row(text, "FATHOM_MAX_ISA", "not set (scalar, avx2 or avx512 limits the instruction set)");
+        row(text, "FATHOM_MAX_ISA", "not set (scalar, avx2, avx512, avx512-bf16 or amx-bf16 limits the instruction set)");
     }
     row(text, "precisions", cpu->avx512_bf16 ? "fp32, bf16, bf16x3, bf16x6" : "fp32 (those of bf16 need AVX512-BF16)");
     fth_format_bytes(bytes, (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE));

@@ -39,16 +39,30 @@ static void keep_warning(void *ctx, fth_log_level level, const char *line) {
     strncpy(warning, line, sizeof warning - 1);
 }
 
+static void clamped_is(const struct fth_cpu *found, const char *limit, const struct fth_cpu *want) {
+    struct fth_cpu got = *found;
+    fth_cpu_clamp(&got, limit);
+    assert_int_equal(got.isa, want->isa);
+    assert_int_equal(got.avx512_bf16, want->avx512_bf16);
+    assert_int_equal(got.amx_bf16, want->amx_bf16);
+}
+
 static void clamp_lowers_only_and_warns(void **state) {
     fth_log_set(keep_warning, NULL);
-    assert_int_equal(fth_cpu_clamp(FTH_ISA_AVX512, NULL), FTH_ISA_AVX512);
-    assert_int_equal(fth_cpu_clamp(FTH_ISA_AVX512, ""), FTH_ISA_AVX512);
-    assert_int_equal(fth_cpu_clamp(FTH_ISA_AVX512, "avx512"), FTH_ISA_AVX512);
-    assert_int_equal(fth_cpu_clamp(FTH_ISA_AVX512, "avx2"), FTH_ISA_AVX2);
-    assert_int_equal(fth_cpu_clamp(FTH_ISA_AVX512, "scalar"), FTH_ISA_SCALAR);
-    assert_int_equal(fth_cpu_clamp(FTH_ISA_SCALAR, "avx512"), FTH_ISA_SCALAR);
+    const struct fth_cpu amx = {.isa = FTH_ISA_AVX512, .avx512_bf16 = 1, .amx_bf16 = 1}, bf16 = {.isa = FTH_ISA_AVX512, .avx512_bf16 = 1};
+    const struct fth_cpu avx512 = {.isa = FTH_ISA_AVX512}, avx2 = {.isa = FTH_ISA_AVX2}, scalar = {.isa = FTH_ISA_SCALAR};
+    clamped_is(&amx, NULL, &amx);
+    clamped_is(&amx, "", &amx);
+    clamped_is(&amx, "amx-bf16", &amx);
+    clamped_is(&amx, "avx512-bf16", &bf16);
+    clamped_is(&amx, "avx512", &avx512);
+    clamped_is(&amx, "avx2", &avx2);
+    clamped_is(&amx, "scalar", &scalar);
+    clamped_is(&bf16, "amx-bf16", &bf16);
+    clamped_is(&scalar, "amx-bf16", &scalar);
+    clamped_is(&scalar, "avx512", &scalar);
     assert_string_equal(warning, "");
-    assert_int_equal(fth_cpu_clamp(FTH_ISA_AVX2, "sse9"), FTH_ISA_AVX2);
+    clamped_is(&avx2, "sse9", &avx2);
     assert_non_null(strstr(warning, "sse9"));
     fth_log_set(NULL, NULL);
 }

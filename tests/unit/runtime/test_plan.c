@@ -325,6 +325,10 @@ static void test_span_rule(void **state) {
                  {FTH_BF16, 256, 4096, 2, 1}, {FTH_FP32, 64, 512, 2, 1}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (cases[i].precision != FTH_FP32)
+            assert_int_equal(fth_plan_span(256, cases[i].tile, cases[i].batch, cases[i].workers), cases[i].span);
+        if (cases[i].precision != FTH_FP32 && !fth_cpu_get()->avx512_bf16)
+            continue; /* no such plan can be made here */
         struct planned p = make(&(struct zoo_options){.model = "deepfm", .precision = cases[i].precision}, 64, 1);
         struct fth_plan_options options = p.plan->options;
         fth_error err = {0};
@@ -339,8 +343,6 @@ static void test_span_rule(void **state) {
         assert_int_equal(plan->max_span, tiles ? cases[i].span : 1);
         if (tiles)
             assert_int_equal(plan->options.tile, cases[i].tile);
-        if (cases[i].precision != FTH_FP32)
-            assert_int_equal(fth_plan_span(256, cases[i].tile, cases[i].batch, cases[i].workers), cases[i].span);
         fth_plan_destroy(plan);
         destroy(&p);
     }
