@@ -18,19 +18,6 @@ static fth_status check_options(const struct fth_embedding_options *options, fth
     if (options->max_batch == 0 || options->max_batch > (uint32_t)1 << 24)
         return fth_fail(err, FTH_E_ARGUMENT, "batch size %u: must be 1 to %u", options->max_batch,
                         (uint32_t)1 << 24);
-    for (uint32_t i = 0; i < options->n_lookups; i++) {
-        const struct fth_lookup *a = &options->lookups[i];
-        for (uint32_t j = 0; j < i; j++) {
-            const struct fth_lookup *b = &options->lookups[j];
-            if (strcmp(a->table, b->table) == 0 &&
-                (a->dim != b->dim || !a->zero_init != !b->zero_init))
-                return fth_fail(
-                    err, FTH_E_CONFIG,
-                    "embedding table '%s' is looked up with dimension %u and %u%s: fields "
-                    "that share a table must agree",
-                    a->table, b->dim, a->dim, a->dim == b->dim ? ", once starting at zero" : "");
-        }
-    }
     return FTH_OK;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/names.h"
 #include "embedding/embedding_private.h"
 
 #define NONE UINT32_MAX
@@ -48,17 +49,28 @@ static const struct fth_lookup *first_of(const struct plan *plan, uint32_t table
     return &plan->options->lookups[plan->first[table]];
 }
 
+static fth_status check_alike(const struct fth_lookup *a, const struct fth_lookup *b, fth_error *err) {
+    if (a->dim == b->dim && !a->zero_init == !b->zero_init)
+        return FTH_OK;
+    return fth_fail(err, FTH_E_CONFIG,
+                    "embedding table '%s' is looked up with dimension %u and %u%s: fields "
+                    "that share a table must agree",
+                    a->table, b->dim, a->dim, a->dim == b->dim ? ", once starting at zero" : "");
+}
+
 /* Tables, numbered as they are met, each with a list of its lookups. */
-static void list_tables(struct plan *plan, uint32_t *last) {
+static fth_status list_tables(struct plan *plan, struct fth_names *names, uint32_t *last, fth_error *err) {
     for (uint32_t i = 0; i < plan->options->n_lookups; i++) {
         const struct fth_lookup *lookup = &plan->options->lookups[i];
-        uint32_t table = 0;
-        while (table < plan->n_tables && strcmp(first_of(plan, table)->table, lookup->table) != 0)
-            table++;
-        if (table == plan->n_tables) {
-            plan->first[plan->n_tables++] = i;
+        uint32_t table;
+        if (!fth_names_add(names, lookup->table, plan->n_tables, &table))
+            return fth_fail(err, FTH_E_MEMORY, "no memory for %u embedding lookups", plan->options->n_lookups);
+        if (table == FTH_NO_NAME) {
+            table = plan->n_tables++;
+            plan->first[table] = i;
             plan->min_count[table] = 1;
         } else {
+            FTH_TRY(check_alike(lookup, first_of(plan, table), err));
             plan->next[last[table]] = i;
         }
         plan->next[i] = NONE;
@@ -67,6 +79,7 @@ static void list_tables(struct plan *plan, uint32_t *last) {
         if (plan->min_count[table] < lookup->min_count)
             plan->min_count[table] = lookup->min_count;
     }
+    return FTH_OK;
 }
 
 static int same_keys(const struct plan *plan, uint32_t a, uint32_t b) {
@@ -229,7 +242,10 @@ static void place_lookups(struct fth_embedding *embedding, const struct plan *pl
 
 static fth_status place(struct fth_embedding *embedding, struct plan *plan,
                         struct fth_table *tables, uint32_t *scratch, fth_error *err) {
-    list_tables(plan, scratch);
+    struct fth_names by_name = {0};
+    fth_status status = list_tables(plan, &by_name, scratch, err);
+    fth_names_free(&by_name);
+    FTH_TRY(status);
     find_leads(plan, scratch);
     char *names = embedding->names;
     for (uint32_t t = 0; t < plan->n_tables; t++) {

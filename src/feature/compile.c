@@ -15,18 +15,14 @@ fth_status fth_compile_no_memory(fth_error *err) {
 /* The position of column `name`; `key` is where the configuration names it. */
 fth_status fth_compile_find_column(const fth_feature_program *p, const char *key, const char *name,
                               uint32_t *out, fth_error *err) {
-    uint32_t n = p->n_columns + p->n_derived, found = n;
-    for (uint32_t i = 0; i < n; i++) {
-        if (strcmp(p->columns[i], name) != 0)
-            continue;
-        if (found < n)
-            return fth_fail(err, FTH_E_CONFIG,
-                            "%s: the data has two columns named '%s' (the %u. and the %u.); name each "
-                            "differently in the header or by data.csv.columns",
-                            key, name, found + 1, i + 1);
-        found = i;
-    }
-    if (found < n) {
+    uint32_t n = p->n_columns + p->n_derived, found = fth_names_find(&p->names->columns, name);
+    uint32_t twice = found < p->n_columns ? p->names->twice[found] : 0;
+    if (twice)
+        return fth_fail(err, FTH_E_CONFIG,
+                        "%s: the data has two columns named '%s' (the %u. and the %u.); name each "
+                        "differently in the header or by data.csv.columns",
+                        key, name, found + 1, twice + 1);
+    if (found != FTH_NO_NAME) {
         *out = found;
         return FTH_OK;
     }
@@ -48,10 +44,11 @@ fth_status fth_compile_dense(fth_feature_program *p, const char **names, const c
                                    const char *key, fth_error *err) {
     if (name == NULL)
         return fth_compile_no_memory(err);
-    for (uint32_t i = 0; i < p->schema.n_dense; i++)
-        if (strcmp(names[i], name) == 0)
-            return fth_fail(err, FTH_E_CONFIG, "%s: there are two numeric features named '%s'", key,
-                            name);
+    uint32_t there;
+    if (!fth_names_add(&p->names->dense, name, p->schema.n_dense, &there))
+        return fth_compile_no_memory(err);
+    if (there != FTH_NO_NAME)
+        return fth_fail(err, FTH_E_CONFIG, "%s: there are two numeric features named '%s'", key, name);
     names[p->schema.n_dense++] = name;
     return FTH_OK;
 }
@@ -66,18 +63,19 @@ fth_status fth_compile_field(fth_feature_program *p, const char *key, const char
         dim = p->config->embedding.dim;
     if (dim <= 0 || dim > 1 << 16)
         return fth_fail(err, FTH_E_CONFIG, "%s.dim: %lld: must be 1 to 65536", key, (long long)dim);
-    for (uint32_t i = 0; i < p->n_fields; i++) {
-        const struct fth_field_info *other = &p->fields[i].info;
-        if (strcmp(other->name, name) == 0)
-            return fth_fail(err, FTH_E_CONFIG, "%s: there are two categorical features named '%s'",
-                            key, name);
-        if (strcmp(other->table, table) == 0 && ((int64_t)other->dim != dim || (int64_t)other->min_count != min_count))
-            return fth_fail(err, FTH_E_CONFIG,
-                            "%s: '%s' and '%s' share table '%s' and must agree on dim (%lld, %lld) and "
-                            "min_count (%lld, %lld)",
-                            key, name, other->name, table, (long long)dim, (long long)other->dim,
-                            (long long)min_count, (long long)other->min_count);
-    }
+    uint32_t same_name, first;
+    if (!fth_names_add(&p->names->fields, name, p->n_fields, &same_name) ||
+        !fth_names_add(&p->names->tables, table, p->n_fields, &first))
+        return fth_compile_no_memory(err);
+    if (same_name != FTH_NO_NAME)
+        return fth_fail(err, FTH_E_CONFIG, "%s: there are two categorical features named '%s'", key, name);
+    const struct fth_field_info *other = first != FTH_NO_NAME ? &p->fields[first].info : NULL;
+    if (other && ((int64_t)other->dim != dim || (int64_t)other->min_count != min_count))
+        return fth_fail(err, FTH_E_CONFIG,
+                        "%s: '%s' and '%s' share table '%s' and must agree on dim (%lld, %lld) and "
+                        "min_count (%lld, %lld)",
+                        key, name, other->name, table, (long long)dim, (long long)other->dim,
+                        (long long)min_count, (long long)other->min_count);
     struct fth_feature_field *field = &p->fields[p->n_fields++];
     field->info = (struct fth_field_info){.name = name, .table = table, .column = "",
                                           .dim = (uint32_t)dim, .min_count = (uint64_t)min_count,
@@ -216,6 +214,23 @@ static fth_status fill_schema(fth_feature_program *p, const char **dense_names, 
     return FTH_OK;
 }
 
+/* The data's columns by their names, of which two may be alike: that is told when one is asked for. */
+static fth_status take_columns(fth_feature_program *p, const char *const *columns, const char **names, fth_error *err) {
+    p->names->twice = fth_arena_alloc(p->arena, p->n_columns, sizeof *p->names->twice);
+    if (!p->names->twice)
+        return fth_compile_no_memory(err);
+    for (uint32_t i = 0; i < p->n_columns; i++) {
+        uint32_t there;
+        if ((names[i] = fth_arena_strdup(p->arena, columns[i])) == NULL ||
+            !fth_names_add(&p->names->columns, names[i], i, &there))
+            return fth_compile_no_memory(err);
+        if (there != FTH_NO_NAME && p->names->twice[there] == 0)
+            p->names->twice[there] = i;
+    }
+    p->columns = names;
+    return FTH_OK;
+}
+
 static fth_status compile(fth_feature_program *p, const char *const *columns, fth_error *err) {
     const struct fth_features_config *features = &p->config->features;
     size_t n_numeric = 0, n_fields = 0, n_indicators = 0, n_inputs = 0;
@@ -253,10 +268,7 @@ static fth_status compile(fth_feature_program *p, const char *const *columns, ft
     if (!names || !dense_names || !p->numeric || !p->vocabularies || !p->indicators || !p->running_dense || !p->fields || !p->groups ||
         !p->group_fields || !p->instructions || !p->log1p_table)
         return fth_compile_no_memory(err);
-    for (uint32_t i = 0; i < p->n_columns; i++)
-        if ((names[i] = fth_arena_strdup(p->arena, columns[i])) == NULL)
-            return fth_compile_no_memory(err);
-    p->columns = names;
+    FTH_TRY(take_columns(p, columns, names, err));
     FTH_TRY(fth_compile_derived(p, err));
     for (uint32_t i = 0; i < FTH_FEATURE_LOG1P_TABLE; i++)
         p->log1p_table[i] = log1pf((float)i);
@@ -306,7 +318,15 @@ static fth_status create(const struct fth_config *config, const char *const *col
         p->plain |= strcmp(config->without.items[i], "feature_fusion") == 0;
     p->n_columns = (uint32_t)n_columns;
     p->arena = fth_arena_create(1 << 14);
+    struct fth_feature_names names = {0};
+    p->names = &names;
     fth_status status = p->arena ? compile(p, column_names, err) : fth_compile_no_memory(err);
+    p->names = NULL;
+    fth_names_free(&names.columns);
+    fth_names_free(&names.dense);
+    fth_names_free(&names.fields);
+    fth_names_free(&names.vocabularies);
+    fth_names_free(&names.tables);
     int64_t lines = config->features.learn_lines;
     if (status == FTH_OK && p->n_learned > 0) {
         p->sample_wanted = lines > 0 ? (uint64_t)lines : UINT64_MAX;

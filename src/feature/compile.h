@@ -3,7 +3,15 @@
 #ifndef FTH_FEATURE_COMPILE_H
 #define FTH_FEATURE_COMPILE_H
 
+#include "base/names.h"
 #include "feature/program_private.h"
+
+/* What names a program in the making has; numbers are positions in its arrays. */
+struct fth_feature_names {
+    struct fth_names columns, dense, fields, vocabularies;
+    struct fth_names tables; /* the first field of each */
+    uint32_t *twice;         /* [n_columns] the second column of the same name; 0 none */
+};
 
 fth_status fth_compile_no_memory(fth_error *err);
 /* The position of column `name`, of the data or derived. */

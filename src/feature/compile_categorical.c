@@ -9,14 +9,13 @@ static fth_status find_vocabulary(fth_feature_program *p, const struct fth_categ
     int file = config->vocabulary_file && *config->vocabulary_file;
     if (!file && config->vocabulary_size == 0)
         return FTH_OK;
-    uint32_t v = 0;
-    while (v < p->n_vocabularies && strcmp(p->vocabularies[v].table, field->info.table) != 0)
-        v++;
-    field->vocabulary = &p->vocabularies[v];
+    uint32_t there;
     field->lookups = fth_arena_alloc(p->arena, 1, sizeof *field->lookups);
-    if (!field->lookups)
+    if (!field->lookups ||
+        !fth_names_add(&p->names->vocabularies, field->info.table, p->n_vocabularies, &there))
         return fth_fail(err, FTH_E_MEMORY, "no memory for a vocabulary");
-    if (v < p->n_vocabularies)
+    field->vocabulary = &p->vocabularies[there != FTH_NO_NAME ? there : p->n_vocabularies];
+    if (there != FTH_NO_NAME)
         return FTH_OK;
     if (config->oov_buckets > UINT32_MAX || config->vocabulary_size > 1 << 30)
         return fth_fail(err, FTH_E_CONFIG, "features.categorical: the vocabulary of '%s' is too large",
@@ -131,12 +130,20 @@ fth_status fth_compile_osrp(fth_feature_program *p, const char *key,
 /* Groups' members in order of fields, one instruction each; entries: the number of field map. */
 fth_status fth_compile_groups(fth_feature_program *p, fth_error *err) {
     uint32_t at = 0;
+    for (uint32_t f = 0; f < p->n_fields; f++)
+        if (p->fields[f].info.group >= 0)
+            p->groups[p->fields[f].info.group].n++;
     for (uint32_t g = 0; g < p->n_groups; g++) {
         p->groups[g].first = at;
-        for (uint32_t f = 0; f < p->n_fields; f++)
-            if (p->fields[f].info.group == (int32_t)g)
-                p->group_fields[at++] = f;
-        p->groups[g].n = at - p->groups[g].first;
+        at += p->groups[g].n;
+        p->groups[g].n = 0;
+    }
+    for (uint32_t f = 0; f < p->n_fields; f++)
+        if (p->fields[f].info.group >= 0) {
+            struct fth_feature_group *group = &p->groups[p->fields[f].info.group];
+            p->group_fields[group->first + group->n++] = f;
+        }
+    for (uint32_t g = 0; g < p->n_groups; g++) {
         if (*p->groups[g].name == 0)
             p->groups[g].name = p->fields[p->group_fields[p->groups[g].first]].info.name;
         uint32_t first = p->group_fields[p->groups[g].first];

@@ -17,10 +17,11 @@ static fth_status compile_one(fth_feature_program *p, const char *key,
         return fth_compile_no_memory(err);
     for (uint32_t i = 0; i < config->from.n; i++)
         FTH_TRY(fth_compile_find_column(p, from, config->from.items[i], &derived->from[i], err));
-    for (uint32_t i = 0; i < p->n_columns + p->n_derived; i++)
-        if (strcmp(names[i], config->name) == 0)
-            return fth_fail(err, FTH_E_CONFIG, "%s.name: there is a column '%s' already", key,
-                            config->name);
+    uint32_t there;
+    if (!fth_names_add(&p->names->columns, config->name, p->n_columns + p->n_derived, &there))
+        return fth_compile_no_memory(err);
+    if (there != FTH_NO_NAME)
+        return fth_fail(err, FTH_E_CONFIG, "%s.name: there is a column '%s' already", key, config->name);
     fth_compile_separator(&derived->separator, config->separator);
     int times = config->as == FTH_DERIVE_DATE || config->as == FTH_DERIVE_SESSIONS;
     const char *problem = times ? fth_date_check_format(config->format) : NULL;

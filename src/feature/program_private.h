@@ -179,6 +179,7 @@ struct fth_feature_program {
 
     int n_learned;          /* numeric columns with learned boundaries */
     int learning_done;
+    struct fth_feature_names *names; /* while it is compiled */
     uint64_t sample_lines, sample_wanted, sample_room;
 };
 

@@ -46,8 +46,10 @@ fth_status fth_graph_create(uint32_t n_dense, fth_graph **out, fth_error *err) {
 }
 
 void fth_graph_destroy(fth_graph *graph) {
-    if (graph)
-        fth_arena_destroy(graph->arena); /* the graph itself lies in it */
+    if (!graph)
+        return;
+    fth_names_free(&graph->tables);
+    fth_arena_destroy(graph->arena); /* the graph itself lies in it */
 }
 
 struct fth_value *fth_graph_value(fth_graph *graph, fth_id value) {
@@ -185,20 +187,19 @@ fth_status fth_graph_lookup(fth_graph *graph, const struct fth_lookup *lookup, u
     if (!lookup->table || !*lookup->table || !lookup->dim)
         return fth_fail(err, FTH_E_ARGUMENT, "lookup of field %u: needs a table and a dimension",
                         lookup->field);
-    for (uint32_t i = 0; i < graph->n_lookups; i++) {
-        const struct fth_lookup *other = &graph->lookups[i];
-        if (!strcmp(other->table, lookup->table) && other->dim != lookup->dim)
-            return fth_fail(
-                err, FTH_E_CONFIG,
-                "table %s: dimension %u for field %u but %u for field %u; fields that share "
-                "a table need one dimension",
-                lookup->table, lookup->dim, lookup->field, other->dim, other->field);
-    }
     struct fth_lookup *lookups = grown(graph->arena, graph->lookups, graph->n_lookups,
                                        &graph->lookups_capacity, sizeof *lookups);
     const char *table = fth_arena_strdup(graph->arena, lookup->table);
-    if (!lookups || !table)
+    uint32_t first;
+    if (!lookups || !table || !fth_names_add(&graph->tables, table, graph->n_lookups, &first))
         return fth_fail(err, FTH_E_MEMORY, "lookup of table %s: out of memory", lookup->table);
+    const struct fth_lookup *other = first != FTH_NO_NAME ? &lookups[first] : NULL;
+    if (other && other->dim != lookup->dim)
+        return fth_fail(
+            err, FTH_E_CONFIG,
+            "table %s: dimension %u for field %u but %u for field %u; fields that share "
+            "a table need one dimension",
+            lookup->table, lookup->dim, lookup->field, other->dim, other->field);
     graph->lookups = lookups;
     lookups[graph->n_lookups] = *lookup;
     lookups[graph->n_lookups].table = table;

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/names.h"
 #include "base/text.h"
 
 typedef int32_t fth_id; /* index of a value or a node; -1 none */
@@ -123,6 +124,7 @@ struct fth_graph {
     fth_id next_node; /* id of the next new node; ids stay when passes reorder or remove nodes */
     struct fth_lookup *lookups;
     uint32_t n_lookups, lookups_capacity;
+    struct fth_names tables; /* the first lookup of each */
     struct fth_sessions *sessions;
     uint32_t n_sessions, sessions_capacity;
     fth_id dense, label, weight; /* inputs, FTH_NONE until asked for */
