@@ -113,7 +113,7 @@ class Measured(unittest.TestCase):
         with tempfile.TemporaryDirectory() as work:
             program = os.path.join(work, "fathom")
             with open(program, "w", encoding="utf-8") as out:
-                out.write(f"#!/bin/sh\necho 'instruction set in use {isa}'\n")
+                out.write(f"#!/bin/sh\necho 'instruction set in use {isa}'; echo 'FATHOM_MAX_ISA (avx512 or amx-bf16)'\n")
             os.chmod(program, 0o755)
             options = types.SimpleNamespace(fathom=program, work=work, seconds=1, progress=lambda text: None,
                                             contenders=["fathom", "fathom-bf16x6", "fathom-bf16x3"])

@@ -7,6 +7,7 @@ import ctypes
 import json
 import mmap
 import os
+import re
 import subprocess
 import sys
 
@@ -97,7 +98,7 @@ class Fathom:
         self.config = os.path.join(options.work, f"{model}.yaml" if not file else f"{model}-text.yaml")
         with open(self.config, "w", encoding="utf-8") as out:
             json.dump(configuration or shapes.configuration(model, file), out, indent=1)
-        self.amx = "amx-bf16" in self.call("info")
+        self.amx = bool(re.search(r"instruction set in use.*amx-bf16", self.call("info")))
 
     def precisions(self):
         """Name -> arguments: fp32, and bf16x3 where it pays."""
