@@ -24,14 +24,18 @@ static uint64_t count(const float *a, uint32_t rows, uint32_t columns, uint32_t 
                                               : fth_zeros_avx512_count(a, rows, columns, ld, every);
 }
 
-static int groups_of_rows(const struct fth_gemm_shape *s) {
-    return fth_cpu_get()->isa == FTH_ISA_AVX512 && fth_cpu_get()->intel && s->k >= LEAST_DEPTH_OF_GROUPS;
+static int by_avx512(int intel) {
+    return fth_cpu_get()->isa == FTH_ISA_AVX512 && fth_cpu_get()->intel == intel;
 }
 
-/* Tiles gain below half of the elements; in groups of rows up to 7/8 of the columns, if these have at most half as many
- * zeros as other elements. */
+/* Tiles gain below half of the elements; in pairs of rows up to 3/4 of the columns; in groups of six up to 7/8, if these have
+ * at most half as many zeros as other elements. */
 static int many_in_tile(const struct fth_gemm_shape *s, uint32_t rows, const float *a) {
-    if (!groups_of_rows(s)) {
+    if (by_avx512(0)) {
+        struct fth_zeros_counted n = fth_pairs_avx512_count(a, rows, s->k, s->lda, TILE_SAMPLE);
+        return 4 * n.columns <= 3 * (uint64_t)n.groups * s->k ? FTH_ZEROS_PAIRS : 0;
+    }
+    if (!by_avx512(1) || s->k < LEAST_DEPTH_OF_GROUPS) {
         uint64_t all = (uint64_t)((rows + TILE_SAMPLE - 1) / TILE_SAMPLE) * s->k;
         return 2 * count(a, rows, s->k, s->lda, TILE_SAMPLE) <= all ? FTH_ZEROS_A : 0;
     }
@@ -73,12 +77,14 @@ void fth_zeros_by_rows(const struct fth_gemm_shape *s, uint32_t rows, const floa
 
 void fth_gemm_zeros_nn(const struct fth_gemm_shape *s, int of, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish) {
-    if (of == FTH_ZEROS_GROUPS)
+    if (of == FTH_ZEROS_PAIRS)
+        fth_pairs_avx512_nn(s, rows, a, b, c, finish);
+    else if (of == FTH_ZEROS_GROUPS)
         fth_groups_avx512_nn(s, rows, a, b, c, finish);
     else if (fth_cpu_get()->isa == FTH_ISA_AVX2)
         fth_zeros_avx2_nn(s, rows, a, b, c, finish);
     else
-        fth_zeros_avx512_nn(s, fth_cpu_get()->intel, rows, a, b, c, finish);
+        fth_zeros_avx512_nn(s, rows, a, b, c, finish);
 }
 
 size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *s) {

@@ -8,12 +8,14 @@
 
 /* Whose zeros (FTH_ZEROS_A, _B) products of the shape leave out where they are many, on this CPU. */
 int fth_gemm_zeros_of(const struct fth_gemm_shape *shape);
-/* The one of them whose are left out of a run, by their number; 0: neither. FTH_ZEROS_GROUPS: A's, in groups of rows. */
+/* The one of them whose are left out of a run, by their number; 0: neither. FTH_ZEROS_GROUPS, _PAIRS: A's, in groups of six
+ * rows or two. */
 #define FTH_ZEROS_GROUPS 4
+#define FTH_ZEROS_PAIRS 8
 int fth_gemm_zeros_many(const struct fth_gemm_shape *shape, int zeros, uint32_t rows, const float *a, const float *b);
 
 /* NN, B as it is or in panels: C[m, n] = A B without A's zeros, or added to C; every element summed in increasing k by
- * fused multiply-adds. of: FTH_ZEROS_A or _GROUPS; finish: or NULL. */
+ * fused multiply-adds. of: FTH_ZEROS_A, _GROUPS or _PAIRS; finish: or NULL. */
 void fth_gemm_zeros_nn(const struct fth_gemm_shape *shape, int of, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish);
 
@@ -21,7 +23,7 @@ void fth_gemm_zeros_nn(const struct fth_gemm_shape *shape, int of, uint32_t rows
 uint64_t fth_zeros_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 uint64_t fth_zeros_avx2_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 
-/* Of every `every`th group of six rows: how many rows and groups these are, elements that are no zeros, and columns that
+/* Of every `every`th group of six rows, or pair: how many rows and groups these are, elements that are no zeros, and columns that
  * are not zero in all rows of a group. */
 struct fth_zeros_counted {
     uint32_t rows, groups;
@@ -29,6 +31,8 @@ struct fth_zeros_counted {
 };
 struct fth_zeros_counted fth_groups_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld,
                                                  uint32_t every);
+struct fth_zeros_counted fth_pairs_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld,
+                                                uint32_t every);
 
 /* fth_gemm_zeros_nn by a function for at most FTH_ZEROS_ROWS rows. */
 #define FTH_ZEROS_ROWS 64u
@@ -43,11 +47,13 @@ void fth_gemm_zeros_tn(const struct fth_gemm_shape *shape, int of_b, uint32_t ro
                        float *c, void *scratch);
 size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *shape);
 
-/* By instruction set. pairs, wide: two panels at a time, strips of more columns; the same bits. */
+/* By instruction set. wide: strips of more columns; the same bits. */
 void fth_zeros_avx2_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish);
-void fth_zeros_avx512_nn(const struct fth_gemm_shape *shape, int pairs, uint32_t rows, const float *a, const float *b,
-                         float *c, const struct fth_gemm_finish *finish);
+void fth_zeros_avx512_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
+                         const struct fth_gemm_finish *finish);
+void fth_pairs_avx512_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
+                         const struct fth_gemm_finish *finish);
 void fth_groups_avx512_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
                           const struct fth_gemm_finish *finish);
 void fth_zeros_avx2_tn(const struct fth_gemm_shape *shape, int of_b, uint32_t rows, const float *a, const float *b, float *c,

@@ -1,14 +1,14 @@
-/* Products that leave out the zeros of A, by AVX-512.
+/* Products that leave out the zeros of A, element by element, by AVX-512 for cores that make two multiply-adds a cycle (others:
+ * gemm_pairs_avx512.c).
  *
  * NN, C[m, n] = A[m, k] B[k, n], by panels (panels.h), whether or not B lies in them: of 64 rows and 64 columns of A the
  * elements that are no zeros are brought together, row by row; then each costs as many multiply-adds as a panel is
  * wide in vectors:
  *
  *     for 64 rows:  for 64 of k:  A's elements into lists
- *         for panel (64 x 64 of B, which stays in the first cache):  for row:  C[row, panel] += list B
+ *         for two panels (64 x 64 of B each, which stay in the first cache):  for row:  C[row, panels] += list B
  *
- * In pairs, two panels are gone through together: with one, four sums, a core that makes two multiply-adds a cycle waits
- * for the last of the same sum. They take 32 KB of the first cache.
+ * Of one panel, four sums, each multiply-add would wait for the last of the same sum. Two take 32 KB of the first cache.
  *
  * Every element of C is summed in increasing k. Threads: pure functions. */
 #include "kernels/cpu/simd_avx512.h"
@@ -208,12 +208,12 @@ static struct pair pair_of(const struct product *p, uint32_t i, uint32_t k) {
     return pair;
 }
 
-static FTH_INLINE void run_rows(const struct fth_gemm_shape *s, int pairs, uint32_t rows, const float *a, const float *b,
-                                float *c, const struct fth_gemm_finish *finish) {
+static void run_rows(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+                     const struct fth_gemm_finish *finish) {
     struct fth_panels panels = s->panels ? fth_panels_of(s->n) : fth_panels_cut(s->n, FTH_PANEL);
     struct product p = {s, panels, rows, a, b, c};
     struct lists lists;
-    pairs &= panels.width == FTH_PANEL;
+    int pairs = panels.width == FTH_PANEL;
     for (uint32_t k = 0; k < s->k; k += DEPTH) {
         int end = s->k - k <= DEPTH;
         make_lists(a + k, s->lda, rows, end ? s->k - k : DEPTH, &lists);
@@ -233,17 +233,7 @@ static FTH_INLINE void run_rows(const struct fth_gemm_shape *s, int pairs, uint3
     }
 }
 
-static void run_panels(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
-                       const struct fth_gemm_finish *finish) {
-    run_rows(s, 0, rows, a, b, c, finish);
-}
-
-static void run_pairs(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
-                      const struct fth_gemm_finish *finish) {
-    run_rows(s, 1, rows, a, b, c, finish);
-}
-
-void fth_zeros_avx512_nn(const struct fth_gemm_shape *s, int pairs, uint32_t rows, const float *a, const float *b,
-                         float *c, const struct fth_gemm_finish *finish) {
-    fth_zeros_by_rows(s, rows, a, b, c, finish, pairs ? run_pairs : run_panels);
+void fth_zeros_avx512_nn(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+                         const struct fth_gemm_finish *finish) {
+    fth_zeros_by_rows(s, rows, a, b, c, finish, run_rows);
 }
