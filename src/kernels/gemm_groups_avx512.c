@@ -140,13 +140,6 @@ static void run_columns(const struct list *lists, uint32_t n_lists, uint32_t fir
     run_piece(lists, n_lists, &p);
 }
 
-static const float *panel_at(const struct fth_gemm_shape *s, const struct fth_panels *panels, const float *b, uint32_t i,
-                             uint32_t k, size_t *ld) {
-    uint32_t column = i * panels->width;
-    *ld = !s->panels ? s->ldb : i + 1 == panels->count ? panels->ld_last : panels->width;
-    return b + (s->panels ? (size_t)column * s->k : column) + k * *ld;
-}
-
 static void run_rows(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
                      const struct fth_gemm_finish *finish) {
     struct fth_panels panels = s->panels ? fth_panels_of(s->n) : fth_panels_cut(s->n, COLUMNS);
@@ -157,10 +150,10 @@ static void run_rows(const struct fth_gemm_shape *s, uint32_t rows, const float 
             uint32_t column = i * panels.width, columns = i + 1 == panels.count ? panels.last : panels.width;
             uint32_t first = columns <= COLUMNS ? columns : 3 * VW;
             struct piece p = {.c = c + column, .ldc = s->ldc, .add = s->accumulate || k > 0};
-            p.b = p.next = panel_at(s, &panels, b, i, k, &p.ldb);
+            p.b = p.next = fth_zeros_panel(s, &panels, b, i, k, &p.ldb);
             p.ld_next = p.ldb;
             if (i + 1 < panels.count)
-                p.next = panel_at(s, &panels, b, i + 1, k, &p.ld_next);
+                p.next = fth_zeros_panel(s, &panels, b, i + 1, k, &p.ld_next);
             run_columns(lists, n, 0, first, p);
             if (first < columns)
                 run_columns(lists, n, first, columns - first, p);

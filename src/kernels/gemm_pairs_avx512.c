@@ -29,6 +29,10 @@ static FTH_INLINE uint64_t columns_of(const float *a, size_t lda, uint32_t rows,
     return there;
 }
 
+static inline uint64_t first_bits(uint32_t n) {
+    return n < DEPTH ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0;
+}
+
 static inline uint32_t height_of(uint32_t rows) {
     return rows < PAIR ? rows : PAIR;
 }
@@ -59,6 +63,9 @@ struct piece {
     const float *a, *b;
     float *c;
     size_t lda, ldb, ldc;
+    const float *next; /* what is read behind b, whose rows `ahead` are brought into the second cache */
+    size_t ld_next;
+    uint64_t ahead;
     const uint64_t *there; /* of each pair */
     uint32_t rows, vectors;
     vt columns; /* of the last one */
@@ -79,9 +86,14 @@ static FTH_INLINE void tile(const int m, const int v, vt columns, const struct p
 static FTH_INLINE void run_pairs(const int v, vt columns, const struct piece *p) {
     const float *a = p->a;
     float *c = p->c;
+    uint64_t ahead = p->ahead;
     uint32_t i = 0;
-    for (; i + PAIR <= p->rows; i += PAIR, a += PAIR * p->lda, c += PAIR * p->ldc)
+    for (; i + PAIR <= p->rows; i += PAIR, a += PAIR * p->lda, c += PAIR * p->ldc) {
+        for (int row = 0; row < 2 && ahead; row++, ahead &= ahead - 1)
+            for (uint32_t j = 0; j < VECTORS; j++)
+                _mm_prefetch((const char *)(p->next + (uint32_t)__builtin_ctzll(ahead) * p->ld_next + j * VW), _MM_HINT_T1);
         tile(PAIR, v, columns, p, a, c, p->there[i / PAIR]);
+    }
     if (i < p->rows)
         tile(1, v, columns, p, a, c, p->there[i / PAIR]);
 }
@@ -121,15 +133,22 @@ static void run_rows(const struct fth_gemm_shape *s, uint32_t rows, const float 
     uint64_t there[FTH_ZEROS_ROWS / PAIR];
     for (uint32_t k = 0; k < s->k; k += DEPTH) {
         uint32_t depth = s->k - k < DEPTH ? s->k - k : DEPTH;
+        uint64_t any = 0;
         for (uint32_t i = 0; i < rows; i += PAIR)
-            there[i / PAIR] = columns_of(a + i * s->lda + k, s->lda, height_of(rows - i), depth);
+            any |= there[i / PAIR] = columns_of(a + i * s->lda + k, s->lda, height_of(rows - i), depth);
         for (uint32_t i = 0; i < panels.count; i++) {
             uint32_t column = i * panels.width, last = i + 1 == panels.count, columns = last ? panels.last : panels.width;
             uint32_t first = columns <= COLUMNS ? columns : 3 * VW;
             struct piece p = {.a = a + k, .lda = s->lda, .c = c + column, .ldc = s->ldc, .there = there, .rows = rows,
                               .add = s->accumulate || k > 0};
-            p.ldb = !s->panels ? s->ldb : last ? panels.ld_last : panels.width;
-            p.b = b + (s->panels ? (size_t)column * s->k : column) + k * p.ldb;
+            p.b = fth_zeros_panel(s, &panels, b, i, k, &p.ldb);
+            if (!last) {
+                p.next = fth_zeros_panel(s, &panels, b, i + 1, k, &p.ld_next);
+                p.ahead = any;
+            } else if (k + DEPTH < s->k) {
+                p.next = fth_zeros_panel(s, &panels, b, 0, k + DEPTH, &p.ld_next);
+                p.ahead = first_bits(s->k - k - DEPTH);
+            }
             run_columns(p, 0, first);
             if (first < columns)
                 run_columns(p, first, columns - first);

@@ -34,6 +34,14 @@ struct fth_zeros_counted fth_groups_avx512_count(const float *a, uint32_t rows, 
 struct fth_zeros_counted fth_pairs_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld,
                                                 uint32_t every);
 
+/* Row k of panel i of B, of which the next one lies ld floats behind. */
+static inline const float *fth_zeros_panel(const struct fth_gemm_shape *s, const struct fth_panels *panels, const float *b,
+                                           uint32_t i, uint32_t k, size_t *ld) {
+    uint32_t column = i * panels->width;
+    *ld = !s->panels ? s->ldb : i + 1 == panels->count ? panels->ld_last : panels->width;
+    return b + (s->panels ? (size_t)column * s->k : column) + k * *ld;
+}
+
 /* fth_gemm_zeros_nn by a function for at most FTH_ZEROS_ROWS rows. */
 #define FTH_ZEROS_ROWS 64u
 typedef void fth_zeros_rows(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,

@@ -184,10 +184,11 @@ struct product {
 /* Panel i from k on. */
 static struct panel panel_of(const struct product *p, uint32_t i, uint32_t k) {
     const struct fth_gemm_shape *s = p->shape;
-    uint32_t column = i * p->panels.width, last = i + 1 == p->panels.count;
-    uint32_t columns = last ? p->panels.last : p->panels.width;
-    size_t ld = !s->panels ? s->ldb : last ? p->panels.ld_last : p->panels.width;
-    return (struct panel){.b = p->b + (s->panels ? (size_t)column * s->k : column) + k * ld,
+    uint32_t column = i * p->panels.width;
+    uint32_t columns = i + 1 == p->panels.count ? p->panels.last : p->panels.width;
+    size_t ld;
+    const float *b = fth_zeros_panel(s, &p->panels, p->b, i, k, &ld);
+    return (struct panel){.b = b,
                           .ld = ld,
                           .c = p->c + column,
                           .ldc = s->ldc,
