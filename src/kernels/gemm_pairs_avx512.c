@@ -37,24 +37,14 @@ static inline uint32_t height_of(uint32_t rows) {
     return rows < PAIR ? rows : PAIR;
 }
 
-struct fth_zeros_counted fth_pairs_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld,
-                                                uint32_t every) {
-    struct fth_zeros_counted counted = {0};
-    for (uint32_t i = 0; i < rows; i += every * PAIR) {
-        uint32_t height = height_of(rows - i);
-        counted.rows += height;
-        counted.groups++;
+uint64_t fth_pairs_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every) {
+    uint64_t counted = 0;
+    for (uint32_t i = 0; i < rows; i += every * PAIR)
         for (uint32_t k = 0; k < columns; k += DEPTH) {
             uint32_t depth = columns - k < DEPTH ? columns - k : DEPTH;
-            uint64_t any = 0;
-            for (uint32_t row = i; row < i + height; row++) {
-                uint64_t there = columns_of(a + (size_t)row * ld + k, ld, 1, depth);
-                counted.elements += (uint32_t)__builtin_popcountll(there);
-                any |= there;
-            }
-            counted.columns += (uint32_t)__builtin_popcountll(any);
+            uint64_t there = columns_of(a + (size_t)i * ld + k, ld, height_of(rows - i), depth);
+            counted += (uint32_t)__builtin_popcountll(there);
         }
-    }
     return counted;
 }
 

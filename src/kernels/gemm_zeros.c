@@ -32,8 +32,8 @@ static int by_avx512(int intel) {
  * at most half as many zeros as other elements. */
 static int many_in_tile(const struct fth_gemm_shape *s, uint32_t rows, const float *a) {
     if (by_avx512(0)) {
-        struct fth_zeros_counted n = fth_pairs_avx512_count(a, rows, s->k, s->lda, TILE_SAMPLE);
-        return 4 * n.columns <= 3 * (uint64_t)n.groups * s->k ? FTH_ZEROS_PAIRS : 0;
+        uint64_t all = (uint64_t)((rows + 2 * TILE_SAMPLE - 1) / (2 * TILE_SAMPLE)) * s->k;
+        return 4 * fth_pairs_avx512_count(a, rows, s->k, s->lda, TILE_SAMPLE) <= 3 * all ? FTH_ZEROS_PAIRS : 0;
     }
     if (!by_avx512(1) || s->k < LEAST_DEPTH_OF_GROUPS) {
         uint64_t all = (uint64_t)((rows + TILE_SAMPLE - 1) / TILE_SAMPLE) * s->k;

@@ -23,7 +23,7 @@ void fth_gemm_zeros_nn(const struct fth_gemm_shape *shape, int of, uint32_t rows
 uint64_t fth_zeros_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 uint64_t fth_zeros_avx2_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 
-/* Of every `every`th group of six rows, or pair: how many rows and groups these are, elements that are no zeros, and columns that
+/* Of every `every`th group of six rows: how many rows and groups these are, elements that are no zeros, and columns that
  * are not zero in all rows of a group. */
 struct fth_zeros_counted {
     uint32_t rows, groups;
@@ -31,8 +31,8 @@ struct fth_zeros_counted {
 };
 struct fth_zeros_counted fth_groups_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld,
                                                  uint32_t every);
-struct fth_zeros_counted fth_pairs_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld,
-                                                uint32_t every);
+/* Of every `every`th pair of rows the columns that are not zero in both. */
+uint64_t fth_pairs_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 
 /* Row k of panel i of B, of which the next one lies ld floats behind. */
 static inline const float *fth_zeros_panel(const struct fth_gemm_shape *s, const struct fth_panels *panels, const float *b,

@@ -89,8 +89,7 @@ uint64_t fth_zeros_avx512_count_simde(const float *a, uint32_t rows, uint32_t co
 void fth_zeros_avx512_tn_simde(const struct fth_gemm_shape *shape, int pairs, int of_b, uint32_t rows, const float *a,
                                const float *b, float *c, void *scratch);
 fth_zeros_rows fth_zeros_avx512_nn_simde, fth_groups_avx512_nn_simde, fth_pairs_avx512_nn_simde;
-struct fth_zeros_counted fth_pairs_avx512_count_simde(const float *a, uint32_t rows, uint32_t columns, uint32_t ld,
-                                                      uint32_t every);
+uint64_t fth_pairs_avx512_count_simde(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 
 static int exact(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); /* what it is built on */
@@ -290,6 +289,10 @@ static void few_zeros_are_multiplied(void **state) {
                 a[i * LD + k] = (k + 17 * i) % COLUMNS >= COLUMNS - there || k >= COLUMNS ? 1.0f : 0.0f;
         int skipped = many(a, ROWS, COLUMNS, LD);
         assert_int_equal(skipped, !exact() ? -1 : there <= 50);
+#ifdef FTH_TEST_SIMDE
+        if (exact()) /* three pairs, and a row alone */
+            assert_int_equal(fth_pairs_avx512_count_simde(a, ROWS - 7, COLUMNS, LD, 4), 3 * (there + 17) + there);
+#endif
     }
 }
 
