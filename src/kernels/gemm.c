@@ -285,8 +285,9 @@ int fth_gemm_run_step(const fth_gemm *gemm, uint32_t rows, const float *a, const
 }
 
 int fth_gemm_step(const struct fth_gemm_step *step, uint32_t m, uint32_t n, const float *gradient, size_t ld) {
-    if (fth_cpu_get()->isa != FTH_ISA_AVX512 || step->kind == FTH_STEP_NONE)
+    fth_isa isa = fth_cpu_get()->isa;
+    if (isa == FTH_ISA_SCALAR || step->kind == FTH_STEP_NONE)
         return 0;
-    fth_step_avx512_run(step, m, n, gradient, ld);
+    (isa == FTH_ISA_AVX2 ? fth_step_avx2_run : fth_step_avx512_run)(step, m, n, gradient, ld);
     return 1;
 }

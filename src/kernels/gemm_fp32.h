@@ -20,7 +20,8 @@ typedef void fth_fp32_avx512_kernel(const struct fth_gemm_shape *shape, uint32_t
                                     float *c, const struct fth_gemm_step *step);
 fth_fp32_avx512_kernel fth_fp32_avx512_run, fth_fp32_wide_avx512_run, fth_fp32_narrow_avx512_run;
 
-/* The optimizer's step alone, by AVX-512; what fth_gemm_step says. */
+/* The optimizer's step alone; what fth_gemm_step says. */
+void fth_step_avx2_run(const struct fth_gemm_step *step, uint32_t m, uint32_t n, const float *gradient, size_t ld);
 void fth_step_avx512_run(const struct fth_gemm_step *step, uint32_t m, uint32_t n, const float *gradient, size_t ld);
 
 /* NN by AVX-512, by rows or panels; finish: or NULL. */

@@ -9,23 +9,13 @@
 
 #include <math.h>
 
-#include "base/memory.h"
 #include "kernels/cpu/simd_math.h"
 #include "kernels/cpu/optimize_lanes_simd.h"
-#include "kernels/gemm.h"
-#include "kernels/panels.h"
+#include "kernels/gemm_step.h"
 
-#define TILE 16u
+#define TILE FTH_STEP_TILE
 #define JOBS (TILE + TILE / 4)
 #define FULL ((vt)0xffff)
-
-/* A tile of W and of its copies. */
-struct place {
-    uint32_t rows, columns; /* rows 0: no tile */
-    float *w, *slots[2], *panel, *transposed; /* copies: or NULL */
-    size_t panel_ld, transposed_ld;
-    const float *gradient; /* rows of `gradient_ld` */
-};
 
 struct jobs {
     fth_weight_step kind;
@@ -78,38 +68,18 @@ static FTH_INLINE void turn_quad(const struct place *p, const float *turn, uint3
             v_store_part(p->transposed + (4 * quad + i) * p->transposed_ld, t, rows[i]);
 }
 
-/* To be written: other cores have read the copies, too, and a store into a line that they share waits for them. By
- * hand: without -mprfchw the compilers' builtin asks for a line to be read. */
-static FTH_INLINE void fetch(const float *x) {
-    __asm__ volatile("prefetchw %0" : : "m"(*x));
-}
-
 static FTH_INLINE void job_row(fth_weight_step kind, struct jobs *j, uint32_t row) {
     if (row < j->now.rows && j->now.columns == TILE)
         step_row(kind, 0, j, row, j->turn);
     else if (row < j->now.rows)
         step_row(kind, 1, j, row, j->turn);
-    if (row < j->next.rows) {
-        fetch(j->next.w + row * j->ld);
-        if (j->next.panel)
-            fetch(j->next.panel + row * j->next.panel_ld);
-        if (kind != FTH_STEP_SGD)
-            fetch(j->next.slots[0] + row * j->ld);
-        if (kind == FTH_STEP_ADAM)
-            fetch(j->next.slots[1] + row * j->ld);
-    }
+    fetch_row(kind, &j->next, row, j->ld);
 }
 
 static FTH_INLINE void job_quad(struct jobs *j, uint32_t quad) {
     if (j->now.rows && j->now.transposed)
         turn_quad(&j->now, j->turn, quad);
-    if (j->next.rows && j->next.transposed)
-        for (uint32_t i = 4 * quad; i < 4 * quad + 4 && i < j->next.columns; i++) {
-            const float *line = j->next.transposed + i * j->next.transposed_ld;
-            fetch(line);
-            if ((uintptr_t)line % FTH_CACHE_LINE) /* its part lies on two */
-                fetch(line + j->next.rows - 1);
-        }
+    fetch_turned(&j->next, 4 * quad, 4);
 }
 
 /* The jobs alone: behind the last tile, and where the next one makes no steps. */
@@ -123,32 +93,6 @@ static inline void finish(struct jobs *jobs) {
             job_row(FTH_STEP_ADAM, jobs, row);
     for (uint32_t quad = 0; quad < TILE / 4; quad++)
         job_quad(jobs, quad);
-}
-
-static inline uint32_t least(uint32_t a, uint32_t b) {
-    return a < b ? a : b;
-}
-
-static inline struct place place_of(const struct fth_gemm_step *s, uint32_t row, uint32_t rows, uint32_t column,
-                             uint32_t columns) {
-    size_t at = (size_t)row * s->ld + column;
-    struct place place = {.rows = rows, .columns = columns, .w = s->w + at};
-    for (int i = 0; i < 2; i++)
-        place.slots[i] = s->slots[i] ? s->slots[i] + at : NULL;
-    if (s->panels.panels) {
-        struct fth_panels_place straight = fth_panels_at(&s->panels, s->row + row, s->column + column);
-        place.panel = straight.start;
-        place.panel_ld = straight.ld;
-    }
-    if (s->transposed.panels && s->transposed_ld) {
-        place.transposed = s->transposed.panels + (s->column + column) * s->transposed_ld + s->row + row;
-        place.transposed_ld = s->transposed_ld;
-    } else if (s->transposed.panels) {
-        struct fth_panels_place turned = fth_panels_at(&s->transposed, s->column + column, s->row + row);
-        place.transposed = turned.start;
-        place.transposed_ld = turned.ld;
-    }
-    return place;
 }
 
 static inline struct jobs jobs_of(const struct fth_gemm_step *s, size_t gradient_ld) {
