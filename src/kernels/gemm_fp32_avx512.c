@@ -89,9 +89,9 @@ static void adam_tile(const struct product *t, struct jobs *jobs) {
 
 static void run_tile(const struct product *t, struct jobs *jobs) {
     if (jobs && t->m == TILE) {
-        if (jobs->kind == FTH_STEP_SGD)
+        if (jobs->step.kind == FTH_STEP_SGD)
             sgd_tile(t, jobs);
-        else if (jobs->kind == FTH_STEP_ADAGRAD)
+        else if (jobs->step.kind == FTH_STEP_ADAGRAD)
             adagrad_tile(t, jobs);
         else
             adam_tile(t, jobs);
@@ -154,7 +154,7 @@ static void run_chunk(const struct fth_gemm_shape *s, struct product *t, const f
 void fth_fp32_avx512_run(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
                          const struct fth_gemm_step *step) {
     struct product t = {.lda = s->lda, .ldb = s->ldb};
-    struct jobs jobs = {.kind = FTH_STEP_NONE};
+    struct jobs jobs = {.step = {.kind = FTH_STEP_NONE}};
     if (step)
         jobs = jobs_of(step, TILE);
     for (uint32_t p = 0; p < rows; p += DEPTH) {

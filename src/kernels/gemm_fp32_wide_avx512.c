@@ -196,9 +196,9 @@ static void run_strip(const struct fth_gemm_shape *s, struct product *t, const f
             continue;
         }
         advance(steps, s->ldc);
-        if (steps->jobs[0].kind == FTH_STEP_SGD)
+        if (steps->jobs[0].step.kind == FTH_STEP_SGD)
             sgd_tile(t, steps->jobs);
-        else if (steps->jobs[0].kind == FTH_STEP_ADAGRAD)
+        else if (steps->jobs[0].step.kind == FTH_STEP_ADAGRAD)
             adagrad_tile(t, steps->jobs);
         else
             adam_tile(t, steps->jobs);

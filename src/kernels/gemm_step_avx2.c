@@ -1,40 +1,13 @@
 /* The optimizer's step of a block of W whose gradient is complete, by AVX2: as gemm_step_avx512.c, tiles of 16 x 16, with two
- * vectors a row and four squares to turn. To the bit the step of cpu/optimize_simd.h.
+ * vectors a row and four squares to turn.
  *
  * Threads: pure function. */
 #include "kernels/cpu/simd_avx2.h"
 
-#include <math.h>
-
-#include "kernels/cpu/simd_math.h"
-#include "kernels/cpu/optimize_lanes_simd.h"
 #include "kernels/gemm_fp32.h"
-#include "kernels/gemm_step.h"
+#include "kernels/gemm_step_simd.h"
 
 #define TILE FTH_STEP_TILE
-
-struct stepping {
-    struct fth_opt_args args; /* a copy, so that stores cannot change it */
-    float rate, root;         /* Adam's */
-    size_t ld, gradient_ld;
-};
-
-static FTH_INLINE void step_vector(fth_weight_step kind, int part, vt t, const struct stepping *s, const struct place *p,
-                                   uint32_t row, uint32_t column, float *turn) {
-    const float *g = p->gradient + row * s->gradient_ld + column;
-    size_t at = row * s->ld + column;
-    float *w = p->w + at;
-    if (kind == FTH_STEP_SGD)
-        sgd_lanes(part, t, w, g, &s->args);
-    else if (kind == FTH_STEP_ADAGRAD)
-        adagrad_lanes(part, t, w, p->slots[0] + at, g, &s->args);
-    else
-        adam_lanes(part, t, w, p->slots[0] + at, p->slots[1] + at, g, &s->args, s->rate, s->root);
-    vf x = v_get(w, part, t);
-    if (p->panel)
-        v_put(p->panel + row * p->panel_ld + column, part, t, x);
-    v_store(turn + row * TILE + column, x);
-}
 
 static FTH_INLINE void step_row(fth_weight_step kind, const struct stepping *s, const struct place *p, uint32_t row,
                                 float *turn) {
@@ -60,7 +33,8 @@ static FTH_INLINE void turn_square(const struct place *p, const float *turn, uin
             v_put(to + i * p->transposed_ld, rows < VW, t, r[i]);
 }
 
-static FTH_INLINE void step_tile(fth_weight_step kind, const struct stepping *s, const struct place *p, const struct place *next) {
+static FTH_INLINE void step_tile(fth_weight_step kind, const struct stepping *s, const struct place *p,
+                                 const struct place *next) {
     float turn[TILE * TILE] __attribute__((aligned(FTH_CACHE_LINE)));
     for (uint32_t row = 0; row < TILE; row++) {
         if (row < p->rows)
@@ -88,11 +62,7 @@ static FTH_INLINE void step_block(fth_weight_step kind, const struct fth_gemm_st
 }
 
 void fth_step_avx2_run(const struct fth_gemm_step *step, uint32_t m, uint32_t n, const float *gradient, size_t ld) {
-    struct stepping s = {.args = *step->args, .ld = step->ld, .gradient_ld = ld};
-    if (step->kind == FTH_STEP_ADAM) {
-        s.rate = step->args->lr / step->args->correction1;
-        s.root = sqrtf(step->args->correction2);
-    }
+    struct stepping s = stepping_of(step, ld);
     if (step->kind == FTH_STEP_SGD)
         step_block(FTH_STEP_SGD, step, m, n, gradient, &s);
     else if (step->kind == FTH_STEP_ADAGRAD)

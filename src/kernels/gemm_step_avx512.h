@@ -1,49 +1,23 @@
 /* The optimizer's step of a tile of 16 x 16 of W, whose gradient an AVX-512 kernel has made, in 20 small jobs to be done
  * between steps of k of a next tile's product: 16 rows of weights and slots, then four times four rows of the
- * transposed copy; each job fetches what the same job of the next tile needs. A step is that of cpu/optimize_simd.h, to the
- * bit. Included by the kernels alone (gemm_fp32_avx512.c, gemm_fp32_wide_avx512.c, gemm_step_avx512.c). */
+ * transposed copy; each job fetches what the same job of the next tile needs. Included by the kernels alone
+ * (gemm_fp32_avx512.c, gemm_fp32_wide_avx512.c, gemm_step_avx512.c). */
 #ifndef FTH_KERNELS_GEMM_STEP_AVX512_H
 #define FTH_KERNELS_GEMM_STEP_AVX512_H
 
 #include "kernels/cpu/simd_avx512.h"
 
-#include <math.h>
-
-#include "kernels/cpu/simd_math.h"
-#include "kernels/cpu/optimize_lanes_simd.h"
-#include "kernels/gemm_step.h"
+#include "kernels/gemm_step_simd.h"
 
 #define TILE FTH_STEP_TILE
 #define JOBS (TILE + TILE / 4)
 #define FULL ((vt)0xffff)
 
 struct jobs {
-    fth_weight_step kind;
-    struct fth_opt_args args; /* a copy, so that stores cannot change it */
-    float rate, root;         /* Adam's */
-    size_t ld;                /* of W and its slots */
-    struct place now, next;   /* whose step is made; whose lines are fetched */
-    size_t gradient_ld;
+    struct stepping step;
+    struct place now, next; /* whose step is made; whose lines are fetched */
     float turn[TILE * TILE] __attribute__((aligned(FTH_CACHE_LINE)));
 };
-
-static FTH_INLINE void step_row(fth_weight_step kind, int part, const struct jobs *j, uint32_t row, float *turn) {
-    const struct place *p = &j->now;
-    vt t = v_tail(p->columns);
-    const float *g = p->gradient + row * j->gradient_ld;
-    size_t at = row * j->ld;
-    float *w = p->w + at;
-    if (kind == FTH_STEP_SGD)
-        sgd_lanes(part, t, w, g, &j->args);
-    else if (kind == FTH_STEP_ADAGRAD)
-        adagrad_lanes(part, t, w, p->slots[0] + at, g, &j->args);
-    else
-        adam_lanes(part, t, w, p->slots[0] + at, p->slots[1] + at, g, &j->args, j->rate, j->root);
-    vf x = v_get(w, part, t);
-    if (p->panel)
-        v_put(p->panel + row * p->panel_ld, part, t, x);
-    v_store(turn + row * TILE, x);
-}
 
 static FTH_INLINE vf lanes_of_rows(const float *x) {
     __m512 v = _mm512_castps128_ps512(_mm_load_ps(x));
@@ -70,10 +44,10 @@ static FTH_INLINE void turn_quad(const struct place *p, const float *turn, uint3
 
 static FTH_INLINE void job_row(fth_weight_step kind, struct jobs *j, uint32_t row) {
     if (row < j->now.rows && j->now.columns == TILE)
-        step_row(kind, 0, j, row, j->turn);
+        step_vector(kind, 0, FULL, &j->step, &j->now, row, 0, j->turn);
     else if (row < j->now.rows)
-        step_row(kind, 1, j, row, j->turn);
-    fetch_row(kind, &j->next, row, j->ld);
+        step_vector(kind, 1, v_tail(j->now.columns), &j->step, &j->now, row, 0, j->turn);
+    fetch_row(kind, &j->next, row, j->step.ld);
 }
 
 static FTH_INLINE void job_quad(struct jobs *j, uint32_t quad) {
@@ -85,9 +59,9 @@ static FTH_INLINE void job_quad(struct jobs *j, uint32_t quad) {
 /* The jobs alone: behind the last tile, and where the next one makes no steps. */
 static inline void finish(struct jobs *jobs) {
     for (uint32_t row = 0; row < TILE; row++)
-        if (jobs->kind == FTH_STEP_SGD)
+        if (jobs->step.kind == FTH_STEP_SGD)
             job_row(FTH_STEP_SGD, jobs, row);
-        else if (jobs->kind == FTH_STEP_ADAGRAD)
+        else if (jobs->step.kind == FTH_STEP_ADAGRAD)
             job_row(FTH_STEP_ADAGRAD, jobs, row);
         else
             job_row(FTH_STEP_ADAM, jobs, row);
@@ -96,12 +70,7 @@ static inline void finish(struct jobs *jobs) {
 }
 
 static inline struct jobs jobs_of(const struct fth_gemm_step *s, size_t gradient_ld) {
-    struct jobs jobs = {.kind = s->kind, .args = *s->args, .ld = s->ld, .gradient_ld = gradient_ld};
-    if (s->kind == FTH_STEP_ADAM) {
-        jobs.rate = s->args->lr / s->args->correction1;
-        jobs.root = sqrtf(s->args->correction2);
-    }
-    return jobs;
+    return (struct jobs){.step = stepping_of(s, gradient_ld)};
 }
 
 #endif

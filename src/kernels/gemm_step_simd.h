@@ -1,9 +1,14 @@
-/* A tile of 16 x 16 of W whose optimizer's step is made, where it and its copies lie, and fetching its lines. Included by
- * the kernels that make steps alone (gemm_step_avx512.h, gemm_step_avx2.c). */
-#ifndef FTH_KERNELS_GEMM_STEP_H
-#define FTH_KERNELS_GEMM_STEP_H
+/* A tile of 16 x 16 of W whose optimizer's step is made: where it and its copies lie, a vector of its step, which is that of
+ * cpu/optimize_simd.h to the bit, and fetching its lines. A template, in the names of cpu/simd_avx512.h; included by the
+ * kernels that make steps alone (gemm_step_avx512.h, gemm_step_avx2.c). */
+#ifndef FTH_KERNELS_GEMM_STEP_SIMD_H
+#define FTH_KERNELS_GEMM_STEP_SIMD_H
+
+#include <math.h>
 
 #include "base/memory.h"
+#include "kernels/cpu/simd_math.h"
+#include "kernels/cpu/optimize_lanes_simd.h"
 #include "kernels/gemm.h"
 #include "kernels/panels.h"
 
@@ -14,8 +19,25 @@ struct place {
     uint32_t rows, columns; /* rows 0: no tile */
     float *w, *slots[2], *panel, *transposed; /* copies: or NULL */
     size_t panel_ld, transposed_ld;
-    const float *gradient; /* rows of `gradient_ld` */
+    const float *gradient;
 };
+
+/* What is the same for all tiles of a block. */
+struct stepping {
+    fth_weight_step kind;
+    struct fth_opt_args args; /* a copy, so that stores cannot change it */
+    float rate, root;         /* Adam's */
+    size_t ld, gradient_ld;   /* of W and its slots; of the gradient */
+};
+
+static inline struct stepping stepping_of(const struct fth_gemm_step *s, size_t gradient_ld) {
+    struct stepping out = {.kind = s->kind, .args = *s->args, .ld = s->ld, .gradient_ld = gradient_ld};
+    if (s->kind == FTH_STEP_ADAM) {
+        out.rate = s->args->lr / s->args->correction1;
+        out.root = sqrtf(s->args->correction2);
+    }
+    return out;
+}
 
 static inline uint32_t least(uint32_t a, uint32_t b) {
     return a < b ? a : b;
@@ -43,6 +65,24 @@ static inline struct place place_of(const struct fth_gemm_step *s, uint32_t row,
     return place;
 }
 
+/* The step of a vector of the tile, also into the copy that lies as W does and into `turn`, the tile's new values. */
+static FTH_INLINE void step_vector(fth_weight_step kind, int part, vt t, const struct stepping *s, const struct place *p,
+                                   uint32_t row, uint32_t column, float *turn) {
+    const float *g = p->gradient + row * s->gradient_ld + column;
+    size_t at = row * s->ld + column;
+    float *w = p->w + at;
+    if (kind == FTH_STEP_SGD)
+        sgd_lanes(part, t, w, g, &s->args);
+    else if (kind == FTH_STEP_ADAGRAD)
+        adagrad_lanes(part, t, w, p->slots[0] + at, g, &s->args);
+    else
+        adam_lanes(part, t, w, p->slots[0] + at, p->slots[1] + at, g, &s->args, s->rate, s->root);
+    vf x = v_get(w, part, t);
+    if (p->panel)
+        v_put(p->panel + row * p->panel_ld + column, part, t, x);
+    v_store(turn + row * FTH_STEP_TILE + column, x);
+}
+
 /* To be written: other cores have read the copies, too, and a store into a line that they share waits for them. By
  * hand: without -mprfchw the compilers' builtin asks for a line to be read. */
 static inline void fetch(const float *x) {
@@ -50,7 +90,7 @@ static inline void fetch(const float *x) {
 }
 
 /* Row `row` of the tile, if it has one, and of the copy that lies as W does. */
-static inline __attribute__((always_inline)) void fetch_row(fth_weight_step kind, const struct place *p, uint32_t row, size_t ld) {
+static FTH_INLINE void fetch_row(fth_weight_step kind, const struct place *p, uint32_t row, size_t ld) {
     if (row >= p->rows)
         return;
     fetch(p->w + row * ld);
