@@ -9,27 +9,40 @@
 #include "base/hash.h"
 #include "checkpoint/checkpoint_private.h"
 
+static fth_status no_memory(fth_error *err) {
+    return fth_fail(err, FTH_E_MEMORY, "no memory for a digest");
+}
+
 static uint64_t hash_name(const char *name) {
     return fth_hash_bytes(name, strlen(name), 0);
 }
 
-static uint64_t hash_matrix(const struct fth_parameter *p, const float *data, uint64_t seed) {
-    uint64_t hash = seed;
-    for (uint32_t r = 0; r < p->rows; r++)
-        hash = fth_hash_bytes(data + (size_t)r * p->ld, p->columns * sizeof(float), hash);
-    return hash;
+/* row: room for one. */
+static uint64_t hash_parameter(const struct fth_parameter *p, float *row) {
+    size_t bytes = p->columns * sizeof *row;
+    uint64_t hash = hash_name(p->name);
+    for (uint32_t r = 0; r < p->rows; r++) {
+        fth_parameter_get(p, r, 1, row);
+        hash = fth_hash_bytes(row, bytes, hash);
+    }
+    for (uint32_t s = 0; s < p->n_slots; s++)
+        for (uint32_t r = 0; r < p->rows; r++)
+            hash = fth_hash_bytes(p->slots[s] + (size_t)r * p->ld, bytes, hash);
+    return fth_hash_mix(hash);
 }
 
-static uint64_t hash_dense(const fth_parameters *parameters) {
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < parameters->n; i++) {
-        const struct fth_parameter *p = &parameters->items[i];
-        uint64_t hash = hash_matrix(p, p->data, hash_name(p->name));
-        for (uint32_t s = 0; s < p->n_slots; s++)
-            hash = hash_matrix(p, p->slots[s], hash);
-        sum += fth_hash_mix(hash);
-    }
-    return sum;
+static fth_status hash_dense(const fth_parameters *parameters, uint64_t *out, fth_error *err) {
+    uint32_t columns = 1;
+    for (uint32_t i = 0; i < parameters->n; i++)
+        columns = parameters->items[i].columns > columns ? parameters->items[i].columns : columns;
+    float *row = fth_alloc(columns, sizeof *row);
+    if (!row)
+        return no_memory(err);
+    *out = 0;
+    for (uint32_t i = 0; i < parameters->n; i++)
+        *out += hash_parameter(&parameters->items[i], row);
+    fth_free(row);
+    return FTH_OK;
 }
 
 #define AT_ONCE 4096
@@ -99,7 +112,7 @@ static fth_status hash_packs(const fth_embedding *embedding, uint64_t *out, fth_
         for (uint32_t s = 0; s < info.n_slots; s++)
             fth_free(rows.slots[s]);
         if (!ok)
-            return fth_fail(err, FTH_E_MEMORY, "no memory for a digest");
+            return no_memory(err);
     }
     return FTH_OK;
 }
@@ -107,18 +120,19 @@ static fth_status hash_packs(const fth_embedding *embedding, uint64_t *out, fth_
 fth_status fth_checkpoint_digest_u64(const fth_parameters *parameters, const fth_embedding *embedding,
                                      const struct fth_checkpoint_state *state, uint64_t *out,
                                      fth_error *err) {
-    uint64_t rows = 0;
+    uint64_t dense = 0, rows = 0;
+    FTH_TRY(hash_dense(parameters, &dense, err));
     FTH_TRY(hash_packs(embedding, &rows, err));
     char *features = json_dumps(state->features, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
     if (!features)
-        return fth_fail(err, FTH_E_MEMORY, "no memory for a digest");
+        return no_memory(err);
     uint64_t hash = fth_hash_bytes(features, strlen(features), 1);
     free(features);
     const struct fth_position *at = &state->position;
     uint64_t best = 0; /* all values that are not numbers are one */
     if (!isnan(state->best_metric))
         memcpy(&best, &state->best_metric, sizeof best);
-    uint64_t head[] = {hash_dense(parameters), rows, state->step, state->seed, at->epoch,
+    uint64_t head[] = {dense, rows, state->step, state->seed, at->epoch,
                        at->file_index, at->byte_offset, at->line, at->example, at->block, at->taken,
                        at->examples_seen, at->lines_read, at->lines_bad, best, state->best_step,
                        state->evaluations_without_better, (uint64_t)state->stopped_early};

@@ -65,14 +65,17 @@ static fth_status read_rows(const fth_checkpoint *c, const char *file, const cha
     return status;
 }
 
-static fth_status read_matrix(const fth_checkpoint *c, const struct fth_parameter *p, const char *name,
-                              float *data, fth_error *err) {
+/* slot: NULL: the weights. */
+static fth_status read_matrix(const fth_checkpoint *c, struct fth_parameter *p, const char *name, float *slot,
+                              fth_error *err) {
     float *rows = fth_alloc((size_t)p->rows * p->columns, sizeof(float));
     if (!rows)
         return no_memory(err);
     fth_status status = read_rows(c, "dense.safetensors", name, 0, p->rows, rows, err);
-    for (uint32_t r = 0; status == FTH_OK && r < p->rows; r++)
-        memcpy(data + (size_t)r * p->ld, rows + (size_t)r * p->columns, p->columns * sizeof(float));
+    for (uint32_t r = 0; status == FTH_OK && slot && r < p->rows; r++)
+        memcpy(slot + (size_t)r * p->ld, rows + (size_t)r * p->columns, p->columns * sizeof(float));
+    if (status == FTH_OK && !slot)
+        fth_parameter_set(p, rows, p->columns);
     fth_free(rows);
     return status;
 }
@@ -80,14 +83,13 @@ static fth_status read_matrix(const fth_checkpoint *c, const struct fth_paramete
 static fth_status restore_dense(const fth_checkpoint *c, fth_parameters *parameters, fth_error *err) {
     for (uint32_t i = 0; i < parameters->n; i++) {
         struct fth_parameter *p = &parameters->items[i];
-        FTH_TRY(read_matrix(c, p, p->name, p->data, err));
+        FTH_TRY(read_matrix(c, p, p->name, NULL, err));
         for (uint32_t s = 0; s < p->n_slots; s++) {
             const char *name = fth_arena_printf(c->arena, "%s/%s", p->name, p->slot_names[s]);
             if (!name)
                 return no_memory(err);
             FTH_TRY(read_matrix(c, p, name, p->slots[s], err));
         }
-        fth_parameter_refresh(p);
     }
     return FTH_OK;
 }

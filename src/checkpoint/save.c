@@ -47,7 +47,7 @@ static int all_finite(const float *x, uint64_t n) {
 
 struct dense_fill {
     const struct fth_parameter **parameter; /* [tensors] */
-    const float **data;
+    const float **slot; /* NULL: its weights */
     const struct fth_tensor *tensors;
     const char *diverged; /* a tensor that is not finite, or NULL */
 };
@@ -55,10 +55,12 @@ struct dense_fill {
 static void fill_dense(void *ctx, uint32_t index, uint64_t first, uint64_t n, void *bytes) {
     struct dense_fill *fill = ctx;
     const struct fth_parameter *p = fill->parameter[index];
+    const float *slot = fill->slot[index];
     float *out = bytes;
-    for (uint64_t r = 0; r < n; r++)
-        memcpy(out + r * p->columns, fill->data[index] + (first + r) * p->ld,
-               p->columns * sizeof(float));
+    for (uint64_t r = 0; slot && r < n; r++)
+        memcpy(out + r * p->columns, slot + (first + r) * p->ld, p->columns * sizeof(float));
+    if (!slot)
+        fth_parameter_get(p, (uint32_t)first, (uint32_t)n, out);
     if (!all_finite(out, n * p->columns))
         fill->diverged = fill->tensors[index].name;
 }
@@ -67,9 +69,9 @@ static fth_status save_dense(struct save *save, fth_error *err) {
     uint32_t room = save->parameters->n * (1 + FTH_MAX_SLOTS) + 1, n = 0;
     struct fth_tensor *tensors = fth_arena_alloc(save->arena, room, sizeof *tensors);
     struct dense_fill fill = {fth_arena_alloc(save->arena, room, sizeof *fill.parameter),
-                              fth_arena_alloc(save->arena, room, sizeof *fill.data), tensors, NULL};
+                              fth_arena_alloc(save->arena, room, sizeof *fill.slot), tensors, NULL};
     const char *path = fth_arena_printf(save->arena, "%s/dense.safetensors", save->folder);
-    if (!tensors || !fill.parameter || !fill.data || !path)
+    if (!tensors || !fill.parameter || !fill.slot || !path)
         return no_memory(err);
     for (uint32_t i = 0; i < save->parameters->n; i++) {
         const struct fth_parameter *p = &save->parameters->items[i];
@@ -85,7 +87,7 @@ static fth_status save_dense(struct save *save, fth_error *err) {
             if (!tensors[n].name)
                 return no_memory(err);
             fill.parameter[n] = p;
-            fill.data[n] = s ? p->slots[s - 1] : p->data;
+            fill.slot[n] = s ? p->slots[s - 1] : NULL;
         }
     }
     uint64_t bytes, checksum;

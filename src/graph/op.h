@@ -23,7 +23,8 @@ typedef enum fth_granularity { FTH_PER_TILE, FTH_WHOLE_BATCH } fth_granularity;
 /* A value's rows as a running node sees them: the tile's, or the neighbouring tiles' (per tile; fth_op.spans), or all
  * (whole batch). FTH_TILES: a row for each of these tiles. */
 struct fth_view {
-    float *data;             /* NULL: absent optional input, all-ones weights, or tiles that no node reads */
+    float *data;             /* NULL: absent optional input, all-ones weights, tiles that no node reads, or a parameter in
+                                panels alone */
     uint32_t rows, columns, ld;
     int tiles;               /* 0, or the way in which `data` lies in tiles (kernels/tiles.h) */
     const uint32_t *offsets; /* FTH_POSITIONS: [examples + 1], absolute positions; row 0 of `data` is
@@ -89,6 +90,7 @@ struct fth_op {
     fth_resource resource;
     int spans;              /* may run several neighbouring tiles at once: a row has the same bits beside any others */
     int inputs_transposed;  /* bit i: input i is a parameter read by its transposed copy */
+    int inputs_in_panels;   /* bit i: where input i is a parameter in panels, its rows are neither read nor written */
     int fp32;               /* its matrix products are fp32 in every precision */
     /* Checks the inputs' shapes and makes the outputs (fth_graph_output). */
     fth_status (*shape)(fth_graph *graph, struct fth_node *node, fth_error *err);

@@ -152,7 +152,7 @@ typedef enum fth_weight_step { FTH_STEP_NONE, FTH_STEP_SGD, FTH_STEP_ADAGRAD, FT
 struct fth_gemm_step {
     fth_weight_step kind;
     const struct fth_opt_args *args;
-    float *w, *slots[2]; /* at the corner; rows of ld floats */
+    float *w, *slots[2]; /* at the corner; rows of ld floats; w NULL: W lies in its panels alone */
     size_t ld;
     uint32_t row, column;
     struct fth_panels_target panels, transposed; /* W's, and of its transposed copy, whose `panels` may be NULL */

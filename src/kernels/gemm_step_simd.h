@@ -18,7 +18,7 @@
 struct place {
     uint32_t rows, columns; /* rows 0: no tile */
     float *w, *slots[2], *panel, *transposed; /* copies: or NULL */
-    size_t panel_ld, transposed_ld;
+    size_t w_ld, panel_ld, transposed_ld;
     const float *gradient;
 };
 
@@ -27,7 +27,7 @@ struct stepping {
     fth_weight_step kind;
     struct fth_opt_args args; /* a copy, so that stores cannot change it */
     float rate, root;         /* Adam's */
-    size_t ld, gradient_ld;   /* of W and its slots; of the gradient */
+    size_t ld, gradient_ld;   /* of the slots; of the gradient */
 };
 
 static inline struct stepping stepping_of(const struct fth_gemm_step *s, size_t gradient_ld) {
@@ -46,7 +46,7 @@ static inline uint32_t least(uint32_t a, uint32_t b) {
 static inline struct place place_of(const struct fth_gemm_step *s, uint32_t row, uint32_t rows, uint32_t column,
                              uint32_t columns) {
     size_t at = (size_t)row * s->ld + column;
-    struct place place = {.rows = rows, .columns = columns, .w = s->w + at};
+    struct place place = {.rows = rows, .columns = columns};
     for (int i = 0; i < 2; i++)
         place.slots[i] = s->slots[i] ? s->slots[i] + at : NULL;
     if (s->panels.panels) {
@@ -54,6 +54,10 @@ static inline struct place place_of(const struct fth_gemm_step *s, uint32_t row,
         place.panel = straight.start;
         place.panel_ld = straight.ld;
     }
+    place.w = s->w ? s->w + at : place.panel;
+    place.w_ld = s->w ? s->ld : place.panel_ld;
+    if (!s->w)
+        place.panel = NULL;
     if (s->transposed.panels && s->transposed_ld) {
         place.transposed = s->transposed.panels + (s->column + column) * s->transposed_ld + s->row + row;
         place.transposed_ld = s->transposed_ld;
@@ -70,7 +74,7 @@ static FTH_INLINE void step_vector(fth_weight_step kind, int part, vt t, const s
                                    uint32_t row, uint32_t column, float *turn) {
     const float *g = p->gradient + row * s->gradient_ld + column;
     size_t at = row * s->ld + column;
-    float *w = p->w + at;
+    float *w = p->w + row * p->w_ld + column;
     if (kind == FTH_STEP_SGD)
         sgd_lanes(part, t, w, g, &s->args);
     else if (kind == FTH_STEP_ADAGRAD)
@@ -93,7 +97,7 @@ static inline void fetch(const float *x) {
 static FTH_INLINE void fetch_row(fth_weight_step kind, const struct place *p, uint32_t row, size_t ld) {
     if (row >= p->rows)
         return;
-    fetch(p->w + row * ld);
+    fetch(p->w + row * p->w_ld);
     if (p->panel)
         fetch(p->panel + row * p->panel_ld);
     if (kind != FTH_STEP_SGD)

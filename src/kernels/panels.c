@@ -18,6 +18,14 @@ struct fth_panels_place fth_panels_at(const struct fth_panels_target *target, ui
     return (struct fth_panels_place){panel + (size_t)row * ld + (column - first), ld, end - column};
 }
 
+void fth_panels_row(const struct fth_panels_target *target, uint32_t row, float *out) {
+    for (uint32_t column = 0; column < target->columns;) {
+        struct fth_panels_place p = fth_panels_at(target, row, column);
+        memcpy(out + column, p.start, p.columns * sizeof *out);
+        column += p.columns;
+    }
+}
+
 void fth_panels_store(const struct fth_panels_target *target, uint32_t row, uint32_t column, uint32_t height,
                       uint32_t width, const float *block, size_t ld) {
     if (target->precision != FTH_FP32) {

@@ -80,6 +80,8 @@ struct fth_panels_place {
     uint32_t ld, columns;
 };
 struct fth_panels_place fth_panels_at(const struct fth_panels_target *target, uint32_t row, uint32_t column);
+/* fp32: X[row], its columns behind each other. */
+void fth_panels_row(const struct fth_panels_target *target, uint32_t row, float *out);
 /* Writes a block whose corner is X[row][column]; block[height][ld]. */
 void fth_panels_store(const struct fth_panels_target *target, uint32_t row, uint32_t column, uint32_t height,
                       uint32_t width, const float *block, size_t ld);

@@ -19,7 +19,7 @@ struct state {
 struct fth_gemm_step fth_ops_step(const struct fth_optimizer *optimizer, const struct fth_opt_args *args,
                                   const struct fth_view *w, struct fth_block_range range) {
     size_t corner = (size_t)range.row * w->ld + range.column;
-    struct fth_gemm_step step = {.kind = optimizer->step, .args = args, .w = w->data + corner, .ld = w->ld,
+    struct fth_gemm_step step = {.kind = optimizer->step, .args = args, .w = w->data ? w->data + corner : NULL, .ld = w->ld,
                                  .row = range.row, .column = range.column,
                                  .panels = {w->panels, w->rows, w->columns, w->precision},
                                  .transposed = {w->transposed, w->columns, w->rows, w->precision},
@@ -39,11 +39,37 @@ static int apply_at_once(const struct fth_optimizer *optimizer, const struct fth
     return fth_gemm_step(&step, range.rows, range.columns, gradient, ld);
 }
 
+/* Row by row of a panel, where W lies in panels alone; the transposed copy. */
+static void apply_in_panels(const struct fth_optimizer *optimizer, const struct fth_opt_args *args,
+                            const struct fth_view *w, struct fth_block_range range, const float *gradient,
+                            uint32_t ld) {
+    struct fth_panels_target straight = {w->panels, w->rows, w->columns, w->precision};
+    struct fth_panels_target transposed = {w->transposed, w->columns, w->rows, w->precision};
+    for (uint32_t done = 0, n; done < range.columns; done += n) {
+        uint32_t column = range.column + done;
+        struct fth_panels_place p = fth_panels_at(&straight, range.row, column);
+        n = p.columns < range.columns - done ? p.columns : range.columns - done;
+        for (uint32_t r = 0; r < range.rows; r++) {
+            float *slots[FTH_MAX_SLOTS];
+            for (uint32_t s = 0; s < optimizer->n_slots; s++)
+                slots[s] = w->slots[s] + (size_t)(range.row + r) * w->ld + column;
+            optimizer->apply(fth_kernels_get(), n, p.start + (size_t)r * p.ld, slots, gradient + (size_t)r * ld + done,
+                             args, NULL);
+        }
+        if (w->transposed)
+            fth_panels_store_transposed(&transposed, range.row, column, range.rows, n, p.start, p.ld);
+    }
+}
+
 void fth_ops_apply(const struct fth_optimizer *optimizer, const struct fth_opt_args *args,
                    const struct fth_view *w, struct fth_block_range range, const float *gradient,
                    uint32_t ld) {
     if (apply_at_once(optimizer, args, w, range, gradient, ld))
         return;
+    if (!w->data) {
+        apply_in_panels(optimizer, args, w, range, gradient, ld);
+        return;
+    }
     const struct fth_kernels *kernels = fth_kernels_get();
     size_t corner = (size_t)range.row * w->ld + range.column;
     for (uint32_t r = 0; r < range.rows; r++) {

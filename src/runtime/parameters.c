@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "graph/op.h"
+#include "kernels/gemm.h"
 #include "kernels/panels.h"
 #include "ops/ops.h"
 
@@ -24,6 +25,19 @@ static void mark_transposed(const fth_graph *graph, uint8_t *transposed) {
     }
 }
 
+/* Marks the parameters of which panels are enough: all nodes work on these, fp32. A data gradient of one column is no
+ * matrix product, and reads the row. */
+static void mark_in_panels(const fth_graph *graph, uint8_t *in_panels) {
+    for (uint32_t v = 0; v < graph->n_values; v++)
+        in_panels[v] = graph->values[v].panels == 1 + FTH_FP32 && graph->values[v].rows > 1;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const struct fth_node *node = graph->nodes[i];
+        for (uint32_t j = 0; j < node->n_inputs; j++)
+            if (node->inputs[j] >= 0 && (j > 30 || !(node->op->inputs_in_panels >> j & 1)))
+                in_panels[node->inputs[j]] = 0;
+    }
+}
+
 /* Room for a matrix at *offset, which moves on past it; NULL while only measuring. */
 static float *place(char *region, size_t *offset, size_t floats, uint32_t *index) {
     size_t start = (*offset + 63) / 64 * 64 + (size_t)(*index * 7 % 64) * 64;
@@ -32,8 +46,13 @@ static float *place(char *region, size_t *offset, size_t floats, uint32_t *index
     return region ? (float *)(void *)(region + start) : NULL;
 }
 
+/* By value: whether a node reads it transposed; whether panels are enough. */
+struct uses {
+    uint8_t *transposed, *in_panels;
+};
+
 /* Called twice: with region NULL for the size, then for the addresses. */
-static size_t lay_out(fth_parameters *parameters, const fth_graph *graph, const uint8_t *transposed,
+static size_t lay_out(fth_parameters *parameters, const fth_graph *graph, const struct uses *uses,
                       char *region) {
     size_t offset = 0;
     uint32_t index = 0;
@@ -41,26 +60,28 @@ static size_t lay_out(fth_parameters *parameters, const fth_graph *graph, const 
         struct fth_parameter *p = &parameters->items[i];
         int panels = graph->values[p->value].panels;
         size_t matrix = (size_t)p->rows * p->ld;
-        p->data = place(region, &offset, matrix, &index);
+        if (!uses->in_panels[p->value])
+            p->data = place(region, &offset, matrix, &index);
         for (uint32_t s = 0; s < p->n_slots; s++)
             p->slots[s] = place(region, &offset, matrix, &index);
         if (panels)
             p->panels = place(region, &offset, fth_panels_room(p->precision, p->rows, p->columns), &index);
         size_t copy = panels ? fth_panels_room(p->precision, p->columns, p->rows)
                              : (size_t)p->columns * p->ld_transposed;
-        if (transposed[p->value])
+        if (uses->transposed[p->value])
             p->transposed = place(region, &offset, copy, &index);
     }
     return offset;
 }
 
+/* rows: [rows][columns], for the weights. */
 static void initialise(struct fth_parameter *p, const struct fth_value *value, uint64_t seed,
-                       const struct fth_optimizer *optimizer,
-                       const struct fth_optimizer_config *config) {
+                       const struct fth_optimizer *optimizer, const struct fth_optimizer_config *config,
+                       float *rows) {
     uint64_t stream = fth_hash_bytes(p->name, strlen(p->name), 0);
     float scale = value->init_scale;
     for (uint32_t r = 0; r < p->rows; r++) {
-        float *row = p->data + (size_t)r * p->ld;
+        float *row = rows + (size_t)r * p->columns;
         uint64_t row_stream = fth_hash_mix(stream + r);
         if (value->init == FTH_PARAM_UNIFORM)
             fth_random_uniform(seed, FTH_RANDOM_DENSE_INIT, row_stream, p->columns, -scale, scale, row);
@@ -69,23 +90,36 @@ static void initialise(struct fth_parameter *p, const struct fth_value *value, u
         else if (value->init == FTH_PARAM_CONSTANT)
             for (uint32_t c = 0; c < p->columns; c++)
                 row[c] = scale;
+        else
+            memset(row, 0, p->columns * sizeof *row);
         for (uint32_t s = 0; s < p->n_slots; s++)
             for (uint32_t c = 0; c < p->columns; c++)
                 p->slots[s][(size_t)r * p->ld + c] = optimizer->initial(config, s);
     }
-    fth_parameter_refresh(p);
+    fth_parameter_set(p, rows, p->columns);
 }
 
-void fth_parameter_refresh(struct fth_parameter *p) {
+void fth_parameter_set(struct fth_parameter *p, const float *rows, uint32_t ld) {
+    for (uint32_t r = 0; p->data && r < p->rows; r++)
+        memcpy(p->data + (size_t)r * p->ld, rows + (size_t)r * ld, p->columns * sizeof *rows);
     struct fth_view view = {.rows = p->rows,
                             .columns = p->columns,
-                            .ld = p->ld,
-                            .data = p->data,
+                            .ld = ld,
+                            .data = (float *)(uintptr_t)rows, /* read only */
                             .transposed = p->transposed,
                             .ld_transposed = p->ld_transposed,
                             .panels = p->panels,
                             .precision = p->precision};
     fth_ops_store_copies(&view, 0, 0, p->rows, p->columns);
+}
+
+void fth_parameter_get(const struct fth_parameter *p, uint32_t first, uint32_t n, float *out) {
+    struct fth_panels_target panels = {p->panels, p->rows, p->columns, p->precision};
+    for (uint32_t r = first; r < first + n; r++, out += p->columns)
+        if (p->data)
+            memcpy(out, p->data + (size_t)r * p->ld, p->columns * sizeof *out);
+        else
+            fth_panels_row(&panels, r, out);
 }
 
 static void collect(fth_parameters *parameters, const fth_graph *graph,
@@ -111,36 +145,55 @@ static void collect(fth_parameters *parameters, const fth_graph *graph,
     }
 }
 
+/* First values; room for the rows of one parameter after the other. */
+static int initialise_all(fth_parameters *parameters, const fth_graph *graph, uint64_t seed,
+                          const struct fth_optimizer *optimizer, const struct fth_optimizer_config *config) {
+    size_t most = 1;
+    for (uint32_t i = 0; i < parameters->n; i++) {
+        size_t weights = (size_t)parameters->items[i].rows * parameters->items[i].columns;
+        most = weights > most ? weights : most;
+    }
+    float *rows = fth_alloc(most, sizeof *rows);
+    for (uint32_t i = 0; rows && i < parameters->n; i++)
+        initialise(&parameters->items[i], &graph->values[parameters->items[i].value], seed, optimizer, config, rows);
+    fth_free(rows);
+    return rows != NULL;
+}
+
+static int make(fth_parameters *parameters, const fth_graph *graph, const struct uses *uses) {
+    parameters->bytes = lay_out(parameters, graph, uses, NULL);
+    parameters->region_bytes = parameters->bytes + 64;
+    parameters->region = fth_region_alloc(parameters->region_bytes);
+    if (parameters->region)
+        lay_out(parameters, graph, uses, parameters->region);
+    return parameters->region != NULL;
+}
+
 fth_status fth_parameters_create(const fth_graph *graph, const struct fth_optimizer *optimizer,
                                  const struct fth_optimizer_config *config, uint64_t seed,
                                  fth_parameters **out, fth_error *err) {
     uint32_t room = graph->n_values ? graph->n_values : 1;
     fth_parameters *parameters = fth_alloc(1, sizeof *parameters);
-    uint8_t *transposed = fth_alloc(room, 1);
-    if (!parameters || !transposed)
-        goto memory;
-    parameters->items = fth_alloc(room, sizeof *parameters->items);
-    parameters->of_value = fth_alloc(room, sizeof(int32_t));
-    if (!parameters->items || !parameters->of_value)
-        goto memory;
-    mark_transposed(graph, transposed);
-    collect(parameters, graph, optimizer);
-    parameters->bytes = lay_out(parameters, graph, transposed, NULL);
-    parameters->region_bytes = parameters->bytes + 64;
-    parameters->region = fth_region_alloc(parameters->region_bytes);
-    if (!parameters->region)
-        goto memory;
-    lay_out(parameters, graph, transposed, parameters->region);
-    for (uint32_t i = 0; i < parameters->n; i++)
-        initialise(&parameters->items[i], &graph->values[parameters->items[i].value], seed, optimizer,
-                   config);
-    fth_free(transposed);
+    struct uses uses = {fth_alloc(room, 1), fth_alloc(room, 1)};
+    int made = 0;
+    if (parameters) {
+        parameters->items = fth_alloc(room, sizeof *parameters->items);
+        parameters->of_value = fth_alloc(room, sizeof(int32_t));
+    }
+    if (uses.transposed && uses.in_panels && parameters && parameters->items && parameters->of_value) {
+        mark_transposed(graph, uses.transposed);
+        mark_in_panels(graph, uses.in_panels);
+        collect(parameters, graph, optimizer);
+        made = make(parameters, graph, &uses) && initialise_all(parameters, graph, seed, optimizer, config);
+    }
+    fth_free(uses.transposed);
+    fth_free(uses.in_panels);
+    if (!made) {
+        fth_parameters_destroy(parameters);
+        return fth_fail(err, FTH_E_MEMORY, "no memory for the dense parameters");
+    }
     *out = parameters;
     return FTH_OK;
-memory:
-    fth_free(transposed);
-    fth_parameters_destroy(parameters);
-    return fth_fail(err, FTH_E_MEMORY, "no memory for the dense parameters");
 }
 
 void fth_parameters_destroy(fth_parameters *parameters) {

@@ -2,7 +2,8 @@
  *
  * A parameter is a matrix with padded rows (base/memory.h), its slots laid out alike, and, where a node
  * reads the transposed form, a transposed copy that every update keeps equal; where the graph asks for
- * panels (kernels/panels.h), a copy in panels, the transposed one being in panels, too. Parameters outlive plans:
+ * panels (kernels/panels.h), a copy in panels, the transposed one being in panels, too. Where all nodes
+ * work on fp32 panels, these are no copy: there are no rows. Parameters outlive plans:
  * the training plan and the evaluation plan share them. Written only by update nodes; between updates any
  * number of workers read. */
 #ifndef FTH_RUNTIME_PARAMETERS_H
@@ -17,7 +18,7 @@ struct fth_parameter {
     fth_id value;
     fth_role role; /* FTH_ROLE_PARAMETER or FTH_ROLE_STATE */
     uint32_t rows, columns, ld, ld_transposed;
-    float *data;       /* [rows][ld] */
+    float *data;       /* [rows][ld]; NULL: in panels alone */
     float *transposed; /* [columns][ld_transposed], or in panels, or NULL */
     float *panels;     /* or NULL */
     int precision;     /* of what lies in panels */
@@ -44,7 +45,9 @@ void fth_parameters_destroy(fth_parameters *parameters); /* NULL-safe */
 
 /* NULL when there is none of that name. */
 struct fth_parameter *fth_parameters_find(fth_parameters *parameters, const char *name);
-/* After `data` was written from outside (restore): makes the copies equal. */
-void fth_parameter_refresh(struct fth_parameter *parameter);
+/* All weights become those of rows[rows][ld], the copies as well. */
+void fth_parameter_set(struct fth_parameter *parameter, const float *rows, uint32_t ld);
+/* The weights of rows [first, + n), wherever they lie: out[n][columns]. */
+void fth_parameter_get(const struct fth_parameter *parameter, uint32_t first, uint32_t n, float *out);
 
 #endif

@@ -45,6 +45,7 @@ struct world_options {
     int without_item, with_brand;  /* tables */
     uint32_t user_dim;             /* 0: 4 */
     int without_bias;
+    int in_panels; /* "deep.weight" */
 };
 
 struct world {
@@ -68,6 +69,7 @@ static inline void world_graph(struct world *w, const struct world_options *o) {
     OK(fth_graph_create(3, &w->graph, err));
     OK(fth_graph_parameter(w->graph, FTH_ROLE_PARAMETER, "deep.weight", 5,
                            o->weight_columns ? o->weight_columns : 7, FTH_PARAM_ZERO, 0, &id, err));
+    w->graph->values[id].panels = o->in_panels;
     if (!o->without_bias)
         OK(fth_graph_parameter(w->graph, FTH_ROLE_PARAMETER, "deep.bias", 1, 7, FTH_PARAM_ZERO, 0, &id,
                                err));
@@ -124,13 +126,15 @@ static inline void world_rows(struct world *w, uint64_t seed) {
 static inline void world_dense(struct world *w, uint64_t seed) {
     for (uint32_t i = 0; i < w->parameters->n; i++) {
         struct fth_parameter *p = &w->parameters->items[i];
+        float rows[5 * 64];
+        assert_true(p->rows <= 5 && p->columns <= 64);
         for (uint32_t r = 0; r < p->rows; r++)
             for (uint32_t c = 0; c < p->columns; c++) {
-                p->data[r * p->ld + c] = world_number(seed, i, r * 64 + c);
+                rows[r * 64 + c] = world_number(seed, i, r * 64 + c);
                 for (uint32_t s = 0; s < p->n_slots; s++)
                     p->slots[s][r * p->ld + c] = world_number(seed, i + 100 + s, r * 64 + c);
             }
-        fth_parameter_refresh(p);
+        fth_parameter_set(p, rows, 64);
     }
 }
 

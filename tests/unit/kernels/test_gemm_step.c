@@ -1,6 +1,6 @@
 /* kernels/gemm, fth_gemm_run_step: the same bits as a scalar model, every element of the product summed in the order of
  * examples by fused multiply-adds, then the scalar optimizer row by row, then the copies of the block; nothing
- * outside the block is written. So the step alone (fth_gemm_step), also with a transposed copy in rows. The product alone by
+ * outside the block is written. So where W lies in its panels alone; so the step alone (fth_gemm_step), also with a transposed copy in rows. The product alone by
  * the same model, into nothing and on top of something. So each of the AVX-512 kernels, and the one that the provider
  * chooses; where it makes no steps (with products below AVX-512, alone below AVX2) it says so and does nothing. With
  * FTH_TEST_SIMDE the kernels are the emulated ones (tests/simde). */
@@ -170,14 +170,36 @@ static struct fth_gemm_step step_of(const struct problem *p, struct weight *w) {
     return step;
 }
 
-static int together(const struct problem *p, struct weight *w, const struct fth_gemm_shape *shape, float *c) {
+/* W's rows are no longer looked at: it lies in panels alone. */
+static void leave_rows(struct fth_gemm_step *step, struct weight *w) {
+    fth_panels_store(&step->panels, 0, 0, w->rows, w->columns, w->x[0], w->ld);
+    step->w = NULL;
+}
+
+/* The block is made in rows, then put where W lies: its rows stay as they were. */
+static void apart_in_panels(const struct problem *p, struct weight *w, const float *c, uint32_t ldc) {
+    struct weight first = weight(w->rows, w->columns);
+    struct fth_panels_target straight = {w->x[3], w->rows, w->columns, 0};
+    fth_panels_store(&straight, 0, 0, w->rows, w->columns, w->x[0], w->ld);
+    apart(p, w, c, ldc);
+    memcpy(w->x[0], first.x[0], w->floats[0] * sizeof(float));
+    weight_free(&first);
+}
+
+static int together(const struct problem *p, struct weight *w, const struct fth_gemm_shape *shape, float *c, int in_panels) {
     struct fth_gemm_step step = step_of(p, w);
+    if (in_panels && can_step())
+        leave_rows(&step, w);
     return run(shape, p, c, &step);
 }
 
+/* Of W and its copies. */
+enum lies { IN_BOTH, IN_ROWS, IN_PANELS };
+
 /* The step alone and the copies, without any product. In rows: the only copy is the transposed one, not in panels. */
-static void check_alone(const struct problem *p, uint32_t rows, uint32_t columns, int in_rows, const float *gradient,
+static void check_alone(const struct problem *p, uint32_t rows, uint32_t columns, enum lies lies, const float *gradient,
                         uint32_t ldc) {
+    int in_rows = lies == IN_ROWS;
     struct weight want = weight(rows, columns), got = weight(rows, columns);
     struct fth_gemm_step step = step_of(p, &got);
     size_t ld = fth_padded_columns(rows), corner = (size_t)p->row * want.ld + p->column;
@@ -187,11 +209,13 @@ static void check_alone(const struct problem *p, uint32_t rows, uint32_t columns
         step.transposed.panels = turned[0];
         step.transposed_ld = ld;
     }
+    if (lies == IN_PANELS && can_step_alone())
+        leave_rows(&step, &got);
     assert_int_equal(run_alone(&step, p->m, p->n, gradient, ldc), can_step_alone());
     if (can_step_alone() && in_rows)
         rows_apart(p, &want, gradient, ldc);
     else if (can_step_alone())
-        apart(p, &want, gradient, ldc);
+        (lies == IN_PANELS ? apart_in_panels : apart)(p, &want, gradient, ldc);
     if (can_step_alone() && in_rows)
         fth_kernels_for(FTH_ISA_SCALAR)->transpose(p->m, p->n, want.x[0] + corner, want.ld,
                                                    turned[1] + p->column * ld + p->row, ld);
@@ -234,15 +258,17 @@ static void check(struct problem *p, uint32_t rows, uint32_t columns) {
     product(p, 0, gradient, shape.ldc);
     check_product(p, 0);
     check_product(p, 1);
-    for (p->kind = FTH_STEP_SGD; p->kind <= FTH_STEP_ADAM; p->kind++) {
+    for (int way = 0; way < 6; way++) {
+        int in_panels = way % 2;
+        p->kind = (fth_weight_step)(FTH_STEP_SGD + way / 2);
         struct weight want = weight(rows, columns), got = weight(rows, columns);
-        assert_int_equal(together(p, &got, &shape, c), can_step());
+        assert_int_equal(together(p, &got, &shape, c, in_panels), can_step());
         if (can_step())
-            apart(p, &want, gradient, shape.ldc);
+            (in_panels ? apart_in_panels : apart)(p, &want, gradient, shape.ldc);
         for (int i = 0; i < MATRICES; i++)
             if (memcmp(want.x[i], got.x[i], want.floats[i] * sizeof(float)))
-                fail_msg("step %d, block %u x %u at %u, %u of %u x %u, %u examples: matrix %d is another", (int)p->kind,
-                         p->m, p->n, p->row, p->column, rows, columns, p->k, i);
+                fail_msg("step %d, %s, block %u x %u at %u, %u of %u x %u, %u examples: matrix %d is another", (int)p->kind,
+                         in_panels ? "in panels" : "in rows", p->m, p->n, p->row, p->column, rows, columns, p->k, i);
         weight_free(&want);
         weight_free(&got);
     }
@@ -300,10 +326,13 @@ static void alone(void **state) {
     (void)state;
     static const struct {
         uint32_t row, column, m, n, rows, columns;
-        int in_rows;
-    } blocks[] = {{0, 0, 13, 16, 13, 16, 0},    {16, 64, 32, 64, 48, 128, 0}, {32, 48, 61, 77, 93, 125, 0},
-                  {16, 0, 51, 195, 67, 195, 0}, {0, 0, 13, 33, 61, 77, 1},    {13, 32, 16, 32, 61, 77, 1},
-                  {29, 7, 32, 70, 61, 77, 1},   {16, 64, 17, 13, 48, 77, 1}};
+        enum lies lies;
+    } blocks[] = {{0, 0, 13, 16, 13, 16, IN_BOTH},      {16, 64, 32, 64, 48, 128, IN_BOTH},
+                  {32, 48, 61, 77, 93, 125, IN_BOTH},   {16, 0, 51, 195, 67, 195, IN_BOTH},
+                  {0, 0, 13, 33, 61, 77, IN_ROWS},      {13, 32, 16, 32, 61, 77, IN_ROWS},
+                  {29, 7, 32, 70, 61, 77, IN_ROWS},     {16, 64, 17, 13, 48, 77, IN_ROWS},
+                  {0, 0, 13, 16, 13, 16, IN_PANELS},    {16, 64, 32, 64, 48, 128, IN_PANELS},
+                  {32, 48, 61, 77, 93, 125, IN_PANELS}, {16, 0, 51, 195, 67, 195, IN_PANELS}};
     const struct fth_opt_args args = {.lr = 0.01f, .grad_scale = 0.5f, .l2 = 0.001f, .weight_decay = 0.01f,
                                       .eps = 1e-8f, .beta1 = 0.9f, .beta2 = 0.999f, .correction1 = 0.1f,
                                       .correction2 = 0.001f};
@@ -312,7 +341,7 @@ static void alone(void **state) {
         struct problem p = {.row = blocks[i].row, .column = blocks[i].column, .m = blocks[i].m, .n = blocks[i].n,
                             .transposed = 1, .args = &args};
         for (p.kind = FTH_STEP_SGD; p.kind <= FTH_STEP_ADAM; p.kind++)
-            check_alone(&p, blocks[i].rows, blocks[i].columns, blocks[i].in_rows, gradient, 208);
+            check_alone(&p, blocks[i].rows, blocks[i].columns, blocks[i].lies, gradient, 208);
     }
     fth_free(gradient);
 }

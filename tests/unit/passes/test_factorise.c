@@ -233,19 +233,12 @@ struct change {
     uint32_t factorised; /* lookups of the batch */
 };
 
-static float *parameter_copy(const struct fth_parameter *p) {
-    float *copy = fth_alloc((size_t)p->rows * p->columns, sizeof *copy);
-    for (uint32_t r = 0; r < p->rows; r++)
-        memcpy(copy + (size_t)r * p->columns, p->data + (size_t)r * p->ld, p->columns * sizeof *copy);
-    return copy;
-}
-
 static void read_all(struct world *world, struct change *change, int after) {
     change->n = 0;
     for (uint32_t i = 0; i < world->parameters->n; i++) {
         struct fth_parameter *p = &world->parameters->items[i];
         struct tensor *tensor = &change->items[change->n++];
-        *(after ? &tensor->after : &tensor->before) = parameter_copy(p);
+        *(after ? &tensor->after : &tensor->before) = weights_of(p);
         tensor->name = p->name;
         tensor->rows = p->rows;
         tensor->columns = p->columns;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "copies.h"
 #include "core/batch.h"
 #include "interpret.h"
 #include "ops/layers.h"
@@ -153,12 +154,14 @@ struct outcome {
 static void parameters_fill(fth_parameters *parameters) {
     for (uint32_t i = 0; i < parameters->n; i++) {
         struct fth_parameter *p = &parameters->items[i];
+        float *rows = fth_alloc((size_t)p->rows * p->columns, sizeof *rows);
         for (uint32_t r = 0; r < p->rows; r++)
             for (uint32_t c = 0; c < p->columns; c++) {
                 float x = number(p->name, r, c);
-                p->data[(size_t)r * p->ld + c] = p->role == FTH_ROLE_STATE ? x * x : x;
+                rows[(size_t)r * p->columns + c] = p->role == FTH_ROLE_STATE ? x * x : x;
             }
-        fth_parameter_refresh(p);
+        fth_parameter_set(p, rows, p->columns);
+        fth_free(rows);
     }
 }
 
@@ -175,9 +178,8 @@ static void outcome_take(const fth_graph *graph, fth_parameters *parameters, str
         const struct fth_parameter *p = &parameters->items[i];
         int loose = !strcmp(p->name, LOOSE);
         out->loose = loose ? out->n : out->loose;
-        for (uint32_t r = 0; r < p->rows; r++)
-            for (uint32_t c = 0; c < p->columns; c++)
-                out->numbers[out->n++] = p->data[(size_t)r * p->ld + c];
+        fth_parameter_get(p, 0, p->rows, out->numbers + out->n);
+        out->n += (size_t)p->rows * p->columns;
         out->loose_end = loose ? out->n : out->loose_end;
     }
     for (uint32_t l = 0; l < graph->n_lookups; l++)
@@ -242,10 +244,7 @@ static void interpreter_steps(const char *name, float clip_norm, struct outcome 
         interpret_run(it, FTH_UPDATE);
     }
     for (uint32_t i = 0; i < parameters->n; i++)
-        for (uint32_t r = 0; r < parameters->items[i].rows; r++)
-            for (uint32_t c = 0; c < parameters->items[i].columns; c++)
-                parameters->items[i].data[(size_t)r * parameters->items[i].ld + c] =
-                    *interpret_at(it, parameters->items[i].value, r, c);
+        weights_from(&parameters->items[i], it);
     out->loss = *interpret_at(it, graph->loss, 0, 0);
     outcome_take(graph, parameters, it, out);
     fth_batch_destroy(batch);

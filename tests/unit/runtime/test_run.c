@@ -97,13 +97,8 @@ static fth_parameters *parameters_from(const struct side *side) {
     fth_error err = {0};
     must(fth_parameters_create(side->graph, fth_optimizer_find("momentum"), &config, 1, &parameters, &err),
          &err);
-    for (uint32_t i = 0; i < parameters->n; i++) {
-        struct fth_parameter *p = &parameters->items[i];
-        for (uint32_t r = 0; r < p->rows; r++)
-            for (uint32_t c = 0; c < p->columns; c++)
-                p->data[(size_t)r * p->ld + c] = *interpret_at(side->it, p->value, r, c);
-        fth_parameter_refresh(p);
-    }
+    for (uint32_t i = 0; i < parameters->n; i++)
+        weights_from(&parameters->items[i], side->it);
     return parameters;
 }
 
@@ -227,12 +222,14 @@ static struct outcome run_plan(const struct zoo_options *options, const struct w
     out.loss = *fth_plan_value(plan, rows.graph->loss, NULL);
     for (uint32_t i = 0; i < parameters->n; i++) {
         const struct fth_parameter *p = &parameters->items[i];
+        float *weights = weights_of(p);
         for (uint32_t r = 0; r < p->rows; r++)
             for (uint32_t c = 0; c < p->columns; c++) {
-                note(&out, p->data[(size_t)r * p->ld + c]);
+                note(&out, weights[(size_t)r * p->columns + c]);
                 for (uint32_t s = 0; s < p->n_slots; s++)
                     note(&out, p->slots[s][(size_t)r * p->ld + c]);
             }
+        fth_free(weights);
         check_copies(p, rows.graph->values[p->value].panels);
     }
     note_rows(&out, &rows);
