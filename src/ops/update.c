@@ -39,25 +39,32 @@ static int apply_at_once(const struct fth_optimizer *optimizer, const struct fth
     return fth_gemm_step(&step, range.rows, range.columns, gradient, ld);
 }
 
-/* Row by row of a panel, where W lies in panels alone; the transposed copy. */
+/* Row by row, the range's corner of W being w[ld_w]. */
+static void apply_rows(const struct fth_optimizer *optimizer, const struct fth_opt_args *args,
+                       const struct fth_view *view, struct fth_block_range range, float *w, size_t ld_w,
+                       const float *gradient, uint32_t ld) {
+    for (uint32_t r = 0; r < range.rows; r++) {
+        float *slots[FTH_MAX_SLOTS];
+        for (uint32_t s = 0; s < optimizer->n_slots; s++)
+            slots[s] = view->slots[s] + (size_t)(range.row + r) * view->ld + range.column;
+        optimizer->apply(fth_kernels_get(), range.columns, w + r * ld_w, slots, gradient + (size_t)r * ld, args, NULL);
+    }
+}
+
+/* Panel by panel, where W lies in panels alone; the transposed copy. */
 static void apply_in_panels(const struct fth_optimizer *optimizer, const struct fth_opt_args *args,
                             const struct fth_view *w, struct fth_block_range range, const float *gradient,
                             uint32_t ld) {
     struct fth_panels_target straight = {w->panels, w->rows, w->columns, w->precision};
     struct fth_panels_target transposed = {w->transposed, w->columns, w->rows, w->precision};
-    for (uint32_t done = 0, n; done < range.columns; done += n) {
-        uint32_t column = range.column + done;
-        struct fth_panels_place p = fth_panels_at(&straight, range.row, column);
-        n = p.columns < range.columns - done ? p.columns : range.columns - done;
-        for (uint32_t r = 0; r < range.rows; r++) {
-            float *slots[FTH_MAX_SLOTS];
-            for (uint32_t s = 0; s < optimizer->n_slots; s++)
-                slots[s] = w->slots[s] + (size_t)(range.row + r) * w->ld + column;
-            optimizer->apply(fth_kernels_get(), n, p.start + (size_t)r * p.ld, slots, gradient + (size_t)r * ld + done,
-                             args, NULL);
-        }
+    struct fth_block_range part = range;
+    for (uint32_t done = 0; done < range.columns; done += part.columns) {
+        part.column = range.column + done;
+        struct fth_panels_place p = fth_panels_at(&straight, part.row, part.column);
+        part.columns = p.columns < range.columns - done ? p.columns : range.columns - done;
+        apply_rows(optimizer, args, w, part, p.start, p.ld, gradient + done, ld);
         if (w->transposed)
-            fth_panels_store_transposed(&transposed, range.row, column, range.rows, n, p.start, p.ld);
+            fth_panels_store_transposed(&transposed, part.row, part.column, part.rows, part.columns, p.start, p.ld);
     }
 }
 
@@ -70,16 +77,7 @@ void fth_ops_apply(const struct fth_optimizer *optimizer, const struct fth_opt_a
         apply_in_panels(optimizer, args, w, range, gradient, ld);
         return;
     }
-    const struct fth_kernels *kernels = fth_kernels_get();
-    size_t corner = (size_t)range.row * w->ld + range.column;
-    for (uint32_t r = 0; r < range.rows; r++) {
-        size_t at = corner + (size_t)r * w->ld;
-        float *slots[FTH_MAX_SLOTS];
-        for (uint32_t s = 0; s < optimizer->n_slots; s++)
-            slots[s] = w->slots[s] + at;
-        optimizer->apply(kernels, range.columns, w->data + at, slots, gradient + (size_t)r * ld,
-                         args, NULL);
-    }
+    apply_rows(optimizer, args, w, range, w->data + (size_t)range.row * w->ld + range.column, w->ld, gradient, ld);
     fth_ops_store_copies(w, range.row, range.column, range.rows, range.columns);
 }
 

@@ -1,6 +1,6 @@
 /* Weights that matrix products read are kept in panels, which a product reads as one stream (kernels/panels.h); their
- * transposed copies are in panels, too. Whether they lie in rows besides: runtime/parameters.h. In bf16 the panels are already rounded, so
- * a weight that one product reads rounded and another does not is left as it is. */
+ * transposed copies are in panels, too. Whether they lie in rows besides: runtime/parameters.h. In bf16 the panels are
+ * already rounded, so a weight that one product reads rounded and another does not is left as it is. */
 #include "ops/ops.h"
 #include "passes/passes.h"
 

@@ -1,7 +1,7 @@
 /* kernels/gemm, fth_gemm_run_step: the same bits as a scalar model, every element of the product summed in the order of
  * examples by fused multiply-adds, then the scalar optimizer row by row, then the copies of the block; nothing
- * outside the block is written. So where W lies in its panels alone; so the step alone (fth_gemm_step), also with a transposed copy in rows. The product alone by
- * the same model, into nothing and on top of something. So each of the AVX-512 kernels, and the one that the provider
+ * outside the block is written. So where W lies in its panels alone; so the step alone (fth_gemm_step), also with a
+ * transposed copy in rows. The product alone by the same model, into nothing and on top of something. So each of the AVX-512 kernels, and the one that the provider
  * chooses; where it makes no steps (with products below AVX-512, alone below AVX2) it says so and does nothing. With
  * FTH_TEST_SIMDE the kernels are the emulated ones (tests/simde). */
 #include <math.h>
