@@ -78,8 +78,8 @@ typedef struct fth_training {
  * whatever is returned, its evaluations borrow from the session. */
 FTH_API fth_status fth_session_train(fth_session *session, const fth_callbacks *callbacks,
                                      fth_training *result, fth_error *err);
-/* Asks a running fth_session_train to stop after the step in progress (or evaluation: it is not cut short), or in its
- * wait for a pipe's next bytes. Async-signal-safe. */
+/* Asks a running fth_session_train to stop after the step in progress, or in its wait for a pipe's next bytes. An
+ * evaluation ends behind the batch in progress; a run that goes on from the checkpoint makes it anew. Async-signal-safe. */
 FTH_API void fth_session_interrupt(fth_session *session);
 
 /* Evaluates on files (globs as in data.train); n == 0: data.test, else data.valid or the held-out part. What `out`

@@ -35,6 +35,14 @@ struct fth_data_file {
     int64_t modified; /* seconds */
 };
 
+/* An evaluation of the held-out data that was due at the checkpoint's step and was not made: it failed, or was interrupted.
+ * A run that goes on makes it first. */
+enum fth_evaluation_due {
+    FTH_DUE_NOTHING,
+    FTH_DUE_RESULT,  /* the one behind the last step, for the result alone */
+    FTH_DUE_DECISION /* one that early stopping counts */
+};
+
 /* What a checkpoint holds besides tensors. Strings and arrays are owned by whoever filled the struct:
  * for fth_checkpoint_open, the checkpoint. */
 struct fth_checkpoint_state {
@@ -47,6 +55,7 @@ struct fth_checkpoint_state {
     uint64_t best_step;
     uint64_t evaluations_without_better;
     int stopped_early;
+    enum fth_evaluation_due evaluation_due;
     int finished;                   /* all epochs are done */
     double train_seconds;           /* wall time of training so far; not in the digest */
     uint64_t tuning_digest;         /* fth_tuning_digest */

@@ -126,7 +126,7 @@ fth_status fth_checkpoint_digest_u64(const fth_parameters *parameters, const fth
     char *features = json_dumps(state->features, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
     if (!features)
         return no_memory(err);
-    uint64_t hash = fth_hash_bytes(features, strlen(features), 1);
+    uint64_t hash = fth_hash_bytes(features, strlen(features), 1) + (uint64_t)state->evaluation_due;
     free(features);
     const struct fth_position *at = &state->position;
     uint64_t best = 0; /* all values that are not numbers are one */

@@ -78,6 +78,9 @@ static json_t *pack_json(const struct fth_saved_pack *pack) {
                      strings(pack->files, pack->n_files));
 }
 
+static const char *const due_names[] = {
+    [FTH_DUE_NOTHING] = "nothing", [FTH_DUE_RESULT] = "result", [FTH_DUE_DECISION] = "decision"};
+
 json_t *fth_manifest_make(const struct fth_checkpoint_state *state, uint64_t digest,
                           const struct fth_listed_file *files, uint32_t n_files,
                           const struct fth_saved_pack *packs, uint32_t n_packs) {
@@ -92,6 +95,8 @@ json_t *fth_manifest_make(const struct fth_checkpoint_state *state, uint64_t dig
                                  "best_step", (json_int_t)state->best_step, "without_better",
                                  (json_int_t)state->evaluations_without_better, "stopped",
                                  state->stopped_early);
+    if (state->evaluation_due)
+        json_object_set_new(stopping, "due", json_string(due_names[state->evaluation_due]));
     json_t *manifest = json_pack(
         "{s:s, s:i, s:s, s:o, s:I, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:O}", "format",
         "fathom-checkpoint", "version", FTH_CHECKPOINT_VERSION, "program", FTH_VERSION, "digest",
@@ -180,6 +185,18 @@ static void read_position(const json_t *json, struct fth_position *at, const cha
         at->epoch_lines_bad = get_count(json, "epoch_lines_bad", bad);
 }
 
+static enum fth_evaluation_due get_due(const json_t *stopping, const char **bad) {
+    if (!json_object_get(stopping, "due")) /* nothing is, or an older checkpoint */
+        return FTH_DUE_NOTHING;
+    const char *name = get_text(stopping, "due", bad);
+    for (int due = FTH_DUE_NOTHING; due <= FTH_DUE_DECISION; due++)
+        if (strcmp(name, due_names[due]) == 0)
+            return (enum fth_evaluation_due)due;
+    if (!*bad)
+        *bad = "due";
+    return FTH_DUE_NOTHING;
+}
+
 static void read_state(const json_t *json, struct fth_checkpoint_state *state, const char **bad) {
     state->step = get_count(json, "step", bad);
     state->seed = get_hex(json, "seed", bad);
@@ -190,6 +207,7 @@ static void read_state(const json_t *json, struct fth_checkpoint_state *state, c
     state->best_step = get_count(stopping, "best_step", bad);
     state->evaluations_without_better = get_count(stopping, "without_better", bad);
     state->stopped_early = json_is_true(json_object_get(stopping, "stopped"));
+    state->evaluation_due = get_due(stopping, bad);
     state->train_seconds = get_number(json, "train_seconds", bad);
     state->tuning_digest = get_hex(json, "tuning", bad);
     state->isa = get_text(json, "isa", bad);

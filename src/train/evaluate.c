@@ -94,7 +94,7 @@ static fth_status evaluate(struct fth_session *session, const struct fth_data_se
                            int which, fth_evaluation *out, fth_error *err) {
     uint64_t start = fth_now_ns();
     fth_evaluation *all = session->evaluations + (size_t)which * fth_session_tasks(session->config);
-    struct fth_forward forward = {0};
+    struct fth_forward forward = {.stop = which == FTH_EVALUATION_LAST ? &session->interrupted : NULL};
     struct tasks tasks = {0};
     fth_status status;
     FTH_TRY_GOTO(status, fth_forward_open(session, options, 1, &forward, err), done);

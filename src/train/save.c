@@ -57,6 +57,7 @@ static fth_status describe(struct fth_session *session, struct fth_checkpoint_st
         .best_step = session->best_step,
         .evaluations_without_better = session->evaluations_without_better,
         .stopped_early = session->stopped_early,
+        .evaluation_due = session->evaluation_due,
         .finished = fth_session_is_finished(session),
         .train_seconds = session->earlier_seconds + (double)session->times.total * 1e-9,
         .tuning_digest = fth_tuning_digest(session->tuning),
@@ -156,6 +157,7 @@ fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *chec
     session->best_step = state->best_step;
     session->evaluations_without_better = state->evaluations_without_better;
     session->stopped_early = state->stopped_early;
+    session->evaluation_due = state->evaluation_due;
     session->earlier_seconds = state->train_seconds;
     if (state->tuning_digest != fth_tuning_digest(session->tuning))
         fth_log(FTH_LOG_WARN,

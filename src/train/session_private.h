@@ -57,6 +57,7 @@ struct fth_session {
     double best_metric;
     uint64_t best_step, evaluations_without_better;
     int stopped_early;
+    enum fth_evaluation_due evaluation_due; /* and not made */
     double earlier_seconds; /* trained before this session (resumed) */
     /* what the order of a shuffle block that was begun follows from */
     uint64_t begun_seed;
@@ -147,6 +148,7 @@ fth_status fth_session_needs_data(const struct fth_session *session, fth_error *
 int fth_session_has_held_out(const struct fth_session *session);
 /* Whether data.valid's files open and have the columns, before anything is trained; pipes are left alone. */
 fth_status fth_session_check_held_out(struct fth_session *session, fth_error *err);
+/* FTH_E_INTERRUPTED: the session was, between two batches. */
 fth_status fth_session_evaluate_held_out(struct fth_session *session, fth_evaluation *out,
                                          fth_error *err);
 
@@ -158,6 +160,7 @@ struct fth_forward {
     fth_feature_pass *pass;
     fth_reader *reader;
     struct fth_filler filler; /* the reader's */
+    const atomic_int *stop;   /* asks for an end between two batches, FTH_E_INTERRUPTED; NULL: nobody does */
 };
 /* A batch and its logits [n][ld], a column a task. */
 typedef fth_status fth_forward_use(void *ctx, const struct fth_batch *batch, const float *logits, uint32_t ld,

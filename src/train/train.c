@@ -97,8 +97,9 @@ static void keep_best(struct fth_session *session, fth_training *result) {
 
 /* One that is due decides about early stopping. The one behind the last step is for the result alone: a run
  * that goes on from there is to be the run that never paused. */
-static fth_status evaluate(struct loop *loop, int due, fth_error *err) {
+static fth_status evaluate(struct loop *loop, fth_error *err) {
     struct fth_session *session = loop->session;
+    int due = session->evaluation_due == FTH_DUE_DECISION;
     const struct fth_train_config *config = &session->config->train;
     if (!loop->has_held_out || (loop->evaluated && loop->evaluated_step == session->step))
         return FTH_OK;
@@ -176,10 +177,13 @@ static int save_is_due(const struct loop *loop) {
                                             config->every_minutes * 60;
 }
 
-/* What was trained is not lost to held-out data that cannot be read. */
-static fth_status evaluate_or_save(struct loop *loop, int due, fth_error *err) {
-    fth_status status = evaluate(loop, due, err);
-    if (status != FTH_OK)
+/* What was trained is not lost to held-out data that cannot be read, and the checkpoint knows what is still due. */
+static fth_status evaluate_or_save(struct loop *loop, enum fth_evaluation_due due, fth_error *err) {
+    loop->session->evaluation_due = due;
+    fth_status status = evaluate(loop, err);
+    if (status == FTH_OK)
+        loop->session->evaluation_due = FTH_DUE_NOTHING;
+    else if (status != FTH_E_INTERRUPTED) /* saved as every interrupted run is */
         save(loop, NULL);
     return status;
 }
@@ -212,7 +216,7 @@ static fth_status between_steps(struct loop *loop, const struct fth_batch *batch
         fth_session_warn(session, loop->program);
         fth_session_warn_labels(session);
         if (!session->config->train.eval_every)
-            FTH_TRY(evaluate_or_save(loop, 1, err));
+            FTH_TRY(evaluate_or_save(loop, FTH_DUE_DECISION, err));
     }
     return save_is_due(loop) ? save(loop, err) : FTH_OK;
 }
@@ -229,19 +233,30 @@ static fth_status train_on(struct loop *loop, const struct fth_batch *batch, fth
     loop->steps_here++;
     note_loss(loop, loss);
     if (config->eval_every && session->step % (uint64_t)config->eval_every == 0)
-        FTH_TRY(evaluate_or_save(loop, 1, err));
+        FTH_TRY(evaluate_or_save(loop, FTH_DUE_DECISION, err));
     return FTH_OK;
 }
 
+/* The evaluation that the run before this one left to it. */
+static fth_status make_up(struct loop *loop, fth_error *err) {
+    enum fth_evaluation_due due = loop->session->evaluation_due;
+    loop->session->evaluation_due = FTH_DUE_NOTHING;
+    if (due == FTH_DUE_NOTHING || (due == FTH_DUE_RESULT && !fth_session_is_finished(loop->session)))
+        return FTH_OK;
+    return evaluate_or_save(loop, due, err);
+}
+
+/* FTH_E_INTERRUPTED: as asked for. */
 static fth_status run_steps(struct loop *loop, fth_error *err) {
     struct fth_session *session = loop->session;
+    FTH_TRY(make_up(loop, err));
     while (!fth_session_is_finished(session)) {
         struct fth_batch *batch = NULL;
         uint64_t start = fth_now_ns();
         fth_status status = fth_reader_next(loop->reader, &batch, err);
         session->times.wait += fth_now_ns() - start;
         if (status == FTH_E_INTERRUPTED && atomic_load(&session->interrupted))
-            return FTH_OK; /* while it waited for a pipe */
+            return status; /* while it waited for a pipe */
         if (status != FTH_OK && loop->steps_here)
             save(loop, NULL); /* what was trained is not lost to a line that cannot be read */
         FTH_TRY(status);
@@ -251,10 +266,11 @@ static fth_status run_steps(struct loop *loop, fth_error *err) {
             status = train_on(loop, batch, err);
         if (batch)
             fth_reader_release(loop->reader, batch);
-        if (status != FTH_OK || stop)
-            return status;
+        FTH_TRY(status);
+        if (stop && !fth_session_is_finished(session))
+            return FTH_E_INTERRUPTED;
     }
-    return FTH_OK;
+    return evaluate_or_save(loop, FTH_DUE_RESULT, err);
 }
 
 /* Within a shuffle block the examples that were used are known by their place in its order alone. */
@@ -313,7 +329,7 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
     *result = (fth_training){0};
     if (!session->config->data.train.n)
         return fth_fail(err, FTH_E_CONFIG, "data.train: no training files are named");
-    if (session->step && fth_session_is_finished(session)) {
+    if (session->step && fth_session_is_finished(session) && !session->evaluation_due) {
         result->already_finished = 1;
         result->stopped_early = session->stopped_early;
         result->best_step = session->best_step;
@@ -335,12 +351,12 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
     FTH_TRY_GOTO(status, fth_session_check_held_out(session, err), done);
     FTH_TRY_GOTO(status, fth_session_plan(session, 1, &loop.plan, err), done);
     FTH_TRY_GOTO(status, open_reader(&loop, err), done);
-    FTH_TRY_GOTO(status, run_steps(&loop, err), done);
-    result->interrupted = !fth_session_is_finished(session);
+    status = run_steps(&loop, err);
+    result->interrupted = status == FTH_E_INTERRUPTED;
+    if (status != FTH_OK && !result->interrupted)
+        goto done;
     if (loop.loss_steps)
         report(&loop);
-    if (!result->interrupted)
-        FTH_TRY_GOTO(status, evaluate_or_save(&loop, 0, err), done);
     status = save(&loop, err);
 done:
     if (loop.lock >= 0)

@@ -140,6 +140,7 @@ const char *run_config(const char *model, const char *data) {
 struct stopper {
     fth_session *session;
     uint64_t after;
+    struct run *run;
 };
 
 static void on_loss(void *ctx, uint64_t step, double loss) {
@@ -149,9 +150,17 @@ static void on_loss(void *ctx, uint64_t step, double loss) {
         fth_session_interrupt(stopper->session);
 }
 
+static void on_evaluated(void *ctx, uint64_t step, const fth_evaluation *evaluation, int best) {
+    struct run *run = ((struct stopper *)ctx)->run;
+    (void)evaluation;
+    (void)best;
+    assert_true(run->n_evaluated < RUN_EVALUATIONS);
+    run->evaluated[run->n_evaluated++] = step;
+}
+
 static void go_on(struct run *run, fth_session *session) {
-    struct stopper stopper = {session, run->stop_after};
-    fth_callbacks callbacks = {.ctx = &stopper, .loss = on_loss};
+    struct stopper stopper = {session, run->stop_after, run};
+    fth_callbacks callbacks = {.ctx = &stopper, .loss = on_loss, .evaluated = on_evaluated};
     if (run->status == FTH_OK)
         run->status = fth_session_train(session, &callbacks, &run->training, &run->error);
     if (run->status == FTH_OK)
@@ -175,6 +184,7 @@ static size_t collect(const struct run *run, char *dir, size_t room, const char 
 static void forget_results(struct run *run) {
     run->error = (fth_error){0};
     run->training = (fth_training){0};
+    run->n_evaluated = 0;
     run->digest[0] = 0;
 }
 

@@ -8,6 +8,7 @@
 #include "fathom/session.h"
 
 #define RUN_LINES 1500
+#define RUN_EVALUATIONS 32
 
 /* The data set's file (made at the first call): csv with a header; label, two numbers with missing ones, three
  * categories, a history of items and their categories, and a query. The label follows the features.
@@ -28,6 +29,8 @@ struct run {
     fth_status status;
     fth_error error;
     fth_training training;
+    uint64_t evaluated[RUN_EVALUATIONS]; /* [n_evaluated] steps whose evaluation was made */
+    uint32_t n_evaluated;
     char digest[17];
 };
 
