@@ -66,8 +66,10 @@ struct fth_checkpoint_state {
 
 /* Writes DIR/step-<step>. embedding NULL: a model without tables. *path_out (owned: free; may be NULL) is the new
  * checkpoint's path. A full disk or any other failure leaves no partial checkpoint under a final name, the
- * earlier ones untouched, and an error that names the file, the reason and the last whole checkpoint. */
-fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t keep,
+ * earlier ones untouched, and an error that names the file, the reason and the last whole checkpoint. Where another state of
+ * the step is there: FTH_E_CHECKPOINT, or with `replace` that one and all later ones, of a run that was given up, become
+ * step-N.replaced-1 and so on, which nobody takes for a checkpoint, and a warning says so. */
+fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t keep, int replace,
                                const fth_parameters *parameters, const fth_embedding *embedding,
                                const struct fth_checkpoint_state *state, char **path_out,
                                fth_error *err);
@@ -81,8 +83,8 @@ fth_status fth_checkpoint_open(const struct fth_io *io, const char *path, fth_ch
                                fth_error *err);
 void fth_checkpoint_close(fth_checkpoint *checkpoint);
 
-/* Path of the newest step-* folder in DIR (owned: free), NULL when there is none or no DIR. */
-fth_status fth_checkpoint_newest(const struct fth_io *io, const char *dir, char **out, fth_error *err);
+/* Path (owned: free) and step of the newest step-* folder in DIR, NULL when there is none or no DIR. */
+fth_status fth_checkpoint_newest(const struct fth_io *io, const char *dir, char **out, uint64_t *step, fth_error *err);
 
 const char *fth_checkpoint_path(const fth_checkpoint *checkpoint);
 const struct fth_checkpoint_state *fth_checkpoint_state(const fth_checkpoint *checkpoint);

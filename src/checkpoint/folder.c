@@ -37,18 +37,22 @@ fth_status fth_step_folders(const struct fth_io *io, const char *dir, fth_arena 
     return FTH_OK;
 }
 
-fth_status fth_checkpoint_newest(const struct fth_io *io, const char *dir, char **out, fth_error *err) {
+fth_status fth_checkpoint_newest(const struct fth_io *io, const char *dir, char **out, uint64_t *step, fth_error *err) {
     struct fth_io_stat stat;
     struct fth_step_folder *folders;
     size_t n = 0;
     *out = NULL;
+    *step = 0;
     if (io->stat(io->ctx, dir, &stat) < 0)
         return FTH_OK;
     fth_arena *arena = fth_arena_create(1 << 12);
     fth_status status = arena ? fth_step_folders(io, dir, arena, &folders, &n, err)
                               : fth_fail(err, FTH_E_MEMORY, "no memory to list %s", dir);
-    if (status == FTH_OK && n && !(*out = strdup(folders[n - 1].path)))
-        status = fth_fail(err, FTH_E_MEMORY, "no memory to list %s", dir);
+    if (status == FTH_OK && n) {
+        *step = folders[n - 1].step;
+        if (!(*out = strdup(folders[n - 1].path)))
+            status = fth_fail(err, FTH_E_MEMORY, "no memory to list %s", dir);
+    }
     fth_arena_destroy(arena);
     return status;
 }

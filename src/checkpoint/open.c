@@ -141,6 +141,26 @@ static const char *parent_of(fth_arena *arena, const char *path) {
     return slash ? fth_arena_printf(arena, "%.*s", (int)(slash - path + (slash == path)), path) : ".";
 }
 
+#define TRIES 8
+
+/* The newest checkpoint of a folder. A run that saves there meanwhile may remove it while it is read: then the next. */
+static fth_status open_newest(const struct fth_io *io, const char *dir, fth_arena *arena,
+                              struct fth_step_folder **folders, size_t *n, fth_checkpoint **out, fth_error *err) {
+    fth_status status = FTH_OK;
+    for (int i = 0; i < TRIES; i++) {
+        struct fth_io_stat stat;
+        if (*n == 0)
+            return fth_fail(err, FTH_E_CHECKPOINT, "%s: no checkpoint here (neither a manifest.json nor step-* folders)",
+                            dir);
+        const char *newest = (*folders)[*n - 1].path;
+        status = open_folder(io, newest, out, err);
+        if (status != FTH_E_CHECKPOINT || io->stat(io->ctx, newest, &stat) >= 0)
+            break;
+        FTH_TRY(fth_step_folders(io, dir, arena, folders, n, err));
+    }
+    return status;
+}
+
 fth_status fth_checkpoint_open(const struct fth_io *io, const char *given, fth_checkpoint **out,
                                fth_error *err) {
     fth_arena *arena = fth_arena_create(1 << 12);
@@ -163,12 +183,9 @@ fth_status fth_checkpoint_open(const struct fth_io *io, const char *given, fth_c
         while (newest < n && strcmp(strrchr(folders[newest].path, '/') + 1,
                                     strrchr(path, '/') ? strrchr(path, '/') + 1 : path) != 0)
             newest++;
-    } else if (status == FTH_OK && n == 0) {
-        status = fth_fail(err, FTH_E_CHECKPOINT,
-                          "%s: no checkpoint here (neither a manifest.json nor step-* folders)", path);
     } else if (status == FTH_OK) {
-        newest = n - 1;
-        status = open_folder(io, folders[newest].path, out, err);
+        status = open_newest(io, path, arena, &folders, &n, out, err);
+        newest = n ? n - 1 : 0;
     } else if (status == FTH_E_IO) {
         fth_error_frame(err, "no checkpoint");
         status = err ? (err->code = FTH_E_CHECKPOINT) : FTH_E_CHECKPOINT;

@@ -300,12 +300,13 @@ static fth_status prune(struct save *save, const char *dir, uint64_t step, int64
     return FTH_OK;
 }
 
-/* A checkpoint of this step that is there already: the same one is fine, another one is not overwritten, a
- * damaged one (an earlier one was resumed from) makes room for the new. */
-static fth_status already_there(struct save *save, const char *final, uint64_t digest, int *same,
-                                int *damaged, fth_error *err) {
+/* A checkpoint of this step that is there already. */
+enum there { THERE_NONE, THERE_SAME, THERE_DAMAGED, THERE_OTHER };
+
+static fth_status already_there(struct save *save, const char *final, uint64_t digest, enum there *out,
+                                fth_error *err) {
     struct fth_io_stat stat;
-    *same = *damaged = 0;
+    *out = THERE_NONE;
     if (save->io->stat(save->io->ctx, final, &stat) < 0)
         return FTH_OK;
     fth_checkpoint *there = NULL;
@@ -313,17 +314,42 @@ static fth_status already_there(struct save *save, const char *final, uint64_t d
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)digest);
     fth_error why = {0};
     fth_status status = fth_checkpoint_open(save->io, final, &there, &why);
-    *damaged = status == FTH_E_CHECKPOINT;
-    if (*damaged)
+    *out = THERE_DAMAGED;
+    if (status == FTH_E_CHECKPOINT)
         return FTH_OK;
     if (status != FTH_OK)
         return fth_fail(err, status, "%s", why.message);
-    *same = strcmp(fth_checkpoint_digest(there), hex) == 0;
+    *out = strcmp(fth_checkpoint_digest(there), hex) == 0 ? THERE_SAME : THERE_OTHER;
     fth_checkpoint_close(there);
-    if (*same)
+    return FTH_OK;
+}
+
+/* Takes the final name of a checkpoint that was given up away, not its content. */
+static fth_status set_aside(struct save *save, const struct fth_step_folder *folder, fth_error *err) {
+    for (unsigned k = 1;; k++) {
+        struct fth_io_stat stat;
+        const char *aside = fth_arena_printf(save->arena, "%s.replaced-%u", folder->path, k);
+        if (!aside)
+            return no_memory(err);
+        if (save->io->stat(save->io->ctx, aside, &stat) >= 0)
+            continue;
+        int result = save->io->rename(save->io->ctx, folder->path, aside);
+        if (result < 0)
+            return fth_io_error(err, "rename", folder->path, result);
+        fth_log(FTH_LOG_WARN, "%s held another state: it is %s now, and may be removed", folder->path, aside);
         return FTH_OK;
-    return fth_fail(err, FTH_E_CHECKPOINT,
-                    "%s is there already and holds another state; name another checkpoint.dir", final);
+    }
+}
+
+/* Those of this step and behind it are of a run that was given up for this one: from the latest on, so that the newest is
+ * never one of them when this ends halfway. */
+static fth_status set_later_aside(struct save *save, const char *dir, uint64_t step, fth_error *err) {
+    struct fth_step_folder *folders;
+    size_t n = 0;
+    FTH_TRY(fth_step_folders(save->io, dir, save->arena, &folders, &n, err));
+    while (n > 0 && folders[n - 1].step >= step)
+        FTH_TRY(set_aside(save, &folders[--n], err));
+    return FTH_OK;
 }
 
 /* checkpoint.dir; where it is new, its name must last as long as what will be in it. */
@@ -335,11 +361,13 @@ static fth_status make_dir(const struct fth_io *io, const char *dir, fth_error *
     return fth_io_sync_parent(io, dir, err);
 }
 
-/* The new folder gets its final name, for good. */
+/* The new folder gets its final name, for good. A damaged one (an earlier one was resumed from) makes room. */
 static fth_status publish(struct save *save, const char *dir, const struct fth_step_folder *final,
-                          int damaged, fth_error *err) {
-    if (damaged)
+                          enum there there, fth_error *err) {
+    if (there == THERE_DAMAGED)
         FTH_TRY(discard(save, dir, final, err));
+    else if (there == THERE_OTHER)
+        FTH_TRY(set_later_aside(save, dir, final->step, err));
     int result = save->io->rename(save->io->ctx, save->folder, final->path);
     if (result < 0)
         return fth_io_error(err, "rename", save->folder, result);
@@ -350,10 +378,15 @@ static fth_status publish(struct save *save, const char *dir, const struct fth_s
 static void say_last(struct save *save, const char *dir, fth_error *err) {
     struct fth_step_folder *folders;
     size_t n = 0;
-    if (!err || fth_step_folders(save->io, dir, save->arena, &folders, &n, NULL) != FTH_OK)
-        n = 0;
     if (!err)
         return;
+    if (fth_step_folders(save->io, dir, save->arena, &folders, &n, NULL) != FTH_OK)
+        n = 0;
+    for (fth_checkpoint *whole = NULL; n > 0; n--)
+        if (fth_checkpoint_open(save->io, folders[n - 1].path, &whole, NULL) == FTH_OK) {
+            fth_checkpoint_close(whole);
+            break;
+        }
     size_t at = strlen(err->message);
     if (n)
         snprintf(err->message + at, sizeof err->message - at, " (the last whole checkpoint is %s)",
@@ -362,7 +395,7 @@ static void say_last(struct save *save, const char *dir, fth_error *err) {
         snprintf(err->message + at, sizeof err->message - at, " (no checkpoint was saved before)");
 }
 
-fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t keep,
+fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t keep, int replace,
                                const fth_parameters *parameters, const fth_embedding *embedding,
                                const struct fth_checkpoint_state *state, char **path_out,
                                fth_error *err) {
@@ -375,21 +408,26 @@ fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t
     save.folder = final ? fth_arena_printf(save.arena, "%s/.%s.tmp", dir, name) : NULL;
     fth_status status = FTH_E_MEMORY;
     uint64_t digest = 0;
-    int same = 0, damaged = 0;
+    enum there there = THERE_NONE;
     if (!save.folder) {
         fth_arena_destroy(save.arena);
         return no_memory(err);
     }
     FTH_TRY_GOTO(status, fth_checkpoint_digest_u64(parameters, embedding, state, &digest, err), done);
     FTH_TRY_GOTO(status, make_dir(io, dir, err), failed);
-    FTH_TRY_GOTO(status, already_there(&save, final, digest, &same, &damaged, err), done);
+    FTH_TRY_GOTO(status, already_there(&save, final, digest, &there, err), done);
+    if (there == THERE_OTHER && !replace) {
+        status = fth_fail(err, FTH_E_CHECKPOINT,
+                          "%s is there already and holds another state; name another checkpoint.dir", final);
+        goto done;
+    }
     FTH_TRY_GOTO(status, sweep(&save, dir, err), failed);
-    if (same) {
+    if (there == THERE_SAME) {
         FTH_TRY_GOTO(status, fth_io_sync_dir(io, dir, err), failed);
     } else {
         const struct fth_step_folder folder = {final, state->step};
         FTH_TRY_GOTO(status, write_folder(&save, state, digest, err), failed);
-        FTH_TRY_GOTO(status, publish(&save, dir, &folder, damaged, err), failed);
+        FTH_TRY_GOTO(status, publish(&save, dir, &folder, there, err), failed);
     }
     fth_error why = {0};
     if (prune(&save, dir, state->step, keep, &why) != FTH_OK) /* the new one is safe: no failure */

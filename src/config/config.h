@@ -289,4 +289,16 @@ struct fth_config {
     fth_arena *arena; /* owns every string and array above */
 };
 
+/* The first key by which two configurations differ. */
+enum fth_difference_of {
+    FTH_DIFFERENCE_OF_MEANING, /* of those that say what inputs and outputs of trained weights are: features, model */
+    FTH_DIFFERENCE_OF_RESULT   /* of all that what is trained depends on: not threads, places, lengths */
+};
+struct fth_difference {
+    char key[128]; /* "features.numeric.0.log1p"; "": none */
+    char was[128]; /* its value in the first configuration, for a message */
+};
+fth_status fth_config_difference(const struct fth_config *a, const struct fth_config *b, enum fth_difference_of of,
+                                 struct fth_difference *out, fth_error *err);
+
 #endif

@@ -57,6 +57,10 @@ struct fth_choice {
 #define FTH_LOW_OPEN 1u /* low itself is outside the range */
 #define FTH_HIGH_OPEN 2u
 #define FTH_REQUIRED 4u
+/* What a key decides; in a section all keys that say nothing else. None: what is trained from here on. */
+#define FTH_FIXED 8u    /* what trained weights mean: a checkpoint's value stays */
+#define FTH_NEUTRAL 16u /* nothing of what is trained */
+#define FTH_FREE 32u    /* in a fixed section: what is trained from here on */
 
 #define FTH_INT_LIMIT 9007199254740992.0 /* 2^53: the range of whole numbers "without limit" */
 
@@ -154,6 +158,8 @@ fth_status fth_config_check_features(struct fth_loader *l);
 uint32_t fth_utf8_next(const char **text);
 /* The shortest decimal text that reads back as the same double. */
 void fth_print_number(struct fth_text *out, double value);
+/* The key's value in the struct, as YAML. */
+void fth_print_value(struct fth_text *out, const struct fth_key *key, const void *base);
 /* As a double-quoted YAML text. */
 void fth_print_string(struct fth_text *out, const char *text);
 

@@ -8,7 +8,7 @@
 static void describe_range(const struct fth_key *key, struct fth_text *out) {
     int low = isfinite(key->low) && key->low > -FTH_INT_LIMIT;
     int high = isfinite(key->high) && key->high < FTH_INT_LIMIT;
-    if (low && high && !key->flags) {
+    if (low && high && !(key->flags & (FTH_LOW_OPEN | FTH_HIGH_OPEN))) {
         fth_text_printf(out, " from ");
         fth_print_number(out, key->low);
         fth_text_printf(out, " to ");

@@ -110,7 +110,7 @@ static void print_bad_line(struct fth_text *out, const struct fth_data_config *d
         fth_text_printf(out, "skip up to %lld", (long long)data->bad_line_limit);
 }
 
-static void print_value(struct fth_text *out, const struct fth_key *key, const void *base) {
+void fth_print_value(struct fth_text *out, const struct fth_key *key, const void *base) {
     const char *field = (const char *)base + key->offset;
     switch (key->type) {
     case FTH_KEY_BOOL:
@@ -188,7 +188,7 @@ static void print_section(struct fth_text *out, const struct fth_section *sectio
                 print_section(out, key->section, items + j * key->section->size, indent + 4, 1);
         } else {
             fth_text_append(out, " ", 1);
-            print_value(out, key, base);
+            fth_print_value(out, key, base);
             fth_text_append(out, "\n", 1);
         }
     }

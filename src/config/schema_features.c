@@ -38,7 +38,7 @@ static const struct fth_key derived_keys[] = {
      .help = "what it is made from, derived columns that stand before it too; cross: two or more, else one"},
     {STRING("separator", fth_derived_config, separator), .used_by = JOIN | DATE | SESSIONS,
      .help = "between the values of a cell, which are taken one by one; \"\": a cell is one value"},
-    {STRING("file", fth_derived_config, file), .used_by = JOIN,
+    {STRING("file", fth_derived_config, file), .flags = FTH_FREE, .used_by = JOIN,
      .help = "a CSV file whose first line names its columns; read once, kept in memory"},
     {STRING("key", fth_derived_config, key), .used_by = JOIN,
      .help = "the file's column that is compared; what is not in it becomes missing"},
@@ -63,7 +63,7 @@ static const struct fth_key derived_keys[] = {
      .help = "weekday: 1 is Monday; weekend: 0 or 1; days, seconds: since 1970"},
     {INT("gap", fth_derived_config, gap, "1800", 0, 1e12), .used_by = SESSIONS,
      .help = "seconds; where more lie between two neighbours, a session begins"},
-    {ENUM("on_bad_value", fth_derived_config, on_bad_value, "stop", bad_values), .used_by = SESSIONS,
+    {ENUM("on_bad_value", fth_derived_config, on_bad_value, "stop", bad_values), .flags = FTH_FREE, .used_by = SESSIONS,
      .help = "a value that is no such time, or one before the value before it: its line is malformed "
              "(data.on_bad_line), it stays in the session before it, as a missing one does, or the whole list is "
              "one session, whose number is missing; the last two are counted"},
@@ -90,7 +90,7 @@ static const struct fth_key numeric_keys[] = {
      .help = "values of a list that are used; 0: all"},
     {ENUM("keep", fth_numeric_config, keep_last, "last", keeps),
      .help = "which end of a longer list is used"},
-    {ENUM("on_bad_value", fth_numeric_config, on_bad_value, "stop", bad_values),
+    {ENUM("on_bad_value", fth_numeric_config, on_bad_value, "stop", bad_values), .flags = FTH_FREE,
      .help = "a value of a list that is no number: its line is malformed (data.on_bad_line), the value is "
              "left out, or the list is missing; the last two are counted"},
     {.name = "clip",
@@ -163,7 +163,7 @@ static const struct fth_key categorical_keys[] = {
     {INT("bins", fth_categorical_config, bins, "0", 0, 1e12),
      .help = "all columns together become one feature: their texts are projected on so many bins and each "
              "bin's sign gets a row (OP+OSRP: 2 bins rows at most); 0: each column is a feature"},
-    {INT("min_count", fth_categorical_config, min_count, "0", 0, 4e9),
+    {INT("min_count", fth_categorical_config, min_count, "0", 0, 4e9), .flags = FTH_FREE,
      .help = "a key gets a row when it has been seen this often; 0: at once"},
     {INT("dim", fth_categorical_config, dim, "0", 0, 4096),
      .help = "the table's dimension; 0: embedding.dim"},
@@ -187,7 +187,7 @@ static const struct fth_section categorical_section = {
     .help = "Texts (or numbers taken as names) that get a row of an embedding table each."};
 
 static const struct fth_key features_keys[] = {
-    {STRINGS("missing", fth_features_config, missing),
+    {STRINGS("missing", fth_features_config, missing), .flags = FTH_FREE,
      .help = "texts that mean missing besides the empty cell"},
     {INT("learn_lines", fth_features_config, learn_lines, "100000", 0, 1e9),
      .help = "lines from which quantiles and vocabularies are learned, the first ones; 0: all of the training "

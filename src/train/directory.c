@@ -41,20 +41,28 @@ static fth_status lock_directory(const char *dir, int *lock, fth_error *err) {
                     "checkpoint.dir: another run is saving into %s; wait for its end, or name another directory", dir);
 }
 
-/* It holds no other run's checkpoints. */
+/* It holds no other run's checkpoints, and no later ones of the same run before it was given other settings: the newest
+ * would be neither's last. */
 static fth_status check_directory(const struct fth_session *session, const char *dir, fth_error *err) {
-    if (fth_session_owns_directory(session, dir))
-        return FTH_OK;
+    int own = fth_session_owns_directory(session, dir);
+    uint64_t step;
     char *newest = NULL;
-    FTH_TRY(fth_checkpoint_newest(fth_io_posix(), dir, &newest, err));
-    if (!newest)
+    if (own && !*session->other.key)
         return FTH_OK;
-    fth_fail(err, FTH_E_CHECKPOINT,
-             "checkpoint.dir: %s already holds checkpoints (%s); --resume %s goes on from there, or "
-             "name another directory",
-             dir, newest, dir);
+    FTH_TRY(fth_checkpoint_newest(fth_io_posix(), dir, &newest, &step, err));
+    fth_status status = FTH_OK;
+    if (newest && !own)
+        status = fth_fail(err, FTH_E_CHECKPOINT,
+                          "checkpoint.dir: %s already holds checkpoints (%s); --resume %s goes on from there, or "
+                          "name another directory",
+                          dir, newest, dir);
+    else if (newest && step > session->step)
+        status = fth_fail(err, FTH_E_CHECKPOINT,
+                          "checkpoint.dir: %s holds %s, which is later than %s and was trained with another %s; name "
+                          "another directory, or remove what is later",
+                          dir, newest, session->checkpoint_path, session->other.key);
     free(newest);
-    return FTH_E_CHECKPOINT;
+    return status;
 }
 
 /* Nobody asked for another place: the path is seen from another working directory, or the checkpoint was moved. */

@@ -1,90 +1,23 @@
-/* Going on from a checkpoint with overrides: which of them cannot be, or are not what they look like. Shapes are
- * compared when tensors are restored (checkpoint/restore.c). */
+/* Going on from a checkpoint with overrides: which of them cannot be, or are not what they look like. Tensors are
+ * compared when they are restored (checkpoint/restore.c). */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "train/session_private.h"
 
-/* ---- what is learned from data before the first step: the checkpoint's stays ---- */
+/* ---- what its weights mean: the checkpoint's stays ---- */
 
-static int has(const struct fth_strings *columns, const char *column) {
-    for (uint32_t i = 0; i < columns->n; i++)
-        if (strcmp(columns->items[i], column) == 0)
-            return 1;
-    return 0;
-}
-
-/* One feature's settings now, and what the checkpoint is called. */
-struct feature {
-    const char *list; /* of features: numeric, categorical */
-    uint32_t item;
-    const char *column, *checkpoint;
-};
-
-static fth_status refuse(const struct feature *feature, const char *key, const char *before, fth_error *err) {
-    return fth_fail(err, FTH_E_CONFIG,
-                    "features.%s.%u.%s: %s was begun with %s for column '%s' and keeps what it learned then; leave "
-                    "it as it was, or train anew",
-                    feature->list, feature->item, key, feature->checkpoint, before, feature->column);
-}
-
-static fth_status check_number(const struct feature *feature, const char *key, int64_t was, int64_t is,
-                               fth_error *err) {
-    char before[32];
-    snprintf(before, sizeof before, "%lld", (long long)was);
-    return was == is ? FTH_OK : refuse(feature, key, before, err);
-}
-
-static fth_status check_numeric(const struct fth_features_config *own, const struct fth_numeric_config *is,
-                                const struct feature *feature, fth_error *err) {
-    for (uint32_t k = 0; k < own->n_numeric; k++) {
-        const struct fth_numeric_config *was = &own->numeric[k];
-        if (has(&was->columns, feature->column) && strcmp(was->name, is->name) == 0)
-            FTH_TRY(check_number(feature, "quantiles", was->quantiles, is->quantiles, err));
-    }
-    return FTH_OK;
-}
-
-static fth_status check_categorical(const struct fth_features_config *own, const struct fth_categorical_config *is,
-                                    const struct feature *feature, fth_error *err) {
-    for (uint32_t k = 0; k < own->n_categorical; k++) {
-        const struct fth_categorical_config *was = &own->categorical[k];
-        if (!has(&was->columns, feature->column) || strcmp(was->name, is->name) != 0)
-            continue;
-        if (strcmp(was->vocabulary_file, is->vocabulary_file) != 0)
-            return refuse(feature, "vocabulary_file", *was->vocabulary_file ? was->vocabulary_file : "none", err);
-        FTH_TRY(check_number(feature, "vocabulary_size", was->vocabulary_size, is->vocabulary_size, err));
-        FTH_TRY(check_number(feature, "vocabulary_min_count", was->vocabulary_min_count,
-                             is->vocabulary_min_count, err));
-    }
-    return FTH_OK;
-}
-
-fth_status fth_resume_check_learned(const fth_config *own, const fth_config *now, const char *checkpoint,
+fth_status fth_resume_check_meaning(const fth_config *own, const fth_config *now, const char *checkpoint,
                                     fth_error *err) {
-    const struct fth_features_config *was = &own->features, *is = &now->features;
-    int learned = 0;
-    for (uint32_t k = 0; k < is->n_numeric; k++) {
-        learned |= is->numeric[k].quantiles > 0;
-        for (uint32_t c = 0; c < is->numeric[k].columns.n; c++) {
-            struct feature feature = {"numeric", k, is->numeric[k].columns.items[c], checkpoint};
-            FTH_TRY(check_numeric(was, &is->numeric[k], &feature, err));
-        }
-    }
-    for (uint32_t k = 0; k < is->n_categorical; k++) {
-        learned |= is->categorical[k].vocabulary_size > 0;
-        for (uint32_t c = 0; c < is->categorical[k].columns.n; c++) {
-            struct feature feature = {"categorical", k, is->categorical[k].columns.items[c], checkpoint};
-            FTH_TRY(check_categorical(was, &is->categorical[k], &feature, err));
-        }
-    }
-    if (learned && was->learn_lines != is->learn_lines)
-        return fth_fail(err, FTH_E_CONFIG,
-                        "features.learn_lines: %s was begun with %lld and keeps what it learned then; leave it as it "
-                        "was, or train anew",
-                        checkpoint, (long long)was->learn_lines);
-    return FTH_OK;
+    struct fth_difference other;
+    FTH_TRY(fth_config_difference(own, now, FTH_DIFFERENCE_OF_MEANING, &other, err));
+    if (!*other.key)
+        return FTH_OK;
+    return fth_fail(err, FTH_E_CONFIG,
+                    "%s: %s was trained with %s, and what it learned means nothing otherwise; leave it as it was, or train "
+                    "anew",
+                    other.key, checkpoint, *other.was ? other.was : "\"\"");
 }
 
 /* ---- what is held out ---- */

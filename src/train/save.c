@@ -77,13 +77,13 @@ static void forget(struct fth_checkpoint_state *state) {
     fth_free(state->data);
 }
 
-fth_status fth_session_write(struct fth_session *session, const char *dir, int64_t keep,
+fth_status fth_session_write(struct fth_session *session, const char *dir, int64_t keep, int replace,
                              fth_error *err) {
     struct fth_checkpoint_state state = {0};
     char *path = NULL;
     fth_status status = describe(session, &state, err);
     if (status == FTH_OK)
-        status = fth_checkpoint_save(fth_io_posix(), dir, keep, session->parameters,
+        status = fth_checkpoint_save(fth_io_posix(), dir, keep, replace, session->parameters,
                                      session->embedding, &state, &path, err);
     forget(&state);
     if (status == FTH_E_NUMERIC && err) {
@@ -102,7 +102,7 @@ fth_status fth_session_save(fth_session *session, const char *dir, int64_t keep,
     if (!session || !dir)
         return fth_fail_null(err, "fth_session_save", "session, dir");
     FTH_TRY(fth_session_needs_data(session, err));
-    return fth_session_write(session, dir, keep, err);
+    return fth_session_write(session, dir, keep, 0, err);
 }
 
 fth_status fth_session_digest(fth_session *session, char out[17], fth_error *err) {
@@ -159,6 +159,8 @@ fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *chec
     session->stopped_early = state->stopped_early;
     session->evaluation_due = state->evaluation_due;
     session->earlier_seconds = state->train_seconds;
+    if (!*session->other.key && strcmp(state->isa, fth_isa_name(fth_cpu_get()->isa)) != 0)
+        session->other = (struct fth_difference){"instruction set", {0}};
     if (state->tuning_digest != fth_tuning_digest(session->tuning))
         fth_log(FTH_LOG_WARN,
                 "the checkpoint was trained with another tuning table; results will differ in the last bits");

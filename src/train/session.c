@@ -82,12 +82,13 @@ fth_status fth_session_open(const char *path, const char *const *overrides, size
     FTH_TRY_GOTO(status, fth_config_parse(fth_checkpoint_path(checkpoint), text, strlen(text), NULL, 0,
                                           &own, err),
                  done);
-    status = fth_resume_check_learned(own, config, fth_checkpoint_path(checkpoint), err);
+    status = fth_resume_check_meaning(own, config, fth_checkpoint_path(checkpoint), err);
     if (status != FTH_OK) {
         fth_config_free(config);
         goto done;
     }
     FTH_TRY_GOTO(status, begin(config, 0, &session, err), done);
+    FTH_TRY_GOTO(status, fth_config_difference(own, config, FTH_DIFFERENCE_OF_RESULT, &session->other, err), done);
     session->begun_seed = own->seed;
     session->begun_shuffle = own->data.shuffle;
     session->same_dir = strcmp(own->checkpoint.dir, session->config->checkpoint.dir) == 0;

@@ -65,6 +65,7 @@ struct fth_session {
     int same_dir; /* checkpoint.dir is the checkpoint's own setting */
     struct fth_data_file *data; /* [n_data] as the checkpoint that was opened knows them; in the configuration's arena */
     uint32_t n_data;
+    struct fth_difference other; /* by which training goes on otherwise than the checkpoint's did; key "": as it did */
     char *checkpoint_path;
     atomic_int interrupted;
     int wake; /* eventfd that ends a wait for a pipe's next bytes; -1 none */
@@ -78,9 +79,9 @@ struct fth_session {
     uint64_t parse_ns, read_ns, bytes_read;
 };
 
-/* resume.c: overrides against the checkpoint's own configuration. Refused (FTH_E_CONFIG): those of what was learned
- * from data before training, as it is kept. */
-fth_status fth_resume_check_learned(const fth_config *own, const fth_config *now, const char *checkpoint,
+/* resume.c: overrides against the checkpoint's own configuration. Refused (FTH_E_CONFIG): those of keys that say what its
+ * weights mean. */
+fth_status fth_resume_check_meaning(const fth_config *own, const fth_config *now, const char *checkpoint,
                                     fth_error *err);
 /* Warns where what is held out now was trained on before. */
 void fth_resume_warn_held_out(const fth_config *own, const fth_config *now, const char *checkpoint);
@@ -184,7 +185,8 @@ int fth_session_is_finished(const struct fth_session *session);
 uint64_t fth_session_model_bytes(const struct fth_session *session);
 
 /* save.c */
-fth_status fth_session_write(struct fth_session *session, const char *dir, int64_t keep,
+/* replace: as fth_checkpoint_save's. */
+fth_status fth_session_write(struct fth_session *session, const char *dir, int64_t keep, int replace,
                              fth_error *err);
 fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *checkpoint, fth_error *err);
 /* Copies a batch's position (and its feature state) as the session's. */

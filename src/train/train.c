@@ -158,7 +158,7 @@ static fth_status save(struct loop *loop, fth_error *err) {
     count_time(loop);
     if (loop->callbacks && loop->callbacks->saving)
         loop->callbacks->saving(loop->callbacks->ctx, session->step);
-    FTH_TRY(fth_session_write(session, config->dir, config->keep, err));
+    FTH_TRY(fth_session_write(session, config->dir, config->keep, 1, err));
     session->times.checkpoint += fth_now_ns() - start;
     loop->saved = 1;
     loop->saved_step = session->step;

@@ -170,7 +170,7 @@ static void test_stop_and_resume(void **state) {
             snprintf(what, sizeof what, "%s stopped after step %u", both[m], (unsigned)stops[i]);
             run_train_ok(&run);
             assert_int_equal(run.training.steps, stops[i]);
-            assert_int_equal(run.training.interrupted, stops[i] < all);
+            assert_true(run.training.interrupted); /* behind the last step before its evaluation */
             run.stop_after = 0;
             run_resume_ok(&run);
             same(&expected, &run, what);

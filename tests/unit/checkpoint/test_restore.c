@@ -386,9 +386,10 @@ static void test_foreign(void **state) {
     REFUSED(FTH_E_CHECKPOINT,
             fth_checkpoint_open(fth_io_posix(), scratch_path(empty, "manifest.json"), &c, err), "manifest.json");
     char *newest = NULL;
-    OK(fth_checkpoint_newest(fth_io_posix(), empty, &newest, err));
+    uint64_t step;
+    OK(fth_checkpoint_newest(fth_io_posix(), empty, &newest, &step, err));
     assert_null(newest);
-    OK(fth_checkpoint_newest(fth_io_posix(), "/nowhere/at/all", &newest, err));
+    OK(fth_checkpoint_newest(fth_io_posix(), "/nowhere/at/all", &newest, &step, err));
     assert_null(newest);
     scratch_remove(empty);
 }

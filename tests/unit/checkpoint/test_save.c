@@ -227,13 +227,14 @@ static void test_first_save(void **state) {
     world_digest(&a, expected);
     for (uint64_t at = 1;; at++) {
         char *base = scratch_create(), *newest = NULL, dir[600];
+        uint64_t step;
         snprintf(dir, sizeof dir, "%s/deep/down", base);
         struct fault_io *fault = fault_io_create(files);
         fault->crash_after = at;
         world_save(&a, &fault->io, dir, 2, NULL, NULL);
         int crashed = fault->crashed;
         fault_io_destroy(fault);
-        OK(fth_checkpoint_newest(files, dir, &newest, err));
+        OK(fth_checkpoint_newest(files, dir, &newest, &step, err));
         if (newest) {
             digest_at(newest, found);
             assert_string_equal(found, expected);

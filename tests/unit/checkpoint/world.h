@@ -172,7 +172,7 @@ static inline void world_destroy(struct world *w) {
 
 static inline fth_status world_save(const struct world *w, const struct fth_io *io, const char *dir,
                                     int64_t keep, char **path, fth_error *err) {
-    return fth_checkpoint_save(io, dir, keep, w->parameters, w->embedding, &w->state, path, err);
+    return fth_checkpoint_save(io, dir, keep, 0, w->parameters, w->embedding, &w->state, path, err);
 }
 
 static inline void world_digest(const struct world *w, char out[17]) {
