@@ -65,9 +65,8 @@ static const struct fth_key data_keys[] = {
     {.name = "on_bad_line",
      .type = FTH_KEY_BAD_LINE,
      .standard = "stop",
-     .help = "a malformed line stops the run, or is left out and counted; \"skip up to N\" stops "
-             "after more "
-             "than N"},
+     .help = "a malformed line stops the run, or is left out and counted; \"skip up to N\" stops after more than N. csv: one "
+             "that a quote takes over line ends is malformed up to the first of them, and what follows is read anew"},
     {INT("shuffle", fth_data_config, shuffle, "0", 0, 1e9),
      .help = "examples in the shuffle buffer; 0: the order of the files"},
     {INT("queue_depth", fth_data_config, queue_depth, "4", 1, 1024), .flags = FTH_NEUTRAL, .help = "batches read ahead"},

@@ -188,7 +188,7 @@ static const struct fth_section categorical_section = {
 
 static const struct fth_key features_keys[] = {
     {STRINGS("missing", fth_features_config, missing), .flags = FTH_FREE,
-     .help = "texts that mean missing besides the empty cell"},
+     .help = "texts that mean missing besides the empty cell; among labels, those that are none (0, 1, -1, a positive)"},
     {INT("learn_lines", fth_features_config, learn_lines, "100000", 0, 1e9),
      .help = "lines from which quantiles and vocabularies are learned, the first ones; 0: all of the training "
              "data, in a first pass (docs/features.md says what is kept of it)"},

@@ -3,9 +3,16 @@
  * hold LFs), reads the header and makes the cells, so the three can never disagree.
  *
  *   OPEN     in an unquoted cell; a quote here begins a quoted cell when nothing (strip: only
- * spaces) stands before it in the cell, else the line is malformed QUOTED   in a quoted cell; only
- * a quote matters CLOSED   the last event was a quote in a quoted cell: one more right behind it is
- * a quote in the cell's text, else the cell is over COMMENT  up to the next LF */
+ *            spaces) stands before it in the cell, else the line is malformed
+ *   QUOTED   in a quoted cell; only a quote matters
+ *   CLOSED   the last event was a quote in a quoted cell: one more right behind it is a quote in
+ *            the cell's text, else the cell is over
+ *   COMMENT  up to the next LF
+ *
+ * A malformed line that a quoted cell took over LFs is torn: it ends at the first of them, and what
+ * follows is read anew, so that a stray quote costs its own line and none of those up to the next
+ * quote. Read anew, a line with an even number of quotes ends at its LF; so nothing is read more
+ * than three times. */
 #include <string.h>
 
 #include "data/parser.h"
@@ -21,9 +28,10 @@ struct csv_walk {
     int fresh;            /* nothing of the line was seen yet */
     uint32_t line, cell;  /* where they begin */
     uint32_t open, close; /* of a quoted cell: first byte of its text, last quote seen */
-    uint32_t doubled;     /* quotes in the cell's text */
+    int doubled;          /* some cell of the line has quotes in its text */
     int quoted;           /* the cell in hand is */
     uint32_t newlines;    /* within the line */
+    uint32_t torn_at, torn_by; /* the first of them, and the quote before it */
     const char *bad;      /* the line is malformed: why and where */
     uint32_t bad_at;
     struct fth_cell out; /* the cell that CSV_CELL or CSV_LINE tells of */
@@ -47,6 +55,7 @@ static void walk_begin_line(struct csv_walk *walk, uint32_t at) {
     walk->state = CSV_OPEN;
     walk->fresh = 1;
     walk->quoted = 0;
+    walk->doubled = 0;
     walk->newlines = 0;
     walk->bad = NULL;
 }
@@ -65,7 +74,6 @@ static void on_quote(struct csv_walk *walk, uint32_t at) {
             walk->state = CSV_QUOTED;
             walk->quoted = 1;
             walk->open = at + 1;
-            walk->doubled = 0;
         } else {
             walk_bad(walk, at,
                      "a quote within an unquoted cell; quote the whole cell and double it");
@@ -78,7 +86,7 @@ static void on_quote(struct csv_walk *walk, uint32_t at) {
     case CSV_CLOSED:
         if (at == walk->close + 1) {
             walk->state = CSV_QUOTED;
-            walk->doubled++;
+            walk->doubled = 1;
         } else {
             walk_bad(walk, at, "text behind a closing quote; the delimiter must follow");
             walk->state = CSV_OPEN;
@@ -87,6 +95,69 @@ static void on_quote(struct csv_walk *walk, uint32_t at) {
     case CSV_COMMENT:
         break;
     }
+}
+
+/* The cell ends before `at`; at a line's end a CR does not belong to it. */
+static void end_cell(struct csv_walk *walk, uint32_t at, int line_end) {
+    uint32_t from = walk->cell, to = at;
+    if (line_end && to > from && walk->text[to - 1] == '\r')
+        to--;
+    if (walk->quoted && walk->state == CSV_CLOSED) {
+        uint32_t behind = walk->close + 1;
+        if (!(walk->parser->strip ? all_spaces(walk->text, behind, to) : behind == to))
+            walk_bad(walk, behind, "text behind a closing quote; the delimiter must follow");
+        from = walk->open;
+        to = walk->close;
+    } else if (walk->parser->strip) {
+        while (from < to && fth_is_space(walk->text[from]))
+            from++;
+        while (to > from && fth_is_space(walk->text[to - 1]))
+            to--;
+    }
+    walk->out = (struct fth_cell){from, to - from};
+    walk->cell = at + 1;
+    walk->quoted = 0;
+    walk->state = CSV_OPEN;
+}
+
+/* One delimiter, LF or quote at `at`. Where the text ends without LF, the end counts as one. After
+ * CSV_LINE the caller begins the next line. */
+static enum csv_event walk_step(struct csv_walk *walk, uint32_t at) {
+    int end = at == walk->length;
+    char c = end ? '\n' : walk->text[at];
+    if (walk->fresh) {
+        walk->fresh = 0;
+        if (is_comment(walk))
+            walk->state = CSV_COMMENT;
+    }
+    if (c == '"' && c != walk->parser->delimiter) {
+        on_quote(walk, at);
+        return CSV_NOTHING;
+    }
+    if (walk->state == CSV_QUOTED) {
+        if (c == '\n' && !end && walk->newlines++ == 0) {
+            walk->torn_at = at;
+            walk->torn_by = walk->open - 1;
+        }
+        if (!end)
+            return CSV_NOTHING;
+        walk_bad(walk, walk->open - 1, "a quoted cell that is never closed");
+    }
+    if (walk->state == CSV_COMMENT)
+        return c == '\n' ? CSV_LINE : CSV_NOTHING;
+    end_cell(walk, at, c == '\n');
+    return c == '\n' ? CSV_LINE : CSV_CELL;
+}
+
+/* After a step: the line in hand is torn. n: its cells so far; `at`: where the step was. */
+static int is_torn(const struct csv_walk *walk, enum csv_event event, uint32_t n, uint32_t at) {
+    uint32_t columns = walk->parser->n_columns;
+    if (!walk->newlines)
+        return 0;
+    if (walk->bad)
+        return 1;
+    return event == CSV_LINE &&
+           ((columns && n != columns) || memchr(walk->text + walk->line, 0, at - walk->line) != NULL);
 }
 
 /* "" becomes ": the text moves to the left within the cell. What is left over behind it must not
@@ -102,56 +173,13 @@ static uint32_t undouble(char *text, uint32_t from, uint32_t to) {
     return out - from;
 }
 
-/* The cell ends before `at`; at a line's end a CR does not belong to it. */
-static void end_cell(struct csv_walk *walk, uint32_t at, int line_end, int rewrite) {
-    uint32_t from = walk->cell, to = at;
-    if (line_end && to > from && walk->text[to - 1] == '\r')
-        to--;
-    if (walk->quoted && walk->state == CSV_CLOSED) {
-        uint32_t behind = walk->close + 1;
-        if (!(walk->parser->strip ? all_spaces(walk->text, behind, to) : behind == to))
-            walk_bad(walk, behind, "text behind a closing quote; the delimiter must follow");
-        from = walk->open;
-        to = walk->close;
-        if (walk->doubled && rewrite)
-            to = from + undouble(walk->text, from, to);
-    } else if (walk->parser->strip) {
-        while (from < to && fth_is_space(walk->text[from]))
-            from++;
-        while (to > from && fth_is_space(walk->text[to - 1]))
-            to--;
+/* The cells of a line that is as it should be. */
+static void undouble_cells(const struct csv_walk *walk, struct fth_cell *cells, uint32_t n) {
+    for (uint32_t i = 0; walk->doubled && i < n; i++) {
+        uint32_t from = cells[i].offset;
+        if (from > walk->line && walk->text[from - 1] == '"')
+            cells[i].length = undouble(walk->text, from, from + cells[i].length);
     }
-    walk->out = (struct fth_cell){from, to - from};
-    walk->cell = at + 1;
-    walk->quoted = 0;
-    walk->state = CSV_OPEN;
-}
-
-/* One delimiter, LF or quote at `at`. Where the text ends without LF, the end counts as one. After
- * CSV_LINE the caller begins the next line. */
-static enum csv_event walk_step(struct csv_walk *walk, uint32_t at, int rewrite) {
-    int end = at == walk->length;
-    char c = end ? '\n' : walk->text[at];
-    if (walk->fresh) {
-        walk->fresh = 0;
-        if (is_comment(walk))
-            walk->state = CSV_COMMENT;
-    }
-    if (c == '"' && c != walk->parser->delimiter) {
-        on_quote(walk, at);
-        return CSV_NOTHING;
-    }
-    if (walk->state == CSV_QUOTED) {
-        if (!end) {
-            walk->newlines += c == '\n';
-            return CSV_NOTHING;
-        }
-        walk_bad(walk, walk->open - 1, "a quoted cell that is never closed");
-    }
-    if (walk->state == CSV_COMMENT)
-        return c == '\n' ? CSV_LINE : CSV_NOTHING;
-    end_cell(walk, at, c == '\n', rewrite);
-    return c == '\n' ? CSV_LINE : CSV_CELL;
 }
 
 static void separators(const struct fth_parser *parser, char out[3]) {
@@ -160,24 +188,37 @@ static void separators(const struct fth_parser *parser, char out[3]) {
     out[2] = '"';
 }
 
-static size_t csv_whole_lines(const struct fth_parser *parser, const char *text, size_t n,
+static size_t csv_whole_lines(const struct fth_parser *parser, const char *text, size_t n, size_t limit,
                               uint32_t *scratch) {
     if (!memchr(text, '"', n))
-        return fth_parser_last_newline(parser, text, n, scratch);
+        return fth_parser_last_newline(parser, text, n, limit, scratch);
     char set[3];
     separators(parser, set);
-    /* Nothing is written without `rewrite`. */
+    /* Nothing is written: only cells are undoubled. */
     struct csv_walk walk = {.parser = parser, .text = (char *)text, .length = (uint32_t)n};
-    size_t whole = 0;
+    size_t whole = 0, next;
+    uint32_t cells = 0;
     walk_begin_line(&walk, 0);
-    for (size_t base = 0; base < n; base += FTH_PARSE_CHUNK) {
+    for (size_t base = 0; base < n; base = next) {
         size_t size = n - base < FTH_PARSE_CHUNK ? n - base : FTH_PARSE_CHUNK;
         size_t found = parser->kernels->scan(text + base, size, set, scratch);
+        next = base + size;
         for (size_t k = 0; k < found; k++) {
             uint32_t at = (uint32_t)base + scratch[k];
-            if (walk_step(&walk, at, 0) == CSV_LINE) {
-                whole = (size_t)at + 1;
-                walk_begin_line(&walk, at + 1);
+            enum csv_event event = walk_step(&walk, at);
+            cells += event != CSV_NOTHING;
+            int torn = is_torn(&walk, event, cells, at);
+            if (!torn && event != CSV_LINE)
+                continue;
+            size_t end = (torn ? walk.torn_at : (size_t)at) + 1;
+            if (whole && end > limit)
+                return whole;
+            whole = end;
+            cells = 0;
+            walk_begin_line(&walk, (uint32_t)end);
+            if (torn) {
+                next = end;
+                break;
             }
         }
     }
@@ -211,28 +252,35 @@ static void count_cell(struct csv_block *csv, const struct csv_walk *walk, uint3
     csv->n++;
 }
 
-static fth_status end_line(struct csv_block *csv, struct csv_walk *walk, uint32_t end,
+/* Of a torn line what stands in its own text is said, as nothing else may be in the block. */
+static fth_status end_line(struct csv_block *csv, struct csv_walk *walk, uint32_t end, int torn,
                            fth_error *err) {
     struct fth_block *block = csv->block;
-    uint32_t next = end < walk->length ? end + 1 : end, n = csv->n;
-    const char *nul = csv->has_nul ? memchr(block->text + walk->line, 0, end - walk->line) : NULL;
+    uint32_t last = torn ? walk->torn_at : end, next = last < walk->length ? last + 1 : last, n = csv->n;
+    const char *nul = csv->has_nul ? memchr(block->text + walk->line, 0, last - walk->line) : NULL;
     fth_status status = FTH_OK;
     if (no_data(walk, n, end))
         goto next_line;
     if (nul)
         fth_block_refuse(block, csv->number, (uint64_t)(nul - block->text) - walk->line + 1,
                          "a NUL byte; data lines are text");
+    else if (torn && !(walk->bad && walk->bad_at < walk->torn_by))
+        fth_block_refuse(block, csv->number, walk->torn_by - walk->line + 1,
+                         "the quote opens a cell that goes over the line's end, and what comes of it is malformed; is it "
+                         "a stray one?");
     else if (walk->bad)
         fth_block_refuse(block, csv->number, walk->bad_at - walk->line + 1, "%s", walk->bad);
     else if (n != block->n_columns)
         fth_block_refuse(block, csv->number,
                          (n > block->n_columns ? csv->surplus : end) - walk->line + 1,
                          "%u cells; a line has %u", n, block->n_columns);
-    else
+    else {
+        undouble_cells(walk, block->cells + (size_t)block->n_lines * block->n_columns, n);
         status = fth_parser_add_line(block, walk->line, next, csv->number, err);
+    }
     block->n_data++;
 next_line:
-    csv->number += walk->newlines + 1;
+    csv->number += torn ? 1 : walk->newlines + 1;
     csv->n = 0;
     walk_begin_line(walk, next);
     if (status == FTH_OK)
@@ -241,15 +289,15 @@ next_line:
     return status;
 }
 
-static fth_status csv_event(struct csv_block *csv, struct csv_walk *walk, uint32_t at,
+/* *torn: the step showed that the line in hand is; the next one begins behind where it ends, before `at`. */
+static fth_status csv_event(struct csv_block *csv, struct csv_walk *walk, uint32_t at, int *torn,
                             fth_error *err) {
     uint32_t begin = walk->cell;
-    enum csv_event event = walk_step(walk, at, 1);
-    if (event == CSV_NOTHING)
-        return FTH_OK;
-    if (walk->state != CSV_COMMENT)
+    enum csv_event event = walk_step(walk, at);
+    if (event != CSV_NOTHING && walk->state != CSV_COMMENT)
         count_cell(csv, walk, begin);
-    return event == CSV_LINE ? end_line(csv, walk, at, err) : FTH_OK;
+    *torn = is_torn(walk, event, csv->n, at);
+    return *torn || event == CSV_LINE ? end_line(csv, walk, at, *torn, err) : FTH_OK;
 }
 
 static fth_status csv_parse(const struct fth_parser *parser, struct fth_block *block,
@@ -264,14 +312,18 @@ static fth_status csv_parse(const struct fth_parser *parser, struct fth_block *b
     csv.has_nul = memchr(block->text, 0, length) != NULL;
     FTH_TRY(fth_block_reserve_cells(block, block->n_columns, err));
     walk_begin_line(&walk, 0);
-    for (size_t base = 0; base < length; base += FTH_PARSE_CHUNK) {
+    for (size_t base = 0, next; base < length; base = next) {
         size_t n = length - base < FTH_PARSE_CHUNK ? length - base : FTH_PARSE_CHUNK;
         size_t found = parser->kernels->scan(block->text + base, n, set, scratch);
-        for (size_t k = 0; k < found; k++)
-            FTH_TRY(csv_event(&csv, &walk, (uint32_t)base + scratch[k], err));
+        int torn = 0;
+        for (size_t k = 0; k < found && !torn; k++)
+            FTH_TRY(csv_event(&csv, &walk, (uint32_t)base + scratch[k], &torn, err));
+        next = torn ? walk.line : base + n;
+        if (next == length && walk.line < length) {
+            FTH_TRY(csv_event(&csv, &walk, (uint32_t)length, &torn, err));
+            next = walk.line;
+        }
     }
-    if (walk.line < length)
-        FTH_TRY(csv_event(&csv, &walk, (uint32_t)length, err));
     return FTH_OK;
 }
 
@@ -290,7 +342,7 @@ fth_status fth_csv_header(const struct fth_parser *parser, const char *file, cha
             return FTH_OK;
         if (!is_end && text[at] != parser->delimiter && text[at] != '\n' && text[at] != '"')
             continue;
-        enum csv_event event = walk_step(&walk, at, 1);
+        enum csv_event event = walk_step(&walk, at);
         if (event == CSV_NOTHING)
             continue;
         if (walk.state != CSV_COMMENT) {
@@ -312,6 +364,7 @@ fth_status fth_csv_header(const struct fth_parser *parser, const char *file, cha
         *lines += walk.newlines + 1;
         *used = is_end ? at : (size_t)at + 1;
         if (data) {
+            undouble_cells(&walk, cells, count);
             *n_cells = count;
             return FTH_OK;
         }

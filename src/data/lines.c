@@ -18,11 +18,11 @@ struct fth_lines {
     size_t block_bytes;
     fth_source *source; /* NULL: between files */
     uint32_t file;
-    int at_end;            /* of the source */
+    int ended;             /* the source is at its end */
     int now;               /* nothing may wait */
     uint64_t offset, line; /* of the next block's first byte */
-    char *carry;
-    size_t carry_n, carry_capacity;
+    char *carry; /* text that was read and stands behind the last block: [carry_at, carry_n) */
+    size_t carry_at, carry_n, carry_capacity;
     uint32_t scratch[FTH_PARSE_SCRATCH];
 };
 
@@ -54,8 +54,8 @@ void fth_lines_destroy(fth_lines *lines) {
 static void end_file(fth_lines *lines) {
     fth_source_close(lines->source);
     lines->source = NULL;
-    lines->carry_n = 0;
-    lines->at_end = 0;
+    lines->carry_at = lines->carry_n = 0;
+    lines->ended = 0;
 }
 
 fth_status fth_lines_seek(fth_lines *lines, uint64_t file_index, uint64_t byte_offset,
@@ -87,37 +87,49 @@ fth_status fth_lines_seek(fth_lines *lines, uint64_t file_index, uint64_t byte_o
     return FTH_OK;
 }
 
+/* The text is read but not used up: before what is left of the carry that it began with. */
 static fth_status keep_carry(fth_lines *lines, const char *text, size_t n, fth_error *err) {
-    if (n > lines->carry_capacity) {
-        char *carry = fth_alloc(n, 2);
+    if (n == 0)
+        return FTH_OK;
+    if (n <= lines->carry_at) { /* it stands there, or there is room */
+        lines->carry_at -= n;
+        memmove(lines->carry + lines->carry_at, text, n);
+        return FTH_OK;
+    }
+    size_t left = lines->carry_n - lines->carry_at, all = n + left;
+    char *carry = lines->carry;
+    if (all > lines->carry_capacity) {
+        carry = fth_alloc(all, 2);
         if (!carry)
             return fth_fail(err, FTH_E_MEMORY, "no memory for a line of %zu bytes", n);
+        lines->carry_capacity = 2 * all;
+    }
+    if (left)
+        memmove(carry + n, lines->carry + lines->carry_at, left);
+    memcpy(carry, text, n);
+    if (carry != lines->carry) {
         fth_free(lines->carry);
         lines->carry = carry;
-        lines->carry_capacity = 2 * n;
     }
-    if (n)
-        memcpy(lines->carry, text, n);
-    lines->carry_n = n;
+    lines->carry_at = 0;
+    lines->carry_n = all;
     return FTH_OK;
 }
 
-/* Lines that begin before byte `limit` of text[0..whole); the one that goes over it stands alone.
- */
-static size_t lines_before(fth_lines *lines, const char *text, size_t whole, size_t limit) {
-    const struct fth_parser *parser = &lines->set->parser;
-    size_t before = parser->kind->whole_lines(parser, text, limit, lines->scratch);
-    if (before)
-        return before;
-    for (size_t at = limit; at < whole; at++) {
-        const char *newline = memchr(text + at, '\n', whole - at);
-        if (!newline)
-            break;
-        at = (size_t)(newline - text);
-        if (parser->kind->whole_lines(parser, text, at + 1, lines->scratch))
-            return at + 1;
+/* Up to `capacity` bytes: of the carry as long as there are, else read. 0: there are no more. */
+static fth_status more(fth_lines *lines, char *text, size_t capacity, size_t *got, fth_error *err) {
+    size_t left = lines->carry_n - lines->carry_at;
+    *got = 0;
+    if (!left && !lines->ended) {
+        FTH_TRY(fth_source_read(lines->source, text, capacity, got, err));
+        lines->ended = *got == 0;
     }
-    return whole;
+    if (!left)
+        return FTH_OK;
+    *got = left < capacity ? left : capacity;
+    memcpy(text, lines->carry + lines->carry_at, *got);
+    lines->carry_at += *got;
+    return FTH_OK;
 }
 
 /* What is read without waiting is parsed at once by the same worker: smaller blocks then stay in its first caches, and
@@ -130,50 +142,49 @@ static size_t target_bytes(const fth_lines *lines) {
     return wanted > least ? wanted : least;
 }
 
+/* No whole line in text that is all there is of it, or as long as a line may be: the first LF's (a quoted cell that
+ * goes over it is never closed: its line ends there, as csv.c has it), or without one all of the file's last line. 0: too
+ * long. */
+static size_t first_line(const char *text, size_t length, int at_end) {
+    const char *newline = memchr(text, '\n', length);
+    if (newline)
+        return (size_t)(newline - text) + 1;
+    return at_end ? length : 0;
+}
+
 /* The block's text: whole lines, none at the end of the file. */
 static fth_status fill(fth_lines *lines, struct fth_block *block, fth_error *err) {
     const struct fth_parser *parser = &lines->set->parser;
-    size_t target = target_bytes(lines), length = lines->carry_n, whole = 0;
+    size_t limit = target_bytes(lines), target = limit, length = 0, whole = 0;
+    int at_end = 0;
+    /* No block stands on both sides of the cut. */
+    uint64_t begin = lines->set->file_start ? lines->set->file_start[lines->file] + lines->offset : 0;
+    if (lines->set->file_start && begin < lines->set->cut && lines->set->cut - begin < limit)
+        limit = (size_t)(lines->set->cut - begin);
     block->text_length = 0;
-    FTH_TRY(fth_block_reserve_text(block, target > length ? target : length, err));
-    if (length)
-        memcpy(block->text, lines->carry, length);
-    while (whole == 0) {
-        while (length < target && !lines->at_end) {
+    for (;;) {
+        FTH_TRY(fth_block_reserve_text(block, target, err));
+        while (length < target && !at_end) {
             size_t got;
-            fth_status status =
-                fth_source_read(lines->source, block->text + length, target - length, &got, err);
+            fth_status status = more(lines, block->text + length, target - length, &got, err);
             if (status == FTH_E_INTERRUPTED && lines->now)
                 FTH_TRY(keep_carry(lines, block->text, length, err));
             FTH_TRY(status);
-            lines->at_end = got == 0;
+            at_end = got == 0;
             length += got;
         }
         block->text_length = length;
-        if (lines->at_end)
-            break;
-        whole = parser->kind->whole_lines(parser, block->text, length, lines->scratch);
-        if (whole)
+        whole = parser->kind->whole_lines(parser, block->text, length, limit, lines->scratch);
+        if (!whole && (at_end || length >= FTH_LINE_LIMIT))
+            whole = first_line(block->text, length, at_end);
+        if (whole || at_end)
             break;
         if (length >= FTH_LINE_LIMIT)
-            return fth_fail(err, FTH_E_DATA, "%s:%llu:1: a line of more than %zu MiB%s",
+            return fth_fail(err, FTH_E_DATA, "%s:%llu:1: a line of more than %zu MiB",
                             lines->set->files.items[lines->file], (unsigned long long)lines->line,
-                            FTH_LINE_LIMIT >> 20,
-                            lines->set->config->format == FTH_FORMAT_CSV
-                                ? " (is a quote that opens a cell never closed?)"
-                                : "");
-        target = (target > length ? target : length) * 2;
-        if (target > FTH_LINE_LIMIT)
-            target = FTH_LINE_LIMIT;
-        FTH_TRY(fth_block_reserve_text(block, target, err));
+                            FTH_LINE_LIMIT >> 20);
+        target = target < FTH_LINE_LIMIT / 2 ? 2 * target : FTH_LINE_LIMIT;
     }
-    if (lines->at_end)
-        whole = length;
-    /* No block stands on both sides of the cut. */
-    uint64_t begin =
-        lines->set->file_start ? lines->set->file_start[lines->file] + lines->offset : 0;
-    if (lines->set->file_start && begin < lines->set->cut && begin + whole > lines->set->cut)
-        whole = lines_before(lines, block->text, whole, (size_t)(lines->set->cut - begin));
     FTH_TRY(keep_carry(lines, block->text + whole, length - whole, err));
     block->text_length = whole;
     block->text[whole] = 0;

@@ -21,9 +21,11 @@ void fth_parser_init(const struct fth_data_config *config, struct fth_parser *ou
     out->comment_length = strlen(out->comment);
 }
 
-size_t fth_parser_last_newline(const struct fth_parser *parser, const char *text, size_t n,
+size_t fth_parser_last_newline(const struct fth_parser *parser, const char *text, size_t n, size_t limit,
                                uint32_t *scratch) {
-    const char *newline = memrchr(text, '\n', n);
+    const char *newline = memrchr(text, '\n', n < limit ? n : limit);
+    if (!newline && n > limit)
+        newline = memchr(text + limit, '\n', n - limit);
     return newline ? (size_t)(newline - text) + 1 : 0;
 }
 

@@ -34,8 +34,8 @@ struct fth_parser_kind {
     const char *name;
     int cells; /* 1: rows of cells; 0: labels and entries */
     /* How many bytes of text[0..n), which begins at a line's start, are whole lines; 0 when not one
-     * is. */
-    size_t (*whole_lines)(const struct fth_parser *parser, const char *text, size_t n,
+     * is. Above `limit` only where the first line alone is. */
+    size_t (*whole_lines)(const struct fth_parser *parser, const char *text, size_t n, size_t limit,
                           uint32_t *scratch);
     /* Fills the block's rows from text[0..text_length); text[text_length] is NUL. first_line, file
      * and first_example are set, and everything else but text is overwritten. May rewrite quoted
@@ -54,7 +54,7 @@ void fth_parser_init(const struct fth_data_config *config, struct fth_parser *ou
 /* ---- for parsers ---- */
 
 /* whole_lines of formats whose lines end at every LF. */
-size_t fth_parser_last_newline(const struct fth_parser *parser, const char *text, size_t n,
+size_t fth_parser_last_newline(const struct fth_parser *parser, const char *text, size_t n, size_t limit,
                                uint32_t *scratch);
 /* Empties the block's rows. */
 void fth_parser_begin(struct fth_block *block);

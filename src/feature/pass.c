@@ -95,47 +95,47 @@ int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_f
     return 0;
 }
 
-/* A label that is there: 1 or 0. */
-static float label_of(struct fth_feature_chunk *chunk, uint32_t i, struct fth_feature_text text,
-                      const char *name, const struct fth_strings *positive, const char *key) {
-    const char *bytes = text.bytes;
-    float x = 0;
-    if (positive->n > 0) {
-        for (uint32_t p = 0; p < positive->n; p++)
-            if (strlen(positive->items[p]) == text.length &&
-                memcmp(positive->items[p], bytes, text.length) == 0)
-                x = 1;
-    } else if (text.length == 1 && (bytes[0] == '0' || bytes[0] == '1')) {
-        x = (float)(bytes[0] - '0');
-    } else if (fth_number_parse(bytes, text.length, &x) != FTH_NUMBER_OK || (x != 0 && x != 1 && x != -1)) {
-        char quoted[96];
-        fth_text_quote(quoted, sizeof quoted, bytes, text.length);
-        fth_feature_refuse(chunk, i, text.bytes,
-                           "column '%s': label '%s' is neither 0 nor 1 (nor -1); %s names texts that mean 1%s",
-                           name, quoted, key, about_spaces(text));
-    }
-    return x == 1 ? 1.0f : 0.0f;
+/* What a label's text says. A text that is a label is one, whatever features.missing says of it: with "0" there, a 0
+ * among the features is missing and one among the labels is not. */
+enum label { LABEL_IS_0, LABEL_IS_1, LABEL_MISSING, LABEL_BAD };
+
+static enum label read_label(const fth_feature_program *program, struct fth_feature_text text,
+                             const struct fth_strings *positive) {
+    float x;
+    for (uint32_t p = 0; p < positive->n; p++)
+        if (strlen(positive->items[p]) == text.length && memcmp(positive->items[p], text.bytes, text.length) == 0)
+            return LABEL_IS_1;
+    if (positive->n == 0 && text.length == 1 && (text.bytes[0] == '0' || text.bytes[0] == '1'))
+        return text.bytes[0] == '1' ? LABEL_IS_1 : LABEL_IS_0;
+    if (positive->n == 0 && fth_number_parse(text.bytes, text.length, &x) == FTH_NUMBER_OK &&
+        (x == 0 || x == 1 || x == -1))
+        return x == 1 ? LABEL_IS_1 : LABEL_IS_0;
+    if (fth_feature_is_missing(program, text.bytes, text.length))
+        return LABEL_MISSING;
+    return positive->n ? LABEL_IS_0 : LABEL_BAD;
+}
+
+static void refuse_label(struct fth_feature_chunk *chunk, uint32_t i, struct fth_feature_text text, const char *name,
+                         const char *key) {
+    char quoted[96];
+    fth_text_quote(quoted, sizeof quoted, text.bytes, text.length);
+    fth_feature_refuse(chunk, i, text.bytes,
+                       "column '%s': label '%s' is neither 0 nor 1 (nor -1); %s names texts that mean 1%s", name, quoted,
+                       key, about_spaces(text));
 }
 
 static void run_label(struct fth_feature_chunk *chunk, uint32_t column) {
     const fth_feature_program *program = chunk->program;
     const char *name = program->entries ? "label" : program->columns[column];
-    const struct fth_strings *positive = &program->config->data.positive;
-    int usual = positive->n == 0 && program->config->features.missing.n == 0;
     for (uint32_t i = 0; i < chunk->n; i++) {
         struct fth_feature_text text = program->entries ? fth_feature_entry_label(chunk, i)
                                                         : fth_feature_cell(chunk, i, column);
-        const char *bytes = text.bytes;
-        float *label = &chunk->out->label[chunk->base + i];
-        if (usual && text.length == 1 && (bytes[0] == '0' || bytes[0] == '1')) {
-            *label = (float)(bytes[0] - '0');
-            continue;
-        }
-        *label = 0;
-        if (fth_feature_is_missing(program, bytes, text.length))
+        enum label label = read_label(program, text, &program->config->data.positive);
+        chunk->out->label[chunk->base + i] = label == LABEL_IS_1 ? 1 : 0;
+        if (label == LABEL_MISSING)
             fth_feature_refuse(chunk, i, text.bytes, "column '%s': the label is missing", name);
-        else
-            *label = label_of(chunk, i, text, name, positive, "data.positive");
+        else if (label == LABEL_BAD)
+            refuse_label(chunk, i, text, name, "data.positive");
     }
 }
 
@@ -146,11 +146,11 @@ static void run_task(struct fth_feature_chunk *chunk, uint32_t task, uint32_t co
     for (uint32_t i = 0; i < chunk->n; i++) {
         struct fth_feature_text text = fth_feature_cell(chunk, i, column);
         size_t at = ((size_t)chunk->base + i) * tasks + task;
-        int missing = fth_feature_is_missing(program, text.bytes, text.length);
-        chunk->out->weight[at] = missing ? 0 : 1;
-        chunk->out->label[at] = missing ? 0
-                                        : label_of(chunk, i, text, program->columns[column],
-                                                   &program->config->tasks[task].positive, "its positive");
+        enum label label = read_label(program, text, &program->config->tasks[task].positive);
+        chunk->out->weight[at] = label == LABEL_MISSING ? 0 : 1;
+        chunk->out->label[at] = label == LABEL_IS_1 ? 1 : 0;
+        if (label == LABEL_BAD)
+            refuse_label(chunk, i, text, program->columns[column], "its positive");
     }
 }
 

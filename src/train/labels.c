@@ -1,5 +1,5 @@
-/* Labels that are all alike: a text of data.positive that no line has, or another column than was meant, trains
- * without an error to a model of nothing. Noted in steps on the training thread, told at the end of an epoch; and
+/* Labels that are all alike, or of which none counts: a text of data.positive that no line has, or another column than was
+ * meant, trains without an error to a model of nothing. Noted in steps on the training thread, told at the end of an epoch; and
  * by an evaluation that was asked for, which has no AUC then. */
 #include "base/log.h"
 #include "train/session_private.h"
@@ -20,9 +20,19 @@ void fth_session_note_labels(struct fth_session *session, const struct fth_batch
     session->labels_noted += batch->n;
 }
 
+static const char *label_of(const struct fth_config *config, uint32_t t) {
+    return config->n_tasks ? config->tasks[t].label : config->data.label;
+}
+
+static void tell_none(const struct fth_session *session, uint32_t t, uint64_t examples) {
+    const char *label = label_of(session->config, t);
+    fth_log(FTH_LOG_WARN, "label%s%s%s: none of %llu examples counts: each has no label or the weight 0", *label ? " '" : "",
+            label, *label ? "'" : "", (unsigned long long)examples);
+}
+
 static void tell(const struct fth_session *session, uint32_t t, uint64_t examples, int value) {
     const struct fth_config *config = session->config;
-    const char *label = config->n_tasks ? config->tasks[t].label : config->data.label;
+    const char *label = label_of(config, t);
     uint32_t positive = config->n_tasks ? config->tasks[t].positive.n : config->data.positive.n;
     fth_log(FTH_LOG_WARN, "label%s%s%s: all of %llu examples are %d%s", *label ? " '" : "", label,
             *label ? "'" : "", (unsigned long long)examples, value,
@@ -36,7 +46,9 @@ void fth_session_warn_labels(struct fth_session *session) {
     session->labels_warned = 1;
     for (uint32_t t = 0; t < fth_session_tasks(config); t++) {
         uint8_t seen = session->labels_seen[t];
-        if (seen != BOTH && seen != 0)
+        if (seen == 0)
+            tell_none(session, t, session->labels_noted);
+        else if (seen != BOTH)
             tell(session, t, session->labels_noted, seen >> 1);
     }
 }

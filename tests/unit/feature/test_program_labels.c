@@ -109,7 +109,7 @@ static void tasks_have_labels_of_their_own(void **state) {
     config.n_tasks = 3;
     config.features.numeric = &numeric;
     config.features.n_numeric = 1;
-    config.features.missing = (struct fth_strings)STRINGS("?");
+    config.features.missing = (struct fth_strings)STRINGS("?", "0"); /* a label 0 is one all the same */
     const char *columns[] = {"c", "b", "a", "w", "v"};
     struct fixture f;
     open_program(&f, &config, columns, 5);
