@@ -30,6 +30,8 @@ struct cli_command {
 #include "cli/commands.def"
 #undef CLI_COMMAND
 
+/* Prints "fathom: <kind><text>" to standard error, control characters as \xNN: what they are of is a file's or a name's. */
+void cli_tell(const char *kind, const char *text);
 /* Prints "fathom: <message>" and gives the exit code of the status. */
 int cli_fail(const fth_error *err);
 /* Prints "fathom <command>: <message>" with the hint to --help; CLI_USAGE. */

@@ -124,7 +124,7 @@ static int read_config(const struct arguments *a, fth_config **out) {
         return fth_config_read(a->config, items, a->overrides.n, out, &err) == FTH_OK ? CLI_OK
                                                                                       : cli_fail(&err);
     const char *format = a->format ? a->format : format_of(a->paths[0]);
-    if (!format && !strpbrk(a->paths[0], "*?[") && stat(a->paths[0], &there) != 0) {
+    if (!format && strcmp(a->paths[0], "-") != 0 && !strpbrk(a->paths[0], "*?[") && stat(a->paths[0], &there) != 0) {
         fprintf(stderr, "fathom inspect: %s: %m\n", a->paths[0]);
         return CLI_FAILURE;
     }

@@ -13,8 +13,18 @@
 
 #include "cli/cli.h"
 
+void cli_tell(const char *kind, const char *text) {
+    fprintf(stderr, "fathom: %s", kind);
+    for (const char *at = text; *at; at++)
+        if (((unsigned char)*at < ' ' && *at != '\n' && *at != '\t') || *at == 0x7f)
+            fprintf(stderr, "\\x%02x", (unsigned)*at);
+        else
+            fputc(*at, stderr);
+    fputc('\n', stderr);
+}
+
 int cli_fail(const fth_error *err) {
-    fprintf(stderr, "fathom: %s\n", err->message);
+    cli_tell("", err->message);
     switch (err->code) {
     case FTH_OK:
         return CLI_OK;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config/config_private.h"
+#include "config/check_features.h"
 
 static int has_standard_input(const struct fth_strings *files, uint32_t *n) {
     uint32_t before = *n;
@@ -56,6 +56,8 @@ static fth_status check_csv(struct fth_loader *l) {
         return fth_load_fail_path(
             l, "data.csv.columns",
             "missing; without a header the columns' names must be listed in order");
+    if (*data->weight && fth_check_is_label(l->config, data->weight))
+        return fth_load_fail_path(l, "data.weight", "this column is the label; a weight says how much an example counts");
     if (strchr(data->comment, '\n') || strchr(data->comment, '\r'))
         return fth_load_fail_path(l, "data.csv.comment", "a line cannot start with a line break");
     return FTH_OK;
@@ -80,6 +82,11 @@ static fth_status check_task(struct fth_loader *l, uint32_t item) {
             return fth_load_fail_path(l, name, "%s is already the name of task %u", task->name, i);
     if (!*task->label)
         return fth_load_fail_path(l, label, "missing; name the column of the task's label");
+    if (*task->sample_weight && fth_check_is_label(l->config, task->sample_weight)) {
+        char path[40];
+        snprintf(path, sizeof path, "tasks.%u.sample_weight", item);
+        return fth_load_fail_path(l, path, "this column is a label; a weight says how much an example counts");
+    }
     return FTH_OK;
 }
 

@@ -274,8 +274,34 @@ static fth_status check_wide(struct fth_loader *l, struct fields *fields) {
     return FTH_OK;
 }
 
+/* Names that stand twice would be added twice. */
+static fth_status check_once(struct fth_loader *l, const char *path, const struct fth_strings *names) {
+    for (uint32_t i = 0; i < names->n; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(names->items[i], names->items[k]) == 0) {
+                char quoted[64];
+                fth_text_quote(quoted, sizeof quoted, names->items[i], strlen(names->items[i]));
+                return fth_load_fail_path(l, path, "%s is listed twice", quoted);
+            }
+    return FTH_OK;
+}
+
+static fth_status check_lists(struct fth_loader *l) {
+    const struct fth_model_config *model = &l->config->model;
+    FTH_TRY(check_once(l, "model.wide", &model->wide));
+    FTH_TRY(check_once(l, "model.user_fields", &model->user_fields));
+    FTH_TRY(check_once(l, "model.item_fields", &model->item_fields));
+    FTH_TRY(check_once(l, "model.co_action", &model->co_action));
+    FTH_TRY(check_once(l, "model.relations", &model->relations));
+    return check_once(l, "model.negatives", &model->negatives);
+}
+
 static fth_status check_model(struct fth_loader *l, struct fields *fields) {
     const char *name = l->config->model.name;
+    FTH_TRY(check_lists(l));
+    if (l->config->model.recurrent == 1)
+        return fth_load_fail_path(l, "model.recurrent", "1; a recurrent layer has at least 2 units (0: as many as a position "
+                                                        "of the history has numbers)");
     if (l->config->model.batch_norm && l->config->model.layer_norm)
         return fth_load_fail_path(
             l, "model.layer_norm",
@@ -306,7 +332,7 @@ fth_status fth_config_check_features(struct fth_loader *l) {
     if ((format == FTH_FORMAT_LIBSVM || format == FTH_FORMAT_LIBFFM) &&
         (l->config->features.n_numeric || l->config->features.n_indicator))
         return fth_load_fail_path(
-            l, "features.numeric",
+            l, l->config->features.n_numeric ? "features.numeric" : "features.indicator",
             "libsvm and libffm lines have no numeric columns; use features.categorical, "
             "whose rows are weighted by the values");
     FTH_TRY(check_names(l, fields.numbers, fields.n_numbers));

@@ -65,6 +65,8 @@ fth_status fth_check_indicator(struct fth_loader *l, uint32_t item) {
     for (uint32_t i = 0; i < indicator->values.n; i++) {
         if (!*indicator->values.items[i])
             return fth_check_fail_item(l, &at, "values", "the empty text is a missing value, it gets no input");
+        if (*indicator->separator && strstr(indicator->values.items[i], indicator->separator))
+            return fth_check_fail_item(l, &at, "values", "a text has the separator in it, which no value of a list can have");
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(indicator->values.items[i], indicator->values.items[k]) == 0)
                 return fth_check_fail_item(l, &at, "values", "a text is listed twice");

@@ -1,4 +1,5 @@
 /* What a key accepts, in words: for refusals and for the reference. Constant; any thread. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,6 +7,8 @@
 #include "config/config_private.h"
 
 static void describe_range(const struct fth_key *key, struct fth_text *out) {
+    if (key->low == -FLT_MAX)
+        fth_text_printf(out, " that a 32-bit float can hold");
     int low = isfinite(key->low) && key->low > -FTH_INT_LIMIT;
     int high = isfinite(key->high) && key->high < FTH_INT_LIMIT;
     if (low && high && !(key->flags & (FTH_LOW_OPEN | FTH_HIGH_OPEN))) {

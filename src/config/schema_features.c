@@ -1,4 +1,5 @@
 /* The schema's keys of features: columns made from others, numbers, indicators, categories. See schema.c. */
+#include <float.h>
 #include <math.h>
 
 #include "config/schema.h"
@@ -92,7 +93,7 @@ static const struct fth_key numeric_keys[] = {
      .help = "which end of a longer list is used"},
     {ENUM("on_bad_value", fth_numeric_config, on_bad_value, "stop", bad_values), .flags = FTH_FREE,
      .help = "a value of a list that is no number: its line is malformed (data.on_bad_line), the value is "
-             "left out, or the list is missing; the last two are counted"},
+             "left out, or the list is missing; the last two are counted. reduce count asks for no numbers"},
     {.name = "clip",
      .type = FTH_KEY_CLIP,
      .help = "[low, high]: numbers outside become the nearer end"},
@@ -105,7 +106,7 @@ static const struct fth_key numeric_keys[] = {
     {BOOL("missing_indicator", fth_numeric_config, missing_indicator, "false"),
      .help = "a second input that is 1 where the number is missing, so that missing has its own "
              "weight"},
-    {FLOAT("missing_value", fth_numeric_config, missing_value, "0", -INFINITY, INFINITY, 0),
+    {FLOAT("missing_value", fth_numeric_config, missing_value, "0", -FLT_MAX, FLT_MAX, 0),
      .help = "stands where the number is missing, after the other transforms"},
     {.name = "boundaries",
      .type = FTH_KEY_FLOATS,

@@ -1,5 +1,6 @@
 /* One node -> one field, by the schema's row: type, range, choices. Every refusal says what was
  * found and what would be accepted. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -236,14 +237,14 @@ static fth_status read_standardise(struct fth_loader *l, const struct fth_key *k
          .type = FTH_KEY_FLOAT,
          .offset = offsetof(struct fth_numeric_config, mean),
          .standard = "0",
-         .low = -INFINITY,
-         .high = INFINITY},
+         .low = -FLT_MAX,
+         .high = FLT_MAX},
         {.name = "deviation",
          .type = FTH_KEY_FLOAT,
          .offset = offsetof(struct fth_numeric_config, deviation),
          .standard = "1",
          .low = 0,
-         .high = INFINITY,
+         .high = FLT_MAX,
          .flags = FTH_LOW_OPEN},
     };
     static const struct fth_section section = {.keys = given, .n_keys = 2, .selector = -1};

@@ -95,7 +95,7 @@ static void parse_column(struct fth_feature_chunk *chunk, uint32_t column, float
         if (fth_feature_is_missing(program, cells[i].bytes, cells[i].length))
             present[i] = 0;
         if (present[i] && other[i] &&
-            !fth_feature_number(chunk, i, cells[i], program->columns[column], &x[i]))
+            !fth_feature_number(chunk, i, cells[i], column, &x[i]))
             x[i] = 0;
     }
     for (uint32_t i = 0; i < n; i++)

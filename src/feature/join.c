@@ -160,8 +160,7 @@ void fth_feature_join_numbers(struct fth_feature_chunk *chunk, const struct fth_
     for (uint32_t i = 0; i < chunk->n; i++) {
         int missing = isnan(x[i]) && fth_feature_is_missing(chunk->program, texts[i].bytes, texts[i].length);
         present[i] = missing ? 0 : UINT32_MAX;
-        if (isnan(x[i]) && (missing || !fth_feature_number(chunk, i, texts[i],
-                                                           chunk->program->columns[numeric->column], &x[i])))
+        if (isnan(x[i]) && (missing || !fth_feature_number(chunk, i, texts[i], numeric->column, &x[i])))
             x[i] = 0;
     }
 }

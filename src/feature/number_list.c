@@ -17,9 +17,9 @@
 void fth_number_list_bad(struct fth_number_list *list, const char *bytes, uint32_t length,
                          const char *problem) {
     struct fth_feature_chunk *chunk = list->chunk;
-    char quoted[96];
+    char quoted[96], room[320];
     fth_text_quote(quoted, sizeof quoted, bytes, length);
-    const char *column = chunk->program->columns[list->numeric->column];
+    const char *column = fth_feature_name_told(chunk->program, list->numeric->column, room);
     if (list->numeric->config->on_bad_value == FTH_BAD_VALUE_STOP)
         fth_feature_refuse(chunk, list->row, bytes, "column '%s': '%s' %s", column, quoted, problem);
     else

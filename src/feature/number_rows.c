@@ -41,7 +41,7 @@ static void parse_others(struct fth_feature_chunk *chunk, const struct fth_featu
         struct fth_feature_text cell = fth_feature_cell(chunk, line, column);
         if (fth_feature_is_missing(program, cell.bytes, cell.length))
             lengths[i] = 0;
-        else if (other[i] && !fth_feature_number(chunk, line, cell, program->columns[column], &x[i]))
+        else if (other[i] && !fth_feature_number(chunk, line, cell, column, &x[i]))
             x[i] = 0;
     }
 }

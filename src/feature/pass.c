@@ -80,18 +80,25 @@ static const char *about_spaces(struct fth_feature_text text) {
     return "";
 }
 
+const char *fth_feature_name_told(const fth_feature_program *program, uint32_t column, char room[320]) {
+    if (column < program->n_columns || program->derived[column - program->n_columns].config->as != FTH_DERIVE_JOIN)
+        return program->columns[column];
+    snprintf(room, 320, "%s' from '%s", program->columns[column], program->derived[column - program->n_columns].config->file);
+    return room;
+}
+
 int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_feature_text text,
-                       const char *column, float *out) {
+                       uint32_t column, float *out) {
     enum fth_number result = fth_number_parse(text.bytes, text.length, out);
     if (result == FTH_NUMBER_OK)
         return 1;
-    char quoted[96];
+    char quoted[96], room[320];
     fth_text_quote(quoted, sizeof quoted, text.bytes, text.length);
     fth_feature_refuse(chunk, i, text.bytes,
                        result == FTH_NUMBER_MALFORMED
                            ? "column '%s': '%s' is not a number%s"
                            : "column '%s': '%s' is too large for a 32-bit float%s",
-                       column, quoted, about_spaces(text));
+                       fth_feature_name_told(chunk->program, column, room), quoted, about_spaces(text));
     return 0;
 }
 
@@ -160,7 +167,7 @@ static float weight_of(struct fth_feature_chunk *chunk, uint32_t i, uint32_t col
     float x = 1;
     if (text.length == 0)
         fth_feature_refuse(chunk, i, text.bytes, "column '%s': the sample weight is missing", name);
-    else if (fth_feature_number(chunk, i, text, name, &x) && x < 0)
+    else if (fth_feature_number(chunk, i, text, column, &x) && x < 0)
         fth_feature_refuse(chunk, i, text.bytes, "column '%s': sample weight %g is below 0", name,
                            (double)x);
     return x;

@@ -260,7 +260,9 @@ void fth_feature_skip_value(struct fth_feature_chunk *chunk, uint32_t i, const c
 
 /* The number in a text; 0 and row i refused when there is none. */
 int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_feature_text text,
-                       const char *column, float *out);
+                       uint32_t column, float *out);
+/* The column as messages have it between quotes: a join's with its file. */
+const char *fth_feature_name_told(const fth_feature_program *program, uint32_t column, char room[320]);
 
 /* cells.c: the numbers of a column, a list's reduced: x 0 and present 0 where there is none, else all ones.
  * Fails for want of memory only, in plain form. `out` of the chunk is not touched. */

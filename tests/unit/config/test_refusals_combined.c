@@ -18,6 +18,18 @@ static void combinations(void **state) {
         {MODEL FEATURES "data: {valid: a, holdout: {by: hash}}\n", NULL,
          "f.yaml:3:28: data.holdout.by: data.valid already names the held-out part; remove "
          "one of the two"},
+        {"model: {name: lr}\nfeatures: {numeric: [{columns: I1}]}\ndata: {format: csv, label: y, weight: y}\n", NULL,
+         "f.yaml:3:31: data.weight: this column is the label; a weight says how much an example counts"},
+        {"model: {name: lr}\nfeatures: {numeric: [{columns: I1}]}\ndata: {format: csv}\n"
+         "tasks: [{name: a, label: x, sample_weight: y}, {name: b, label: y}]\n", NULL,
+         "f.yaml:4:29: tasks.0.sample_weight: this column is a label; a weight says how much an example counts"},
+        {"model: {name: wide_deep, wide: [C1, C1]}\nfeatures: {categorical: [{columns: C1}]}\n", NULL,
+         "f.yaml:1:26: model.wide: C1 is listed twice"},
+        {"model: {name: lr}\nfeatures: {indicator: [{columns: a, separator: \";\", values: [\"x;y\"]}]}\n"
+         "data: {format: csv, label: y}\n", NULL,
+         "f.yaml:2:53: features.indicator.0.values: a text has the separator in it, which no value of a list can have"},
+        {"model: {name: lr}\nfeatures: {numeric: [{columns: I1, missing_value: 1e39}]}\n", NULL,
+         "f.yaml:2:51: features.numeric.0.missing_value: found 1e39, expected a number that a 32-bit float can hold"},
         {MODEL FEATURES "train: {early_stopping: {metric: auc}}\n", NULL,
          "f.yaml:3:26: train.early_stopping.metric: nothing is held out to watch auc on; set "
          "data.holdout.by or data.valid"},
