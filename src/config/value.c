@@ -243,9 +243,8 @@ static fth_status read_standardise(struct fth_loader *l, const struct fth_key *k
          .type = FTH_KEY_FLOAT,
          .offset = offsetof(struct fth_numeric_config, deviation),
          .standard = "1",
-         .low = 0,
-         .high = FLT_MAX,
-         .flags = FTH_LOW_OPEN},
+         .low = 1e-37, /* a 32-bit float cannot hold what lies below, nor what it divides */
+         .high = FLT_MAX},
     };
     static const struct fth_section section = {.keys = given, .n_keys = 2, .selector = -1};
     out->deviation = 1;

@@ -3,6 +3,7 @@
  * Invariant: input[input_at] is the first byte that the decoder has not seen, so that
  * raw_offset - (input_n - input_at) is the offset in the file that messages name. */
 #include <string.h>
+#include <zstd_errors.h>
 
 #include "data/source_private.h"
 
@@ -83,6 +84,11 @@ static fth_status decode_zstd(struct fth_source *source, char *buffer, size_t si
         return FTH_OK;
     size_t result = ZSTD_decompressStream(source->zstd, &out, &in);
     source->input_at += in.pos;
+    if (ZSTD_getErrorCode(result) == ZSTD_error_frameParameter_windowTooLarge)
+        return fth_fail(err, FTH_E_DATA,
+                        "%s: offset %llu: the zstd data asks for a window of more than 128 MiB; compress it without --long "
+                        "or with --long=27",
+                        source->name, offset_here(source));
     if (ZSTD_isError(result))
         return fth_fail(err, FTH_E_DATA, "%s: offset %llu: the zstd data is damaged (%s)",
                         source->name, offset_here(source), ZSTD_getErrorName(result));

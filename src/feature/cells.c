@@ -29,6 +29,8 @@ static uint32_t bucket_of(const struct fth_feature_boundaries *boundaries, float
 /* sign(x) log(1 + |x|); whole numbers from a table, then those that are not in it. */
 static void log1p_all(const float *table, float *x, uint32_t n) {
     uint8_t other[FTH_FEATURE_NUMBERS + sizeof(uint64_t)];
+    for (uint32_t i = n; i % 8 && i < FTH_FEATURE_NUMBERS; i++) /* the kernel looks up whole vectors */
+        x[i] = 0;
     fth_kernels_get()->look_up_whole(n, table, FTH_FEATURE_LOG1P_TABLE, x, other);
     memset(other + n, 0, sizeof(uint64_t));
     for (uint32_t i = 0; i < n; i += 8) {

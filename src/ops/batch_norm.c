@@ -1,5 +1,5 @@
 /* Batch normalisation: col_moments (a tile's mean and squared deviations), bn_finalize (Chan et al.
- * 1983: moments of parts combined, here in double in tile order), bn_apply (x scale + shift).
+ * 1983: moments of parts combined, here in double in tile order), bn_apply ((x - mean) scale).
  *
  *   tiles: col_moments | whole batch: bn_finalize | tiles: bn_apply
  *
@@ -87,7 +87,7 @@ static double moments_combine(const struct fth_run *run, uint32_t column, uint32
 }
 
 static void finalize_run(const struct fth_run *run) {
-    float *scale = run->out[0].data, *shift = run->out[1].data;
+    float *scale = run->out[0].data, *middle = run->out[1].data;
     float *running_mean = run->in[3].data, *running_variance = run->in[4].data;
     uint32_t column = run->task * TASK_COLUMNS, n = run->out[0].columns - column;
     n = n < TASK_COLUMNS ? n : TASK_COLUMNS;
@@ -105,9 +105,8 @@ static void finalize_run(const struct fth_run *run) {
         if (count > 1) /* one row has no unbiased variance */
             running_variance[column + j] +=
                 (float)(MOMENTUM * (m2[j] / (count - 1) - running_variance[column + j]));
-        double factor = 1 / sqrt(variance + EPS);
-        scale[column + j] = (float)factor;
-        shift[column + j] = (float)(-centre * factor);
+        scale[column + j] = (float)(1 / sqrt(variance + EPS));
+        middle[column + j] = (float)centre;
     }
 }
 
@@ -150,8 +149,8 @@ static fth_status apply_gradient(fth_graph *graph, const struct fth_node *node,
 
 static void apply_run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0], *y = &run->out[0];
-    fth_kernels_get()->affine_cols(x->rows, x->columns, x->data, x->ld, run->in[1].data,
-                                   run->in[2].data, y->data, y->ld);
+    fth_kernels_get()->standardise_cols(x->rows, x->columns, x->data, x->ld, run->in[1].data,
+                                        run->in[2].data, y->data, y->ld);
 }
 
 const struct fth_op fth_op_bn_apply = {.name = "bn_apply",

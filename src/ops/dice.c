@@ -1,4 +1,4 @@
-/* dice(x, scale, shift, count, slope): bn_apply and dice_gate in one read of x and one write (the pass fuse_dice
+/* dice(x, scale, mean, count, slope): bn_apply and dice_gate in one read of x and one write (the pass fuse_dice
  * makes it of them; the same bits). Backwards nothing of the size of x is kept: dice_sums gives a tile's sums that
  * batch norm's gradient needs of the whole batch (bn_grad_finalize) and the slope's part, and y once more for the
  * next layer's weight gradient (the pass recompute_dice), dice_grad the gradient of x; both work the gate out

@@ -222,17 +222,12 @@ static fth_status standardise_shape(fth_graph *graph, struct fth_node *node, fth
     return fth_domain_need_table(graph, node, 4, 1, 1, err);
 }
 
-/* (x - mean) scale, not x scale + addend: those two are far from 0 and nearly equal where a domain's values hardly
- * differ, and what is left of them is their rounding. Equal values become 0. */
 static void standardise_run(const struct fth_run *run) {
-    const struct fth_kernels *kernels = fth_kernels_get();
     const struct fth_view *x = &run->in[0], *scale = &run->in[2], *mean = &run->in[3], *y = &run->out[0];
     for (uint32_t i = 0; i < x->rows; i++) {
         size_t d = fth_domain_of(&run->in[1], i);
-        float *to = y->data + (size_t)i * y->ld;
-        kernels->sub(1, x->columns, x->data + (size_t)i * x->ld, x->ld, mean->data + d * mean->ld, mean->ld, to,
-                     y->ld);
-        kernels->mul(1, x->columns, to, y->ld, scale->data + d * scale->ld, scale->ld, to, y->ld);
+        fth_kernels_get()->standardise_cols(1, x->columns, x->data + (size_t)i * x->ld, x->ld, scale->data + d * scale->ld,
+                                            mean->data + d * mean->ld, y->data + (size_t)i * y->ld, y->ld);
     }
 }
 

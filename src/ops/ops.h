@@ -156,7 +156,7 @@ struct fth_clip_attributes {
     float norm;
 };
 /* batch norm: col_moments(x) -> mean, m2, count a tile; bn_finalize(those, running mean, running
- * variance) -> scale, shift, count; bn_apply(x, scale, shift, count) */
+ * variance) -> scale, mean, count; bn_apply(x, scale, mean, count) */
 
 /* Rows that row_squares' output has room for: more update tasks than this are refused. */
 #define FTH_ROW_TASKS_MAX 1024

@@ -1,6 +1,6 @@
-/* Labels that are all alike, or of which none counts: a text of data.positive that no line has, or another column than was
- * meant, trains without an error to a model of nothing. Noted in steps on the training thread, told at the end of an epoch; and
- * by an evaluation that was asked for, which has no AUC then. */
+/* Labels that are all alike, or of which none counts: a text of data.positive that no line has, or another column than
+ * was meant, trains without an error to a model of nothing. Noted in steps on the training thread, told at the end of an
+ * epoch; and by an evaluation that was asked for, which has no AUC then. */
 #include "base/log.h"
 #include "train/session_private.h"
 

@@ -182,34 +182,34 @@ void FTH_K(dice_gate_grad)(size_t m, size_t n, const float *x, size_t ldx, const
                           dxn + j, lddxn, dalpha + j);
 }
 
-static FTH_INLINE vf dice_normal(int part, vt t, vf x, const float *scale, const float *shift) {
-    return v_add(v_mul(x, v_get(scale, part, t)), v_get(shift, part, t));
+static FTH_INLINE vf dice_normal(int part, vt t, vf x, const float *scale, const float *mean) {
+    return v_mul(v_sub(x, v_get(mean, part, t)), v_get(scale, part, t));
 }
 
 static FTH_INLINE void dice_whole_lanes(int part, vt t, const float *x, const float *scale,
-                                        const float *shift, const float *alpha, float *y) {
-    vf v = v_get(x, part, t), p = v_sigmoid(dice_normal(part, t, v, scale, shift));
+                                        const float *mean, const float *alpha, float *y) {
+    vf v = v_get(x, part, t), p = v_sigmoid(dice_normal(part, t, v, scale, mean));
     vf gate = v_add(p, v_mul(v_sub(v_set(1.0f), p), v_get(alpha, part, t)));
     v_put(y, part, t, v_mul(gate, v));
 }
 
 void FTH_K(dice)(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
-                 const float *shift, const float *alpha, float *y, size_t ldy) {
+                 const float *mean, const float *alpha, float *y, size_t ldy) {
     vt t = v_tail(n % VW);
     for (size_t i = 0; i < m; i++, x += ldx, y += ldy) {
         size_t j = 0;
         for (; j + VW <= n; j += VW)
-            dice_whole_lanes(0, t, x + j, scale + j, shift + j, alpha + j, y + j);
+            dice_whole_lanes(0, t, x + j, scale + j, mean + j, alpha + j, y + j);
         if (j < n)
-            dice_whole_lanes(1, t, x + j, scale + j, shift + j, alpha + j, y + j);
+            dice_whole_lanes(1, t, x + j, scale + j, mean + j, alpha + j, y + j);
     }
 }
 
 /* The sums stay in the first cache; row after row, so that x and dy are read as they lie. */
 static FTH_INLINE void dice_sums_lanes(int part, vt t, const float *x, const float *scale,
-                                       const float *shift, const float *alpha, const float *dy,
+                                       const float *mean, const float *alpha, const float *dy,
                                        float *sum, float *dot, float *dalpha, float *y) {
-    vf one = v_set(1.0f), v = v_get(x, part, t), xn = dice_normal(part, t, v, scale, shift);
+    vf one = v_set(1.0f), v = v_get(x, part, t), xn = dice_normal(part, t, v, scale, mean);
     vf p = v_sigmoid(xn), q = v_sub(one, p), dv = v_mul(v_get(dy, part, t), v);
     vf slope = v_get(alpha, part, t), dxn = v_mul(v_mul(dv, v_sub(one, slope)), v_mul(p, q));
     v_put(y, part, t, v_mul(v_add(p, v_mul(q, slope)), v));
@@ -219,7 +219,7 @@ static FTH_INLINE void dice_sums_lanes(int part, vt t, const float *x, const flo
 }
 
 void FTH_K(dice_sums)(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
-                      const float *shift, const float *alpha, const float *dy, size_t lddy,
+                      const float *mean, const float *alpha, const float *dy, size_t lddy,
                       float *sum, float *dot, float *dalpha, float *y, size_t ldy) {
     vt t = v_tail(n % VW);
     for (size_t j = 0; j < n; j++)
@@ -227,18 +227,18 @@ void FTH_K(dice_sums)(size_t m, size_t n, const float *x, size_t ldx, const floa
     for (size_t i = 0; i < m; i++, x += ldx, dy += lddy, y += ldy) {
         size_t j = 0;
         for (; j + VW <= n; j += VW)
-            dice_sums_lanes(0, t, x + j, scale + j, shift + j, alpha + j, dy + j, sum + j, dot + j,
+            dice_sums_lanes(0, t, x + j, scale + j, mean + j, alpha + j, dy + j, sum + j, dot + j,
                             dalpha + j, y + j);
         if (j < n)
-            dice_sums_lanes(1, t, x + j, scale + j, shift + j, alpha + j, dy + j, sum + j, dot + j,
+            dice_sums_lanes(1, t, x + j, scale + j, mean + j, alpha + j, dy + j, sum + j, dot + j,
                             dalpha + j, y + j);
     }
 }
 
 static FTH_INLINE void dice_grad_lanes(int part, vt t, const float *x, const float *scale,
-                                       const float *shift, const float *alpha, const float *dy,
+                                       const float *mean, const float *alpha, const float *dy,
                                        const float *a, const float *b, const float *c, float *dx) {
-    vf one = v_set(1.0f), v = v_get(x, part, t), xn = dice_normal(part, t, v, scale, shift);
+    vf one = v_set(1.0f), v = v_get(x, part, t), xn = dice_normal(part, t, v, scale, mean);
     vf p = v_sigmoid(xn), q = v_sub(one, p), slope = v_get(alpha, part, t);
     vf d = v_get(dy, part, t), direct = v_mul(d, v_add(p, v_mul(q, slope)));
     vf dxn = v_mul(v_mul(v_mul(d, v), v_sub(one, slope)), v_mul(p, q));
@@ -247,16 +247,16 @@ static FTH_INLINE void dice_grad_lanes(int part, vt t, const float *x, const flo
 }
 
 void FTH_K(dice_grad)(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
-                      const float *shift, const float *alpha, const float *dy, size_t lddy,
+                      const float *mean, const float *alpha, const float *dy, size_t lddy,
                       const float *a, const float *b, const float *c, float *dx, size_t lddx) {
     vt t = v_tail(n % VW);
     for (size_t i = 0; i < m; i++, x += ldx, dy += lddy, dx += lddx) {
         size_t j = 0;
         for (; j + VW <= n; j += VW)
-            dice_grad_lanes(0, t, x + j, scale + j, shift + j, alpha + j, dy + j, a + j, b + j,
+            dice_grad_lanes(0, t, x + j, scale + j, mean + j, alpha + j, dy + j, a + j, b + j,
                             c + j, dx + j);
         if (j < n)
-            dice_grad_lanes(1, t, x + j, scale + j, shift + j, alpha + j, dy + j, a + j, b + j,
+            dice_grad_lanes(1, t, x + j, scale + j, mean + j, alpha + j, dy + j, a + j, b + j,
                             c + j, dx + j);
     }
 }

@@ -121,6 +121,13 @@ void fth_k_affine_cols_scalar(size_t m, size_t n, const float *x, size_t ldx, co
             y[i * ldy + j] = x[i * ldx + j] * scale[j] + shift[j];
 }
 
+void fth_k_standardise_cols_scalar(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
+                                   const float *mean, float *y, size_t ldy) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++)
+            y[i * ldy + j] = (x[i * ldx + j] - mean[j]) * scale[j];
+}
+
 void fth_k_affine2_cols_scalar(size_t m, size_t n, const float *x, size_t ldx, const float *y,
                                size_t ldy, const float *a, const float *b, const float *c, float *out,
                                size_t ldo) {
@@ -175,22 +182,22 @@ void fth_k_dice_gate_grad_scalar(size_t m, size_t n, const float *x, size_t ldx,
 }
 
 void fth_k_dice_scalar(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
-                       const float *shift, const float *alpha, float *y, size_t ldy) {
+                       const float *mean, const float *alpha, float *y, size_t ldy) {
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++) {
-            float v = x[i * ldx + j], p = fth_scalar_sigmoid(v * scale[j] + shift[j]);
+            float v = x[i * ldx + j], p = fth_scalar_sigmoid((v - mean[j]) * scale[j]);
             y[i * ldy + j] = (p + (1.0f - p) * alpha[j]) * v;
         }
 }
 
 void fth_k_dice_sums_scalar(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
-                            const float *shift, const float *alpha, const float *dy, size_t lddy,
+                            const float *mean, const float *alpha, const float *dy, size_t lddy,
                             float *sum, float *dot, float *dalpha, float *y, size_t ldy) {
     for (size_t j = 0; j < n; j++)
         sum[j] = dot[j] = dalpha[j] = 0.0f;
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++) {
-            float v = x[i * ldx + j], xn = v * scale[j] + shift[j], dv = dy[i * lddy + j] * v;
+            float v = x[i * ldx + j], xn = (v - mean[j]) * scale[j], dv = dy[i * lddy + j] * v;
             float p = fth_scalar_sigmoid(xn), q = 1.0f - p, dxn = dv * (1.0f - alpha[j]) * (p * q);
             sum[j] += dxn;
             dot[j] += dxn * xn;
@@ -200,11 +207,11 @@ void fth_k_dice_sums_scalar(size_t m, size_t n, const float *x, size_t ldx, cons
 }
 
 void fth_k_dice_grad_scalar(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
-                            const float *shift, const float *alpha, const float *dy, size_t lddy,
+                            const float *mean, const float *alpha, const float *dy, size_t lddy,
                             const float *a, const float *b, const float *c, float *dx, size_t lddx) {
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++) {
-            float v = x[i * ldx + j], xn = v * scale[j] + shift[j], d = dy[i * lddy + j];
+            float v = x[i * ldx + j], xn = (v - mean[j]) * scale[j], d = dy[i * lddy + j];
             float p = fth_scalar_sigmoid(xn), q = 1.0f - p, dxn = d * v * (1.0f - alpha[j]) * (p * q);
             float through = a[j] * dxn + b[j] * xn + c[j];
             dx[i * lddx + j] = d * (p + q * alpha[j]) + through;

@@ -188,6 +188,23 @@ void FTH_K(affine_cols)(size_t m, size_t n, const float *x, size_t ldx, const fl
     FTH_K(mul_add)(m, n, x, ldx, scale, 0, shift, 0, y, ldy);
 }
 
+static FTH_INLINE void standardise_lanes(int part, vt t, const float *x, const float *scale, const float *mean,
+                                         float *y) {
+    v_put(y, part, t, v_mul(v_sub(v_get(x, part, t), v_get(mean, part, t)), v_get(scale, part, t)));
+}
+
+void FTH_K(standardise_cols)(size_t m, size_t n, const float *x, size_t ldx, const float *scale,
+                             const float *mean, float *y, size_t ldy) {
+    vt t = v_tail(n % VW);
+    for (size_t i = 0; i < m; i++, x += ldx, y += ldy) {
+        size_t j = 0;
+        for (; j + VW <= n; j += VW)
+            standardise_lanes(0, t, x + j, scale + j, mean + j, y + j);
+        if (j < n)
+            standardise_lanes(1, t, x + j, scale + j, mean + j, y + j);
+    }
+}
+
 static FTH_INLINE void affine2_lanes(int part, vt t, const float *x, const float *y, const float *a,
                                      const float *b, const float *c, float *out) {
     vf first = v_mul(v_get(a, part, t), v_get(x, part, t));

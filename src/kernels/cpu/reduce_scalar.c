@@ -30,11 +30,13 @@ void fth_k_col_weighted_sum_scalar(size_t m, size_t n, const float *s, size_t ld
 }
 
 void fth_k_col_moments_scalar(size_t m, size_t n, const float *x, size_t ldx, float *mean, float *m2) {
-    fth_k_col_sum_scalar(m, n, x, ldx, mean);
-    for (size_t j = 0; j < n; j++) {
-        mean[j] /= (float)m;
-        m2[j] = 0.0f;
-    }
+    for (size_t j = 0; j < n; j++)
+        mean[j] = m2[j] = 0.0f;
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++)
+            mean[j] += x[i * ldx + j] - x[j];
+    for (size_t j = 0; j < n; j++)
+        mean[j] = x[j] + mean[j] / (float)m;
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++) {
             float d = x[i * ldx + j] - mean[j];

@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-/* What a column sums: x; x y; s x with s one number a row; (x - y)^2 with y one row. */
-enum column_kind { COLUMN_SUM, COLUMN_DOT, COLUMN_WEIGHTED, COLUMN_SQUARES };
+/* What a column sums: x; x y; s x with s one number a row; x - y and (x - y)^2 with y one row. */
+enum column_kind { COLUMN_SUM, COLUMN_DOT, COLUMN_WEIGHTED, COLUMN_DISTANCES, COLUMN_SQUARES };
 
 /* Sums `vectors` (at most 4, a constant) vectors of columns down m rows. */
 static FTH_INLINE void column_block(enum column_kind kind, int part, vt t, int vectors, size_t m,
@@ -25,7 +25,9 @@ static FTH_INLINE void column_block(enum column_kind kind, int part, vt t, int v
                 sum[c] = v_fma(weight, v, sum[c]);
             } else {
                 vf u = v_get(y + c * VW, part, t), d = v_sub(v, u);
-                sum[c] = kind == COLUMN_DOT ? v_fma(v, u, sum[c]) : v_fma(d, d, sum[c]);
+                sum[c] = kind == COLUMN_DOT         ? v_fma(v, u, sum[c])
+                         : kind == COLUMN_DISTANCES ? v_add(sum[c], d)
+                                                    : v_fma(d, d, sum[c]);
             }
         }
     }
@@ -36,7 +38,7 @@ static FTH_INLINE void column_block(enum column_kind kind, int part, vt t, int v
 static FTH_INLINE void column_sums(enum column_kind kind, size_t m, size_t n, const float *x,
                                    size_t ldx, const float *y, size_t ldy, float *out) {
     vt t = v_tail(n % VW);
-    size_t j = 0, step = kind == COLUMN_DOT || kind == COLUMN_SQUARES; /* does y have columns? */
+    size_t j = 0, step = kind != COLUMN_SUM && kind != COLUMN_WEIGHTED; /* does y have columns? */
     for (; j + 4 * VW <= n; j += 4 * VW)
         column_block(kind, 0, t, 4, m, x + j, ldx, y + j * step, ldy, out + j);
     for (; j + VW <= n; j += VW)
@@ -60,9 +62,9 @@ void FTH_K(col_weighted_sum)(size_t m, size_t n, const float *s, size_t lds, con
 }
 
 void FTH_K(col_moments)(size_t m, size_t n, const float *x, size_t ldx, float *mean, float *m2) {
-    column_sums(COLUMN_SUM, m, n, x, ldx, x, 0, mean);
+    column_sums(COLUMN_DISTANCES, m, n, x, ldx, x, 0, mean);
     for (size_t j = 0; j < n; j++)
-        mean[j] /= (float)m;
+        mean[j] = x[j] + mean[j] / (float)m;
     column_sums(COLUMN_SQUARES, m, n, x, ldx, mean, 0, m2);
 }
 

@@ -58,7 +58,7 @@ static int sample(const struct fth_key *key, size_t number, char *out, size_t si
     else if (key->type == FTH_KEY_INT)
         snprintf(out, size, "%.0f", key->low + 5 <= key->high ? key->low + 5 : key->high);
     else if (key->type == FTH_KEY_FLOAT)
-        snprintf(out, size, "%g", key->low == 0 ? 0.25 : -0.25);
+        snprintf(out, size, "%g", key->low >= 0 ? 0.25 : -0.25);
     else
         snprintf(out, size, "%s", texts[key->type]);
     return key->choices ? key->choices[number].name != NULL : number <= (key->type == FTH_KEY_BOOL);

@@ -167,6 +167,10 @@ static void run_columns(const struct fth_kernels *k, struct call *c) {
     k->affine2_cols(m, n, x, ldx, y, ldy, p, q, r, out, ldo);
     float *z = call_inout(c, m, n, -2, 2, &ldo);
     k->affine_cols(m, n, z, ldo, q, p, z, ldo);
+    out = call_out(c, m, n, &ldo);
+    k->standardise_cols(m, n, x, ldx, p, q, out, ldo);
+    z = call_inout(c, m, n, -2, 2, &ldo);
+    k->standardise_cols(m, n, z, ldo, q, p, z, ldo);
 }
 
 static void arithmetic_agrees_to_the_bit(void **state) {
@@ -203,6 +207,8 @@ static void scalar_arithmetic_follows_its_formulas(void **state) {
     assert_true(out[0] == 6 && out[1] == -10);
     k->affine_cols(1, 2, a, 2, b, c, out, 2);
     assert_true(out[0] == 11.5f && out[1] == 0);
+    k->standardise_cols(1, 2, a, 2, b, c, out, 2);
+    assert_true(out[0] == -3.5f && out[1] == -100);
     k->affine2_cols(1, 2, a, 2, c, 2, b, a, c, out, 2);
     assert_true(out[0] == 1.5f + 30 + 10 && out[1] == -20 - 100 + 20);
 }
@@ -256,7 +262,7 @@ static void whole_dice_is_its_parts(void **state) {
         const struct fth_kernels *k = fth_kernels_for((fth_isa)isa);
         if (!k)
             continue;
-        k->affine_cols(M, N, x, N, row[0], row[1], xn, N);
+        k->standardise_cols(M, N, x, N, row[0], row[1], xn, N);
         k->dice_gate(M, N, x, N, xn, N, row[2], part, N);
         k->dice(M, N, x, N, row[0], row[1], row[2], y, N);
         assert_memory_equal(y, part, sizeof y);

@@ -88,6 +88,23 @@ static void rows_do_not_see_their_neighbours(void **state) {
     }
 }
 
+/* What does not vary has no deviations, however large it is and however many rows are added. */
+static void moments_of_what_does_not_vary(void **state) {
+    enum { M = 515, N = 37 };
+    static float x[M * N], mean[N], m2[N];
+    for (int i = 0; i < M * N; i++)
+        x[i] = i % N % 3 == 0 ? 100003 : i % N % 3 == 1 ? 10000019 : -0.1f;
+    for (int isa = 0; isa < FTH_ISA_COUNT; isa++) {
+        const struct fth_kernels *k = fth_kernels_for((fth_isa)isa);
+        if (!k)
+            continue;
+        k->col_moments(M, N, x, N, mean, m2);
+        assert_memory_equal(mean, x, sizeof mean);
+        for (int j = 0; j < N; j++)
+            assert_true(m2[j] == 0);
+    }
+}
+
 static void scalar_sums_follow_their_formulas(void **state) {
     enum { M = 7, N = 5 };
     const struct fth_kernels *k = fth_kernels_for(FTH_ISA_SCALAR);
@@ -192,6 +209,7 @@ int main(void) {
         cmocka_unit_test(scaled_rows_agree_to_the_bit),
         cmocka_unit_test(layer_norm_agrees),
         cmocka_unit_test(rows_do_not_see_their_neighbours),
+        cmocka_unit_test(moments_of_what_does_not_vary),
         cmocka_unit_test(scalar_sums_follow_their_formulas),
         cmocka_unit_test(scalar_layer_norm_follows_its_formula),
     };
