@@ -77,7 +77,8 @@ static void fails_at(const char *const *overrides, size_t n, uint64_t gone, uint
     fth_error err = {0};
     const char *all[10] = {"data.holdout.by=none", lost.valid, checkpoint};
     snprintf(checkpoint, sizeof checkpoint, "checkpoint.dir=%s", lost.dir);
-    memcpy(all + 3, overrides, n * sizeof *all);
+    for (size_t i = 0; i < n; i++)
+        all[3 + i] = overrides[i];
     assert_int_equal(fth_config_parse("test", lost.run.config, strlen(lost.run.config), all, 3 + n, &config, &err),
                      FTH_OK);
     assert_int_equal(fth_session_create(config, 0, &session, &err), FTH_OK);
