@@ -158,8 +158,8 @@ static void types(void **state) {
          "f.yaml:2:48: features.numeric.0.standardise: found yes, expected none, running, or "
          "{mean: NUMBER, deviation: NUMBER above 0}"},
         {MODEL "features: {numeric: [{columns: a, standardise: {deviation: 0}}]}\n", NULL,
-         "f.yaml:2:60: features.numeric.0.standardise.deviation: found 0, expected a number "
-         "above 0"},
+         "f.yaml:2:60: features.numeric.0.standardise.deviation: found 0, expected a number, at "
+         "least 1e-37"},
         {MODEL "features: {numeric: [{columns: a, standardise: {deviaton: 1}}]}\n", NULL,
          "f.yaml:2:49: features.numeric.0.standardise.deviaton: unknown key; did you mean "
          "deviation? (accepted here: mean, deviation)"},
