@@ -341,8 +341,8 @@ static fth_status set_aside(struct save *save, const struct fth_step_folder *fol
     }
 }
 
-/* Those of this step and behind it are of a run that was given up for this one: from the latest on, so that the newest is
- * never one of them when this ends halfway. */
+/* Those of this step and behind it are of a run that was given up for this one. From the latest on: ends this halfway, that
+ * run's are there as they were up to some step. */
 static fth_status set_later_aside(struct save *save, const char *dir, uint64_t step, fth_error *err) {
     struct fth_step_folder *folders;
     size_t n = 0;

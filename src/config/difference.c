@@ -57,14 +57,14 @@ static void compare(struct comparison *c, const struct fth_section *section, con
                 compare(c, key->section, (const char *)a + key->offset, (const char *)b + key->offset, decides, path);
         } else if (key->type == FTH_KEY_SECTIONS) {
             const char *of_a, *of_b;
-            uint32_t n = items_of(key, a, &of_a);
-            if (n != items_of(key, b, &of_b) && counts(c, decides)) {
+            uint32_t n_a = items_of(key, a, &of_a), n_b = items_of(key, b, &of_b);
+            if (n_a != n_b && counts(c, decides)) {
                 char items[32];
-                snprintf(items, sizeof items, "%u items", n);
+                snprintf(items, sizeof items, "%u items", n_a);
                 found(c, path, items);
                 return;
             }
-            for (uint32_t j = 0; j < n && !*c->out->key; j++) {
+            for (uint32_t j = 0; j < n_a && j < n_b && !*c->out->key; j++) {
                 char item[sizeof path + 16];
                 snprintf(item, sizeof item, "%s.%u", path, j);
                 compare(c, key->section, of_a + j * key->section->size, of_b + j * key->section->size, decides, item);

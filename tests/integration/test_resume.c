@@ -482,6 +482,17 @@ static void keep_replaced(void *ctx, int level, const char *line) {
         snprintf(told, sizeof told, "%s", line);
 }
 
+/* Other tasks: fewer, or one of another name. */
+static void test_other_tasks(void **state) {
+    struct run run = {.config = run_config("mmoe", run_data(0)), .dir = run_new_dir(), .stop_after = 5};
+    run_train_ok(&run);
+    run.stop_after = 0;
+    run.overrides[0] = "tasks=[{name: first, label: label}]";
+    refused(&run, FTH_E_CHECKPOINT, "");
+    run.overrides[0] = "tasks.1.name=other";
+    refused(&run, FTH_E_CHECKPOINT, "other");
+}
+
 static int is_there(const char *dir, const char *name) {
     char path[400];
     snprintf(path, sizeof path, "%s/%s", dir, name);
@@ -531,7 +542,7 @@ static void test_earlier_from_other_data(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_meaning),     cmocka_unit_test(test_other_order),
-        cmocka_unit_test(test_earlier_otherwise), cmocka_unit_test(test_earlier_from_other_data),
+        cmocka_unit_test(test_other_tasks), cmocka_unit_test(test_earlier_otherwise), cmocka_unit_test(test_earlier_from_other_data),
         cmocka_unit_test(test_other_learning),
         cmocka_unit_test(test_other_directories), cmocka_unit_test(test_newest_is_damaged),
         cmocka_unit_test(test_other_data),        cmocka_unit_test(test_line_that_stops),
