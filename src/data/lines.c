@@ -152,9 +152,20 @@ static size_t first_line(const char *text, size_t length, int at_end) {
     return at_end ? length : 0;
 }
 
+/* How many of the text's bytes are whole lines, as the parser has it; behind the file's last byte a line ends, too. */
+static size_t whole_lines(fth_lines *lines, char *text, size_t length, size_t limit, int at_end) {
+    const struct fth_parser *parser = &lines->set->parser;
+    size_t n = length;
+    if (at_end && length && text[length - 1] != '\n')
+        text[n++] = '\n'; /* there is room */
+    size_t whole = parser->kind->whole_lines(parser, text, n, limit, lines->scratch);
+    if (!whole && (at_end || length >= FTH_LINE_LIMIT))
+        whole = first_line(text, length, at_end);
+    return whole < length ? whole : length;
+}
+
 /* The block's text: whole lines, none at the end of the file. */
 static fth_status fill(fth_lines *lines, struct fth_block *block, fth_error *err) {
-    const struct fth_parser *parser = &lines->set->parser;
     size_t limit = target_bytes(lines), target = limit, length = 0, whole = 0;
     int at_end = 0;
     /* No block stands on both sides of the cut. */
@@ -174,9 +185,7 @@ static fth_status fill(fth_lines *lines, struct fth_block *block, fth_error *err
             length += got;
         }
         block->text_length = length;
-        whole = parser->kind->whole_lines(parser, block->text, length, limit, lines->scratch);
-        if (!whole && (at_end || length >= FTH_LINE_LIMIT))
-            whole = first_line(block->text, length, at_end);
+        whole = whole_lines(lines, block->text, length, limit, at_end);
         if (whole || at_end)
             break;
         if (length >= FTH_LINE_LIMIT)

@@ -541,12 +541,12 @@ static void test_earlier_from_other_data(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_meaning),     cmocka_unit_test(test_other_order),
-        cmocka_unit_test(test_other_tasks), cmocka_unit_test(test_earlier_otherwise), cmocka_unit_test(test_earlier_from_other_data),
-        cmocka_unit_test(test_other_learning),
-        cmocka_unit_test(test_other_directories), cmocka_unit_test(test_newest_is_damaged),
-        cmocka_unit_test(test_other_data),        cmocka_unit_test(test_line_that_stops),
-        cmocka_unit_test(test_nothing_left),      cmocka_unit_test(test_two_runs_at_once),
+        cmocka_unit_test(test_other_meaning),         cmocka_unit_test(test_other_tasks),
+        cmocka_unit_test(test_other_order),           cmocka_unit_test(test_earlier_otherwise),
+        cmocka_unit_test(test_earlier_from_other_data), cmocka_unit_test(test_other_learning),
+        cmocka_unit_test(test_other_directories),     cmocka_unit_test(test_newest_is_damaged),
+        cmocka_unit_test(test_other_data),            cmocka_unit_test(test_line_that_stops),
+        cmocka_unit_test(test_nothing_left),          cmocka_unit_test(test_two_runs_at_once),
         cmocka_unit_test(test_told_before_and_after), cmocka_unit_test(test_rows_without_room),
         cmocka_unit_test(test_other_held_out),        cmocka_unit_test(test_data_that_changed),
     };

@@ -131,6 +131,8 @@ static void csv_malformed(void **state) {
 static void csv_quotes(void **state) {
     struct fth_data_config config = config_of(FTH_FORMAT_CSV);
     expect(config, "\"a,b\",\"c\nd\",\"e\"\"f\"\n1,2,3\n", "[a,b|c\nd|e\"f]1[1|2|3]3");
+    expect(config, "1,2,3\n\"a\nb\",2,\"\"\"\n\"", "[1|2|3]1[a\nb|2|\"\n]2"); /* the end ends a line */
+    expect(config, "\"a\nb\",2,3", "[a\nb|2|3]1");
     expect(config, "\"\",\"\"\"\",\"\r\n\"\r\n1,2,3", "[|\"|\r\n]1[1|2|3]3");
     expect(config, "\"\"\"\n\"\"\",b,c\n1,2,3\n", "[\"\n\"|b|c]1[1|2|3]3");
     expect(config, "a,b\"c,d\n1,2,3\n",
