@@ -270,6 +270,8 @@ static fth_status run_steps(struct loop *loop, fth_error *err) {
         if (stop && !fth_session_is_finished(session))
             return FTH_E_INTERRUPTED;
     }
+    if (loop->loss_steps)
+        report(loop);
     return evaluate_or_save(loop, FTH_DUE_RESULT, err);
 }
 
