@@ -95,8 +95,11 @@ json_t *fth_manifest_make(const struct fth_checkpoint_state *state, uint64_t dig
                                  "best_step", (json_int_t)state->best_step, "without_better",
                                  (json_int_t)state->evaluations_without_better, "stopped",
                                  state->stopped_early);
-    if (state->evaluation_due)
-        json_object_set_new(stopping, "due", json_string(due_names[state->evaluation_due]));
+    if (state->evaluation_due &&
+        json_object_set_new(stopping, "due", json_string(due_names[state->evaluation_due])) != 0) {
+        json_decref(stopping);
+        stopping = NULL; /* and so is the manifest */
+    }
     json_t *manifest = json_pack(
         "{s:s, s:i, s:s, s:o, s:I, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:O}", "format",
         "fathom-checkpoint", "version", FTH_CHECKPOINT_VERSION, "program", FTH_VERSION, "digest",

@@ -276,13 +276,18 @@ static fth_status check_wide(struct fth_loader *l, struct fields *fields) {
 
 /* Names that stand twice would be added twice. */
 static fth_status check_once(struct fth_loader *l, const char *path, const struct fth_strings *names) {
+    const char **sorted = fth_arena_alloc(l->tree, names->n + 1u, sizeof *sorted);
+    if (!sorted)
+        return fth_load_no_memory(l);
     for (uint32_t i = 0; i < names->n; i++)
-        for (uint32_t k = 0; k < i; k++)
-            if (strcmp(names->items[i], names->items[k]) == 0) {
-                char quoted[64];
-                fth_text_quote(quoted, sizeof quoted, names->items[i], strlen(names->items[i]));
-                return fth_load_fail_path(l, path, "%s is listed twice", quoted);
-            }
+        sorted[i] = names->items[i];
+    qsort(sorted, names->n, sizeof *sorted, by_text);
+    for (uint32_t i = 1; i < names->n; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0) {
+            char quoted[64];
+            fth_text_quote(quoted, sizeof quoted, sorted[i], strlen(sorted[i]));
+            return fth_load_fail_path(l, path, "%s is listed twice", quoted);
+        }
     return FTH_OK;
 }
 

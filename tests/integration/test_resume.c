@@ -1,5 +1,5 @@
-/* Resuming where something has changed: what cannot be gone on with is refused before a step is made, what can
- * ends in the same bits. */
+/* Resuming where folders or data have changed: what cannot be gone on with is refused before a step is made, what can
+ * ends in the same bits. Other settings: test_resume_settings.c. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,170 +17,17 @@
 #include "fathom/fathom.h"
 #include "runs.h"
 
-static struct run stopped(const char *dir, uint64_t after) {
-    struct run run = {.config = run_config("wide_deep", run_data(0)), .dir = dir, .stop_after = after};
-    run_train_ok(&run);
-    assert_true(run.training.interrupted);
-    run.stop_after = 0;
-    return run;
-}
-
 static void whole_run(char digest[17]) {
     struct run run = {.config = run_config("wide_deep", run_data(0))};
     run_train_ok(&run);
     memcpy(digest, run.digest, 17);
 }
 
-static void refused(struct run *run, fth_status status, const char *part) {
-    run_resume(run);
-    if (run->status != status || !strstr(run->error.message, part))
-        fail_msg("status %d, '%s' without '%s'", run->status, run->error.message, part);
-    assert_int_equal(run->training.steps, 0);
-}
-
-static void test_other_meaning(void **state) {
-    static const struct {
-        const char *change;
-        fth_status status;
-        const char *part;
-    } cases[] = {
-        {"optimizer.dense={name: sgd}", FTH_E_CHECKPOINT, "another model or optimizer"},
-        {"optimizer.sparse={name: adam}", FTH_E_CHECKPOINT, "optimizer slots"},
-        {"embedding.dim=4", FTH_E_CONFIG, "embedding.dim: "},
-        {"model.hidden=[16, 9]", FTH_E_CONFIG, "model.hidden: "},
-        {"model.hidden=[16, 9]", FTH_E_CONFIG, "was trained with [16, 8]"},
-        {"model.batch_norm=false", FTH_E_CONFIG, "model.batch_norm: "},
-        {"model.activation=tanh", FTH_E_CONFIG, "model.activation: "},
-        {"model={name: lr}", FTH_E_CONFIG, "model.name: "},
-        {"features.numeric.0.standardise=none", FTH_E_CONFIG, "features.numeric.0.standardise: "},
-        {"features.numeric.1.log1p=false", FTH_E_CONFIG, "was trained with true"},
-        {"features.numeric.1.clip=[0, 5]", FTH_E_CONFIG, "was trained with []"},
-        {"features.numeric=[{columns: [hours], log1p: true, standardise: running}]", FTH_E_CONFIG,
-         "was trained with 2 items"},
-        {"features.categorical.1.columns=[category, item]", FTH_E_CONFIG, "features.categorical.1.columns: "},
-        {"features.categorical.0.buckets=100", FTH_E_CONFIG, "features.categorical.0.buckets: "},
-        {"features.categorical.2.pooling=mean", FTH_E_CONFIG, "features.categorical.2.pooling: "},
-    };
-    static const char *const free_choices[] = {"model.dropout=0.5", "features.categorical.0.min_count=1",
-                                               "features.missing=['?']", "embedding.init_scale=0.1"};
-    struct run run = stopped(run_new_dir(), 5);
-    char expected[17], got[17];
-    fth_error err = {0};
-    assert_int_equal(fth_inspect_digest(run.dir, expected, &err), FTH_OK);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        run.overrides[0] = cases[i].change;
-        refused(&run, cases[i].status, cases[i].part);
-    }
-    assert_int_equal(fth_inspect_digest(run.dir, got, &err), FTH_OK);
-    assert_string_equal(got, expected);
-    for (size_t i = 0; i < sizeof free_choices / sizeof *free_choices; i++) {
-        run.overrides[0] = free_choices[i];
-        run.stop_after = 6 + i;
-        run_resume_ok(&run);
-    }
-}
-
-/* From an earlier checkpoint than the newest: in the same way as before the same ones follow; in another they would mix
- * with those that are there. */
-static void test_earlier_otherwise(void **state) {
-    char expected[17], path[400];
-    struct run whole = {.config = run_config("wide_deep", run_data(0)), .dir = run_new_dir(),
-                        .overrides = {"checkpoint.every_steps=10", "checkpoint.keep=9", "data.holdout.by=none"}};
-    run_train_ok(&whole);
-    memcpy(expected, whole.digest, sizeof expected);
-    snprintf(path, sizeof path, "%s/step-000000000020", whole.dir);
-    static const char *const neutral[] = {"threads=1", "train.epochs=3", "checkpoint.keep=8"};
-    for (int i = 0; i < 2; i++) {
-        char dir[400];
-        snprintf(dir, sizeof dir, "checkpoint.dir=%s", whole.dir);
-        const char *overrides[] = {dir, i ? "optimizer.dense.lr=0.02" : neutral[0], neutral[1], neutral[2]};
-        fth_session *session = NULL;
-        fth_error err = {0};
-        fth_training training;
-        assert_int_equal(fth_session_open(path, overrides, 4, &session, &err), FTH_OK);
-        fth_status status = fth_session_train(session, NULL, &training, &err);
-        if (i) {
-            assert_int_equal(status, FTH_E_CHECKPOINT);
-            assert_int_equal(training.steps, 0);
-            assert_non_null(strstr(err.message, "step-000000000045"));
-            assert_non_null(strstr(err.message, "another optimizer.dense.lr"));
-        } else {
-            char got[17];
-            assert_int_equal(status, FTH_OK);
-            assert_int_equal(fth_session_digest(session, got, &err), FTH_OK);
-            assert_string_equal(got, expected);
-        }
-        fth_session_destroy(session);
-    }
-}
-
-/* The order of a shuffle block that was begun cannot change: examples would be used twice or never. */
-static void test_other_order(void **state) {
-    struct run run = stopped(run_new_dir(), 3); /* 300 examples: in the second block of 200 */
-    run.overrides[0] = "data.shuffle=300";
-    refused(&run, FTH_E_CONFIG, "data.shuffle 200");
-    run.overrides[0] = "seed=8";
-    refused(&run, FTH_E_CONFIG, "seed 7");
-    run.overrides[0] = "optimizer.dense.lr=0.001"; /* anybody's free choice */
-    run_resume_ok(&run);
-
-    run = stopped(run_new_dir(), 2); /* between two blocks */
-    run.overrides[0] = "data.shuffle=300";
-    run_resume_ok(&run);
-    assert_int_equal(run.training.lines_bad, 0);
-}
-
-/* What was learned before the first step is the checkpoint's: another setting of it would change nothing, or half. */
-static void test_other_learning(void **state) {
-    static const struct {
-        const char *change, *part;
-    } cases[] = {
-        {"features.numeric.0.quantiles=5", "features.numeric.0.quantiles: "},
-        {"features.numeric.0.quantiles=0", "was trained with 4"},
-        {"features.categorical.0.vocabulary_size=30", "was trained with 40"},
-        {"features.categorical.0.vocabulary_min_count=2", "features.categorical.0.vocabulary_min_count: "},
-        {"features.categorical.1.vocabulary_file=other.txt", "features.categorical.1.vocabulary_file: "},
-        {"features.categorical=[{columns: [side], vocabulary_size: 3}, {columns: [word], vocabulary_size: 40}]",
-         "features.categorical.0.columns: "},
-        {"features.learn_lines=0", "features.learn_lines: "},
-    };
-    char config[2000], words[300], data[300];
-    struct fth_text text = {0};
-    snprintf(words, sizeof words, "%s", temp_path("side.txt"));
-    snprintf(data, sizeof data, "%s", temp_path("words.csv"));
-    write_file(words, "s0\ns1\ns2\n", 9);
-    fth_text_printf(&text, "label,x,word,side\n");
-    for (int i = 0; i < 400; i++)
-        fth_text_printf(&text, "%d,%d,w%d,s%d\n", i % 3 == 0, i % 50, i % 60, i % 5);
-    write_file(data, text.data, text.length);
-    fth_text_free(&text);
-    snprintf(config, sizeof config,
-             "data: {format: csv, label: label, train: '%s'}\n"
-             "features:\n"
-             "  learn_lines: 300\n"
-             "  numeric: [{columns: [x], quantiles: 4}]\n"
-             "  categorical: [{columns: [word], vocabulary_size: 40}, {columns: [side], vocabulary_file: '%s'}]\n"
-             "embedding: {dim: 4}\n"
-             "model: {name: fm}\n"
-             "train: {batch_size: 50}\n",
-             data, words);
-    struct run run = {.config = config, .dir = run_new_dir(), .stop_after = 3};
-    run_train_ok(&run);
-    run.stop_after = 0;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        run.overrides[0] = cases[i].change;
-        refused(&run, FTH_E_CONFIG, cases[i].part);
-    }
-    run.overrides[0] = "features.learn_lines=300"; /* what it is */
-    assert_int_equal(remove(words), 0);            /* not read again */
-    run_resume_ok(&run);
-}
-
 static void test_other_directories(void **state) {
     const char *mine = run_new_dir(), *others = run_new_dir(), *new = run_new_dir();
     char expected[17];
     whole_run(expected);
-    struct run other = stopped(others, 4), run = stopped(mine, 5);
+    struct run other = run_stopped(others, 4), run = run_stopped(mine, 5);
     run_train(&run); /* from the beginning, into a folder that is in use */
     assert_int_equal(run.status, FTH_E_CHECKPOINT);
     assert_non_null(strstr(run.error.message, "--resume"));
@@ -206,10 +53,10 @@ static void test_other_directories(void **state) {
 
 /* Another run saves into the folder. */
 static void test_two_runs_at_once(void **state) {
-    struct run run = stopped(run_new_dir(), 5);
+    struct run run = run_stopped(run_new_dir(), 5);
     int other = open(run.dir, O_RDONLY);
     assert_int_equal(flock(other, LOCK_EX), 0);
-    refused(&run, FTH_E_CHECKPOINT, "another run is saving into");
+    run_refused(&run, FTH_E_CHECKPOINT, "another run is saving into");
     run_train(&run); /* from the beginning: what is there so far is the other's, and may be another thing soon */
     assert_int_equal(run.status, FTH_E_CHECKPOINT);
     assert_non_null(strstr(run.error.message, "another run is saving into"));
@@ -414,7 +261,7 @@ static void test_other_held_out(void **state) {
         {"data.holdout.by=none", 0},
         {"data.train=[other.csv]", 0},
     };
-    struct run run = stopped(run_new_dir(), 5);
+    struct run run = run_stopped(run_new_dir(), 5);
     fth_log_to(count_warnings, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fth_session *session = NULL;
@@ -476,74 +323,8 @@ static void test_data_that_changed(void **state) {
     free(text);
 }
 
-static void keep_replaced(void *ctx, int level, const char *line) {
-    (void)ctx;
-    if (level == 0 && strstr(line, "held another state"))
-        snprintf(told, sizeof told, "%s", line);
-}
-
-/* Other tasks: fewer, or one of another name. */
-static void test_other_tasks(void **state) {
-    struct run run = {.config = run_config("mmoe", run_data(0)), .dir = run_new_dir(), .stop_after = 5};
-    run_train_ok(&run);
-    run.stop_after = 0;
-    run.overrides[0] = "tasks=[{name: first, label: label}]";
-    refused(&run, FTH_E_CHECKPOINT, "");
-    run.overrides[0] = "tasks.1.name=other";
-    refused(&run, FTH_E_CHECKPOINT, "other");
-}
-
-static int is_there(const char *dir, const char *name) {
-    char path[400];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return access(path, R_OK) == 0;
-}
-
-/* The same from data that became another meanwhile, which nobody can know beforehand: what follows takes the places of
- * what was there, and that is kept. */
-static void test_earlier_from_other_data(void **state) {
-    size_t n = 0;
-    char *text = read_whole(run_data(0), &n), data[300], path[400], dir[400], digest[17];
-    snprintf(data, sizeof data, "%s", temp_path("mended.csv"));
-    write_file(data, text, n);
-    struct run whole = {.config = run_config("wide_deep", data), .dir = run_new_dir(),
-                        .overrides = {"checkpoint.every_steps=10", "checkpoint.keep=9", "data.holdout.by=none"}};
-    run_train_ok(&whole);
-    for (char *line = strchr(text, '\n'); line[1]; line = strchr(line + 1, '\n'))
-        line[1] ^= 1; /* the label */
-    write_file(data, text, n);
-    free(text);
-    snprintf(path, sizeof path, "%s/step-000000000020", whole.dir);
-    snprintf(dir, sizeof dir, "checkpoint.dir=%s", whole.dir);
-    fth_session *session = NULL;
-    fth_error err = {0};
-    const char *overrides[] = {dir};
-    assert_int_equal(fth_session_open(path, overrides, 1, &session, &err), FTH_OK);
-    fth_log_to(keep_replaced, NULL);
-    assert_int_equal(fth_session_train(session, NULL, NULL, &err), FTH_OK);
-    fth_log_to(NULL, NULL);
-    assert_int_equal(fth_session_digest(session, digest, &err), FTH_OK);
-    assert_string_not_equal(digest, whole.digest);
-    fth_session_destroy(session);
-    char there[17];
-    snprintf(path, sizeof path, "%s/step-000000000045", whole.dir);
-    assert_int_equal(fth_inspect_digest(path, there, &err), FTH_OK);
-    assert_string_equal(there, digest);
-    snprintf(path, sizeof path, "%s/step-000000000045.replaced-1", whole.dir);
-    assert_int_equal(fth_inspect_digest(path, there, &err), FTH_OK);
-    assert_string_equal(there, whole.digest);
-    assert_non_null(strstr(told, ".replaced-1"));
-    assert_true(is_there(whole.dir, "step-000000000030.replaced-1"));
-    assert_true(is_there(whole.dir, "step-000000000040"));
-    assert_true(is_there(whole.dir, "step-000000000020"));
-    assert_false(is_there(whole.dir, "step-000000000020.replaced-1"));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_meaning),         cmocka_unit_test(test_other_tasks),
-        cmocka_unit_test(test_other_order),           cmocka_unit_test(test_earlier_otherwise),
-        cmocka_unit_test(test_earlier_from_other_data), cmocka_unit_test(test_other_learning),
         cmocka_unit_test(test_other_directories),     cmocka_unit_test(test_newest_is_damaged),
         cmocka_unit_test(test_other_data),            cmocka_unit_test(test_line_that_stops),
         cmocka_unit_test(test_nothing_left),          cmocka_unit_test(test_two_runs_at_once),

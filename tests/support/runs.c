@@ -228,6 +228,21 @@ void run_resume_ok(struct run *run) {
     must(run);
 }
 
+struct run run_stopped(const char *dir, uint64_t after) {
+    struct run run = {.config = run_config("wide_deep", run_data(0)), .dir = dir, .stop_after = after};
+    run_train_ok(&run);
+    assert_true(run.training.interrupted);
+    run.stop_after = 0;
+    return run;
+}
+
+void run_refused(struct run *run, fth_status status, const char *part) {
+    run_resume(run);
+    if (run->status != status || !strstr(run->error.message, part))
+        fail_msg("status %d, '%s' without '%s'", run->status, run->error.message, part);
+    assert_int_equal(run->training.steps, 0);
+}
+
 const char *run_new_dir(void) {
     static char dirs[8][256];
     static unsigned made;

@@ -42,6 +42,11 @@ void run_resume(struct run *run);
 void run_train_ok(struct run *run);
 void run_resume_ok(struct run *run);
 
+/* A Wide & Deep of run_data(0) that trained into `dir` and was interrupted after this step, to be gone on with. */
+struct run run_stopped(const char *dir, uint64_t after);
+/* Going on is refused with this status and a message that has `part` in it, before a step is made. */
+void run_refused(struct run *run, fth_status status, const char *part);
+
 /* A folder that does not exist yet, below the temporary one. Static until eight more calls. */
 const char *run_new_dir(void);
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include <zstd.h>
 
 #include "data/paths.h"
 #include "data/source.h"
@@ -92,6 +93,21 @@ static void expect_refused(const char *path, const char *reason) {
     if (!strstr(err.message, reason))
         fail_msg("'%s' does not say '%s'", err.message, reason);
     fth_source_close(source);
+}
+
+/* A whole file, of more memory than is given to one. */
+static void window_that_is_too_large(void **state) {
+    char out[256];
+    ZSTD_CCtx *context = ZSTD_createCCtx();
+    ZSTD_inBuffer in = {"1\n2\n", 4, 0};
+    ZSTD_outBuffer to = {out, sizeof out, 0};
+    ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 28);
+    assert_false(ZSTD_isError(ZSTD_compressStream2(context, &to, &in, ZSTD_e_flush))); /* its size is not known yet */
+    assert_int_equal(ZSTD_compressStream2(context, &to, &in, ZSTD_e_end), 0);
+    ZSTD_freeCCtx(context);
+    const char *path = temp_path("window");
+    write_file(path, out, to.pos);
+    expect_refused(path, "a window of more than 128 MiB");
 }
 
 static void damaged_files(void **state) {
@@ -294,6 +310,7 @@ static void globs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_encoding),
+        cmocka_unit_test(window_that_is_too_large),
         cmocka_unit_test(damaged_files),
         cmocka_unit_test(zeros_behind_gzip),
         cmocka_unit_test(short_files),
