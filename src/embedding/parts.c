@@ -14,6 +14,7 @@
 #define ROWS_AHEAD 16
 
 #define KEYS_AHEAD 64 /* of a part that are numbered */
+#define FEW 16        /* keys a unique one, at least, where unique keys are few */
 #define LIST_AHEAD 24 /* sources, the places where they go in the list */
 
 /* The example of a position of a ragged field. */
@@ -45,10 +46,11 @@ static void number_examples(struct fth_embedding *embedding, struct fth_span spa
 /* Numbers the part's unique keys in the order of their first occurrence; how many there are. A table of
  * twice the part's size, filled linearly; its entries are numbers from 1 on. Which keys are new nothing foretells:
  * number 0, an empty entry, has the key that is looked for, so that there is no branch, and what a new key needs is
- * written for every key. */
+ * written for every key. Where unique keys are `few` they are foretold, and what is written but seldom read anew is not
+ * waited for. */
 static inline __attribute__((always_inline)) uint32_t
 number_items(const struct fth_embedding *embedding, const struct fth_part *part, const uint64_t *keys,
-             uint64_t *item_key, uint32_t *item_count, uint32_t *item_first) {
+             uint64_t *item_key, uint32_t *item_count, uint32_t *item_first, int few) {
     uint16_t table[2 << FTH_PART_SHIFT_MAX];
     uint64_t key_of[1 + (1 << FTH_PART_SHIFT_MAX)];
     uint32_t *item_of = embedding->item_of + part->base;
@@ -63,6 +65,11 @@ number_items(const struct fth_embedding *embedding, const struct fth_part *part,
         key_of[0] = key;
         while (key_of[item = table[at]] != key)
             at = (at + 1) & mask;
+        if (few && __builtin_expect(item != 0, 1)) {
+            item_count[item - 1]++;
+            item_of[i] = item - 1;
+            continue;
+        }
         item_count[n] = 0;
         if (item_first)
             item_first[n] = base + i;
@@ -83,8 +90,13 @@ static uint32_t number_unit(struct fth_embedding *embedding, struct fth_part *pa
                             uint32_t *count, uint32_t *first) {
     struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
     const uint64_t *keys = lookup->keys + (part->base - lookup->base);
-    uint32_t n = first ? number_items(embedding, part, keys, item_key, count, first)
-                       : number_items(embedding, part, keys, item_key, count, NULL);
+    uint32_t n;
+    if (first)
+        n = number_items(embedding, part, keys, item_key, count, first, 0);
+    else if (lookup->n_new < part->n / FEW) /* of the batch before */
+        n = number_items(embedding, part, keys, item_key, count, NULL, 1);
+    else
+        n = number_items(embedding, part, keys, item_key, count, NULL, 0);
     for (uint32_t i = part->lookup; embedding->by_part && i != FTH_NO_LOOKUP; i = embedding->lookups[i].next)
         embedding->lookups[i].n_new = i == part->lookup ? n : 0;
     return n;
@@ -182,7 +194,8 @@ static void fetch_all(const struct fth_pack *pack, const struct fth_index *index
 }
 
 /* The row that is to be the key's, FTH_ROW_NONE where the key is not in the index, or SEARCH. Which of these it is nothing
- * foretells, and behind a wrong guess nothing is asked for: no branch, the odd ones come last. */
+ * foretells, and behind a wrong guess nothing is asked for: no branch, the odd ones come last. A full group's key may be
+ * elsewhere, but where one row has its tag it hardly ever is. */
 _Static_assert(FTH_ROW_NONE == 0 && SEARCH == UINT32_MAX, "rows are chosen by masks");
 static inline void fetch_rows(const struct fth_pack *pack, const uint64_t *hash, uint32_t n,
                               uint32_t *rows) {
@@ -194,7 +207,7 @@ static inline void fetch_rows(const struct fth_pack *pack, const uint64_t *hash,
         uint32_t last = 1u << (FTH_INDEX_ENTRIES - 1);
         uint32_t row = group->rows[__builtin_ctz(bits | last)] & (0 - (uint32_t)(bits != 0));
         uint32_t is_odd = ((bits & (bits - 1)) | (row & FTH_ROW_CANDIDATE)) != 0;
-        is_odd |= fth_index_empty(group) == 0;
+        is_odd |= (bits | fth_index_empty(group)) == 0;
         odd[n_odd] = i;
         n_odd += is_odd;
         row &= is_odd - 1;
@@ -219,10 +232,10 @@ static inline uint32_t compare_rows(const struct fth_pack *pack, const uint64_t 
                                     uint32_t *rows, float *weight) {
     uint32_t odd[STRETCH], n_odd = 0, found = 0, at = weight ? pack->members[pack->one_number].at : 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t is_odd = rows[i] == SEARCH, row = rows[i] & (is_odd - 1);
-        odd[n_odd] = i;
-        n_odd += is_odd;
+        uint32_t named = rows[i], row = named & (0 - (uint32_t)(named != SEARCH));
         row &= 0 - (uint32_t)(*fth_pack_hash_at(pack, row) == hash[i]); /* else another key's, with the same tag */
+        odd[n_odd] = i;
+        n_odd += row != named;
         rows[i] = row;
         found += row != FTH_ROW_NONE;
         if (weight)
