@@ -18,9 +18,15 @@ extern "C" {
 
 typedef struct fth_session fth_session;
 
+typedef enum fth_purpose {
+    FTH_FOR_ALL,
+    FTH_FOR_SHAPE,    /* no data is read: it can print its graph and no more */
+    FTH_FOR_TRAINING, /* a checkpoint.dir that fth_session_train would refuse is refused before anything is learned from data */
+} fth_purpose;
+
 /* A new model. The configuration is copied. Reads the head of the training data (column names, learned
- * boundaries) unless `for_shape_only`: then it can print its graph and no more. Owned: fth_session_destroy. */
-FTH_API fth_status fth_session_create(const fth_config *config, int for_shape_only, fth_session **out,
+ * boundaries). Owned: fth_session_destroy. */
+FTH_API fth_status fth_session_create(const fth_config *config, fth_purpose purpose, fth_session **out,
                                       fth_error *err);
 /* From a checkpoint (one step-* folder or a checkpoint.dir, whose newest is taken). The configuration is the
  * checkpoint's own with `overrides` applied; overrides that change shapes, or how quantiles and vocabularies were

@@ -64,7 +64,7 @@ int cli_graph(int argc, char **argv) {
     fth_status status = fth_config_read(a.config, (const char *const *)a.overrides.items,
                                         a.overrides.n, &config, &err);
     if (status == FTH_OK)
-        status = fth_session_create(config, 1, &session, &err);
+        status = fth_session_create(config, FTH_FOR_SHAPE, &session, &err);
     if (status == FTH_OK)
         status = a.features ? fth_session_features(session, &text, &err)
                             : fth_session_graph(session, a.dot, &text, &err);

@@ -73,6 +73,12 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 /* ---- progress ---- */
 
+static void only_warnings(void *ctx, int level, const char *line) {
+    (void)ctx;
+    if (level == 0)
+        cli_tell("warning: ", line);
+}
+
 struct display {
     int terminal, quiet;
     uint64_t log_every, last_step;
@@ -221,6 +227,8 @@ int cli_train(int argc, char **argv) {
     struct arguments a = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &a))
         return CLI_USAGE;
+    if (a.quiet)
+        fth_log_to(only_warnings, NULL);
     fth_error err = {0};
     fth_config *config = NULL;
     fth_session *session = NULL;
@@ -231,7 +239,7 @@ int cli_train(int argc, char **argv) {
     } else {
         status = fth_config_read(a.config, items, a.overrides.n, &config, &err);
         if (status == FTH_OK)
-            status = fth_session_create(config, 0, &session, &err);
+            status = fth_session_create(config, FTH_FOR_TRAINING, &session, &err);
     }
     int code = status == FTH_OK ? train(&a, session) : cli_fail(&err);
     fth_session_destroy(session);

@@ -270,7 +270,7 @@ static fth_status session_without(struct bench *bench, const char *name, struct 
     if (status == FTH_OK)
         status = fth_config_parse("configuration", yaml, strlen(yaml), &override, 1, &changed, err);
     if (status == FTH_OK)
-        status = fth_session_create(changed, bench->batches.generated, out, err);
+        status = fth_session_create(changed, bench->batches.generated ? FTH_FOR_SHAPE : FTH_FOR_ALL, out, err);
     fth_config_free(changed);
     free(yaml);
     fth_text_free(&list);
@@ -335,7 +335,7 @@ static fth_status ablate(struct bench *bench, fth_error *err) {
 static fth_status run(struct bench *bench, const fth_config *config, fth_error *err) {
     struct fth_bench_report *r = bench->report;
     int generated = bench->options->generated || !fth_bench_has_data(config);
-    FTH_TRY(fth_session_create(config, generated, &bench->session, err));
+    FTH_TRY(fth_session_create(config, generated ? FTH_FOR_SHAPE : FTH_FOR_ALL, &bench->session, err));
     tell(bench, generated ? "generating batches" : "reading batches");
     FTH_TRY(fth_bench_hold(bench->session, bench->options->batches, generated, &bench->batches, err));
     FTH_TRY(fth_session_plan(bench->session, 1, &bench->plan, err));

@@ -74,6 +74,12 @@ static void warn_directory(const struct fth_session *session, const char *dir) {
                 from, slash ? (int)(slash - from) : 1, slash ? from : ".");
 }
 
+fth_status fth_session_ask_directory(const struct fth_session *session, fth_error *err) {
+    const char *dir = session->config->checkpoint.dir;
+    fth_status status = *dir ? check_directory(session, dir, err) : FTH_OK;
+    return status == FTH_E_CHECKPOINT ? status : FTH_OK; /* a directory that is none is told of when it is to be made */
+}
+
 fth_status fth_session_take_directory(struct fth_session *session, int *lock, fth_error *err) {
     const char *dir = session->config->checkpoint.dir;
     if (!*dir)

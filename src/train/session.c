@@ -46,16 +46,18 @@ static fth_status copy_config(const fth_config *config, fth_config **out, fth_er
     return status;
 }
 
-fth_status fth_session_create(const fth_config *config, int for_shape_only, fth_session **out,
+fth_status fth_session_create(const fth_config *config, fth_purpose purpose, fth_session **out,
                               fth_error *err) {
     if (!config || !out)
         return fth_fail_null(err, "fth_session_create", "config, out");
     fth_config *own = NULL;
     FTH_TRY(copy_config(config, &own, err));
     fth_session *session = NULL;
-    FTH_TRY(begin(own, !for_shape_only, &session, err));
-    session->shape_only = for_shape_only;
-    fth_status status = for_shape_only ? FTH_OK : fth_session_learn(session, err);
+    FTH_TRY(begin(own, purpose != FTH_FOR_SHAPE, &session, err));
+    session->shape_only = purpose == FTH_FOR_SHAPE;
+    fth_status status = purpose == FTH_FOR_TRAINING ? fth_session_ask_directory(session, err) : FTH_OK;
+    if (status == FTH_OK && !session->shape_only)
+        status = fth_session_learn(session, err);
     if (status != FTH_OK) {
         fth_session_destroy(session);
         return status;

@@ -177,6 +177,8 @@ int fth_session_owns_directory(const struct fth_session *session, const char *di
 /* checkpoint.dir, if one is set, is made, locked (*lock is a file to be closed after training; left as it is where there
  * is no directory) and refused where it holds another run's checkpoints. */
 fth_status fth_session_take_directory(struct fth_session *session, int *lock, fth_error *err);
+/* Refuses what that would refuse now, and changes nothing. */
+fth_status fth_session_ask_directory(const struct fth_session *session, fth_error *err);
 
 /* train.c: whether all epochs or steps are done, or training stopped early. */
 int fth_session_is_finished(const struct fth_session *session);

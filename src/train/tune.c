@@ -62,7 +62,7 @@ static fth_status model_shapes(const fth_config *config, struct shapes *shapes, 
     fth_session *session = NULL;
     fth_plan *plan = NULL;
     struct fth_plan_options options;
-    FTH_TRY(fth_session_create(config, 1, &session, err));
+    FTH_TRY(fth_session_create(config, FTH_FOR_SHAPE, &session, err));
     fth_session_plan_options(session, 1, &options);
     options.on_product = add_shape;
     options.on_product_ctx = shapes;

@@ -22,7 +22,7 @@ static double train_and_test(const char *seed) {
     fth_evaluation evaluation = {0};
     fth_status status = fth_config_read("examples/adult.yaml", overrides, 3, &config, &err);
     if (status == FTH_OK)
-        status = fth_session_create(config, 0, &session, &err);
+        status = fth_session_create(config, FTH_FOR_ALL, &session, &err);
     if (status == FTH_OK)
         status = fth_session_train(session, NULL, &training, &err);
     if (status == FTH_OK)

@@ -232,7 +232,7 @@ static void test_told_before_and_after(void **state) {
     fth_training training;
     snprintf(dir, sizeof dir, "checkpoint.dir=%s", saves.dir);
     assert_int_equal(fth_config_parse("test", yaml, strlen(yaml), overrides, 2, &config, &err), FTH_OK);
-    assert_int_equal(fth_session_create(config, 0, &session, &err), FTH_OK);
+    assert_int_equal(fth_session_create(config, FTH_FOR_ALL, &session, &err), FTH_OK);
     fth_config_free(config);
     assert_int_equal(fth_session_train(session, &callbacks, &training, &err), FTH_OK);
     assert_true(saves.n > 3);

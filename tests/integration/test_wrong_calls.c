@@ -55,12 +55,12 @@ static void sessions(void **state) {
     uint64_t lines;
     char digest[17], *text = NULL;
     static const char *const holes[] = {NULL}, *const names[] = {"-"};
-    REFUSED(fth_session_create(NULL, 1, &other, &err));
-    REFUSED(fth_session_create(config, 1, NULL, &err));
+    REFUSED(fth_session_create(NULL, FTH_FOR_SHAPE, &other, &err));
+    REFUSED(fth_session_create(config, FTH_FOR_SHAPE, NULL, &err));
     REFUSED(fth_session_open(NULL, NULL, 0, &other, &err));
     REFUSED(fth_session_open(".", NULL, 0, NULL, &err));
     REFUSED(fth_session_open(".", holes, 1, &other, &err));
-    assert_int_equal(fth_session_create(config, 1, &session, NULL), FTH_OK);
+    assert_int_equal(fth_session_create(config, FTH_FOR_SHAPE, &session, NULL), FTH_OK);
     REFUSED(fth_session_train(NULL, NULL, &training, &err));
     REFUSED(fth_session_evaluate(NULL, NULL, 0, &evaluation, &err));
     REFUSED(fth_session_evaluate(session, NULL, 1, &evaluation, &err));

@@ -198,7 +198,7 @@ void run_train(struct run *run) {
     run->status = fth_config_parse("test", run->config, strlen(run->config), overrides, n, &config,
                                    &run->error);
     if (run->status == FTH_OK)
-        run->status = fth_session_create(config, 0, &session, &run->error);
+        run->status = fth_session_create(config, FTH_FOR_ALL, &session, &run->error);
     fth_config_free(config);
     go_on(run, session);
 }

@@ -81,7 +81,7 @@ static void fails_at(const char *const *overrides, size_t n, uint64_t gone, uint
         all[3 + i] = overrides[i];
     assert_int_equal(fth_config_parse("test", lost.run.config, strlen(lost.run.config), all, 3 + n, &config, &err),
                      FTH_OK);
-    assert_int_equal(fth_session_create(config, 0, &session, &err), FTH_OK);
+    assert_int_equal(fth_session_create(config, FTH_FOR_ALL, &session, &err), FTH_OK);
     struct loser loser = {lost.held_out, gone};
     fth_callbacks callbacks = {.ctx = &loser, .loss = on_loss};
     assert_int_equal(fth_session_train(session, &callbacks, NULL, &err), FTH_E_IO);

@@ -75,7 +75,7 @@ static void interrupted_while_waiting(const char *threads, const char *behind) {
     if (fth_config_parse("test", text, strlen(text), overrides, 8, &config, &err) != FTH_OK)
         fail_msg("%s", err.message);
     pthread_create(&writer, NULL, write_lines, NULL);
-    if (fth_session_create(config, 0, &session, &err) != FTH_OK)
+    if (fth_session_create(config, FTH_FOR_ALL, &session, &err) != FTH_OK)
         fail_msg("%s", err.message);
     training = session;
     atomic_store(&steps, 0);

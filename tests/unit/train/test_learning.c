@@ -39,7 +39,7 @@ static fth_session *session_of(const char *path, const char *kind, int lines) {
              "model: {name: lr}\n",
              path, kind, lines, LINES);
     if (fth_config_parse("test", text, strlen(text), NULL, 0, &config, &err) != FTH_OK ||
-        fth_session_create(config, 0, &session, &err) != FTH_OK)
+        fth_session_create(config, FTH_FOR_ALL, &session, &err) != FTH_OK)
         fail_msg("%s", err.message);
     fth_config_free(config);
     return session;

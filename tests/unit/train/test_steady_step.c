@@ -65,7 +65,7 @@ static struct stepper make(const char *model, const char *const *overrides, size
     fth_config *config = NULL;
     const char *text = run_config(model, run_data(0));
     must(fth_config_parse("test", text, strlen(text), overrides, n, &config, &err), &err);
-    must(fth_session_create(config, 0, &s.session, &err), &err);
+    must(fth_session_create(config, FTH_FOR_ALL, &s.session, &err), &err);
     fth_config_free(config);
     must(fth_session_plan(s.session, 1, &s.plan, &err), &err);
     first_batch(&s);
