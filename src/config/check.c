@@ -28,7 +28,9 @@ static fth_status check_sources(struct fth_loader *l) {
             "%lld epochs cannot be read from standard input, which can be read once; "
             "use 1, or files",
             (long long)l->config->train.epochs);
-    has_standard_input(&data->valid, &n);
+    if (has_standard_input(&data->valid, &n) && (l->config->train.eval_every || l->config->train.epochs > 1))
+        return fth_load_fail_path(l, "data.valid",
+                                  "standard input (\"-\") can be read once, and there may be several evaluations; use files");
     has_standard_input(&data->test, &n);
     if (n > 1)
         return fth_load_fail_path(

@@ -43,7 +43,7 @@ static fth_status read_float(struct fth_loader *l, const struct fth_key *key,
                              const struct fth_node *node, double *out) {
     double value;
     if (!is_plain(node) || !fth_parse_f64(node->text, strlen(node->text), &value) ||
-        !isfinite(value) || !in_range(key, value))
+        !isfinite(value) || !in_range(key, value) || (key->flags & FTH_HIGH_OPEN && !in_range(key, (float)value)))
         return fth_value_refuse(l, key, node);
     *out = value;
     return FTH_OK;

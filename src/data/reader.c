@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -127,14 +128,24 @@ static fth_status start_threads(struct fth_reader *reader, fth_error *err) {
     return FTH_OK;
 }
 
+/* Its own event ends its own waits; the caller's, which others wait for too, is only listened to. */
+static int open_wake(struct fth_reader *reader) {
+    struct epoll_event in = {.events = EPOLLIN};
+    reader->event = reader->wake = eventfd(0, EFD_CLOEXEC);
+    if (reader->event < 0 || !reader->options.wake)
+        return reader->event >= 0;
+    reader->wake = epoll_create1(EPOLL_CLOEXEC);
+    return reader->wake >= 0 && epoll_ctl(reader->wake, EPOLL_CTL_ADD, reader->event, &in) == 0 &&
+           epoll_ctl(reader->wake, EPOLL_CTL_ADD, reader->options.wake, &in) == 0;
+}
+
 static fth_status reader_init(struct fth_reader *reader, fth_error *err) {
     const struct fth_data_config *config = reader->set->config;
     if (config->parse_threads < 0 || config->parse_threads > 1024)
         return fth_fail(err, FTH_E_CONFIG, "data.parse_threads: %lld; 0 to 1024",
                         (long long)config->parse_threads);
     reader->n_threads = (uint32_t)config->parse_threads;
-    reader->wake = reader->options.wake ? reader->options.wake : eventfd(0, EFD_CLOEXEC);
-    if (reader->wake < 0)
+    if (!open_wake(reader))
         return fth_fail(err, FTH_E_IO, "cannot create an event: %s", strerror(errno));
     reader->start = (struct fth_position){.line = 1};
     if (reader->options.start)
@@ -167,7 +178,7 @@ fth_status fth_reader_create(fth_data_set *set, const struct fth_transform *tran
     reader->set = set;
     reader->transform = *transform;
     reader->options = *options;
-    reader->wake = -1;
+    reader->event = reader->wake = -1;
     pthread_mutex_init(&reader->read_lock, NULL);
     pthread_mutex_init(&reader->assemble_lock, NULL);
     pthread_cond_init(&reader->read_asked, NULL);
@@ -187,7 +198,7 @@ static void stop_threads(struct fth_reader *reader) {
     uint64_t one = 1;
     atomic_store(&reader->stop, 1);
     /* Cannot fail on an event that is written once. */
-    ssize_t written = write(reader->wake, &one, sizeof one);
+    ssize_t written = write(reader->event, &one, sizeof one);
     (void)written;
     for (size_t q = 0; q < sizeof queues / sizeof queues[0]; q++)
         fth_queue_close(queues[q]);
@@ -225,8 +236,10 @@ void fth_reader_destroy(fth_reader *reader) {
     pthread_cond_destroy(&reader->read_asked);
     pthread_mutex_destroy(&reader->read_lock);
     pthread_mutex_destroy(&reader->assemble_lock);
-    if (reader->wake >= 0 && !reader->options.wake)
+    if (reader->wake >= 0 && reader->wake != reader->event)
         close(reader->wake);
+    if (reader->event >= 0)
+        close(reader->event);
     fth_free(reader->made);
     fth_free(reader->memory);
     fth_free(reader->window);

@@ -33,7 +33,7 @@ struct fth_reader_options {
     fth_pool *pool;
     uint32_t held;   /* batches the caller has in hand at once; 0: 1 */
     /* An eventfd that ends waiting for a pipe when it is written to: fth_reader_next then fails with
-     * FTH_E_INTERRUPTED. The reader writes to it when it is destroyed. Borrowed for the reader's life; 0: none. */
+     * FTH_E_INTERRUPTED. Borrowed for the reader's life; 0: none. */
     int wake;
     /* Where to go on: batch->after of the last batch used. NULL: the beginning. Copied. */
     const struct fth_position *start;

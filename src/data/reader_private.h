@@ -84,7 +84,8 @@ struct fth_reader {
 
     fth_lines *lines; /* reading thread; in rounds whoever `reading` names, workers under read_lock */
     uint64_t reading_epoch;
-    int wake; /* eventfd that ends waits for pipes */
+    int event; /* eventfd that its destruction writes to */
+    int wake;  /* ends waits for pipes: the event, or that and the caller's by epoll */
 
     struct fth_slot *slots;
     uint32_t n_slots;

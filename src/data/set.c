@@ -243,7 +243,7 @@ static fth_status find_columns(fth_data_set *set, fth_error *err) {
     /* The first file is opened now: what is wrong with it is said before training starts. */
     uint64_t offset, line;
     fth_source *source;
-    FTH_TRY(fth_data_set_open(set, 0, -1, &source, &offset, &line, err));
+    FTH_TRY(fth_data_set_open(set, 0, set->wake, &source, &offset, &line, err));
     if (fth_source_again(source)) {
         fth_source_close(source);
     } else {
@@ -258,7 +258,7 @@ static fth_status find_columns(fth_data_set *set, fth_error *err) {
 
 static fth_status file_bytes(fth_data_set *set, uint32_t index, uint64_t *bytes, fth_error *err) {
     fth_source *source;
-    FTH_TRY(fth_data_set_open_raw(set, index, -1, &source, err));
+    FTH_TRY(fth_data_set_open_raw(set, index, set->wake, &source, err));
     fth_status status = fth_data_set_check(set, index, source, err);
     if (status == FTH_OK && !fth_source_size(source, bytes)) {
         static const size_t size = 1 << 18;
@@ -363,6 +363,7 @@ static fth_status set_init(fth_data_set *set, const struct fth_data_set_options 
     set->labels_optional = options->labels_optional;
     set->labels = options->labels;
     set->io = options->io ? options->io : fth_io_posix();
+    set->wake = options->wake ? options->wake : -1;
     set->memory = options->memory;
     set->memory_bytes = options->memory_bytes;
     set->seed = options->seed;

@@ -28,6 +28,7 @@ struct fth_data_set_options {
     const char *memory;       /* not NULL: one file's bytes, borrowed, instead of files */
     size_t memory_bytes;
     const struct fth_io *io; /* NULL: the operating system's files */
+    int wake; /* a file descriptor that ends waits for pipes when it becomes readable: FTH_E_INTERRUPTED; 0: none */
 };
 
 /* Expands the paths and reads the header of the first file; for a part held out by position it also

@@ -29,6 +29,7 @@ struct fth_data_set {
     int labels_optional;
     struct fth_strings labels; /* empty: the configuration's label */
     const struct fth_io *io;
+    int wake; /* while it is made; -1: none */
     const char *memory;
     size_t memory_bytes;
 

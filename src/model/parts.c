@@ -125,7 +125,7 @@ fth_status fth_parts_linear(fth_graph *graph, const char *name,
     if (inputs->n_dense) {
         fth_id floats = FTH_NONE;
         FTH_TRY(fth_graph_input(graph, FTH_ROLE_DENSE, &floats, err));
-        FTH_TRY(fth_layer_linear(graph, name, floats, 1, 1, &dense, err));
+        FTH_TRY(fth_layer_linear_terms(graph, name, floats, &dense, err));
     }
     if (fields->n) {
         uint32_t *lookups = fth_arena_alloc(graph->arena, fields->n, sizeof *lookups);

@@ -39,26 +39,37 @@ fth_status fth_layer_embedding(fth_graph *graph, const char *name, const uint32_
     return fth_graph_node(graph, &fth_op_embedding, name, NULL, 0, attributes, bytes, out, err);
 }
 
-fth_status fth_layer_linear(fth_graph *graph, const char *name, fth_id x, uint32_t columns,
-                            int bias, fth_id *out, fth_error *err) {
+/* Weights and bias are drawn from +-scale / sqrt(inputs). */
+static fth_status linear(fth_graph *graph, const char *name, fth_id x, uint32_t columns, int bias, float scale,
+                         fth_id *out, fth_error *err) {
     struct fth_value value = {0};
     FTH_TRY(fth_layers_value(graph, name, x, &value, err));
     if (!columns)
         return fth_fail(err, FTH_E_ARGUMENT, "%s: a layer needs at least one unit", name);
-    float scale = 1.0f / sqrtf((float)value.columns);
+    fth_param_init init = scale > 0 ? FTH_PARAM_UNIFORM : FTH_PARAM_ZERO;
+    scale /= sqrtf((float)value.columns);
     fth_id inputs[3] = {x, FTH_NONE, FTH_NONE};
     uint32_t rows = columns == 1 ? 1 : value.columns,
              width = columns == 1 ? value.columns : columns;
     FTH_TRY(fth_layers_parameter(graph, name, "weight", FTH_ROLE_PARAMETER, rows, width,
-                                 FTH_PARAM_UNIFORM, scale, 0, &inputs[1], err));
+                                 init, scale, 0, &inputs[1], err));
     if (bias)
-        FTH_TRY(fth_layers_parameter(graph, name, "bias", FTH_ROLE_PARAMETER, 1, columns,
-                                     FTH_PARAM_UNIFORM, scale, 1, &inputs[2], err));
+        FTH_TRY(fth_layers_parameter(graph, name, "bias", FTH_ROLE_PARAMETER, 1, columns, init, scale, 1,
+                                     &inputs[2], err));
     struct fth_linear_attributes attributes = {.act = FTH_ACT_NONE};
     if (columns == 1)
         return fth_graph_node(graph, &fth_op_row_dot, name, inputs, 3, NULL, 0, out, err);
     return fth_graph_node(graph, &fth_op_linear, name, inputs, 3, &attributes, sizeof attributes,
                           out, err);
+}
+
+fth_status fth_layer_linear(fth_graph *graph, const char *name, fth_id x, uint32_t columns, int bias, fth_id *out,
+                            fth_error *err) {
+    return linear(graph, name, x, columns, bias, 1, out, err);
+}
+
+fth_status fth_layer_linear_terms(fth_graph *graph, const char *name, fth_id x, fth_id *out, fth_error *err) {
+    return linear(graph, name, x, 1, 1, 0, out, err);
 }
 
 fth_status fth_layer_linear_again(fth_graph *graph, fth_id of, fth_id x, fth_id *out, fth_error *err) {

@@ -17,6 +17,9 @@ fth_status fth_layer_embedding(fth_graph *graph, const char *name, const uint32_
 fth_status fth_layer_linear(fth_graph *graph, const char *name, fth_id x, uint32_t columns, int bias,
                             fth_id *out, fth_error *err);
 
+/* x w + b: [., n] -> [., 1], all from zero: terms of a model that is convex in them, whose result no draw may decide. */
+fth_status fth_layer_linear_terms(fth_graph *graph, const char *name, fth_id x, fth_id *out, fth_error *err);
+
 /* The linear layer that made `of` on another x: the same parameters serve both. */
 fth_status fth_layer_linear_again(fth_graph *graph, fth_id of, fth_id x, fth_id *out, fth_error *err);
 

@@ -295,11 +295,23 @@ static fth_status make_sessions(struct fth_plan *plan, fth_error *err) {
     return ok ? FTH_OK : fth_fail(err, FTH_E_MEMORY, "no memory for the offsets of sessions");
 }
 
+/* A tile's positions are counted in 32 bits. */
+static fth_status check_positions(const struct fth_plan_options *options, fth_error *err) {
+    for (uint32_t g = 0; g < options->n_groups; g++)
+        if ((uint64_t)options->tile * options->group_max[g] > INT32_MAX)
+            return fth_fail(err, FTH_E_LIMIT,
+                            "a tile of %u examples of up to %u positions is more than 2^31 - 1 positions; use a smaller tile, "
+                            "train.batch_size or max_length",
+                            options->tile, options->group_max[g]);
+    return FTH_OK;
+}
+
 fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
                            const struct fth_plan_options *options, fth_plan **out, fth_error *err) {
     fth_plan *plan = fth_alloc(1, sizeof *plan);
     if (!plan)
         return fth_fail(err, FTH_E_MEMORY, "no memory to plan the graph");
+    fth_status status = FTH_E_MEMORY;
     plan->graph = graph;
     plan->parameters = parameters;
     plan->options = *options;
@@ -310,12 +322,13 @@ fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
         plan->options.tile = options->max_batch;
     if (fth_gemm_cut((fth_precision)options->precision).tiles)
         plan->options.tile = (plan->options.tile + FTH_TILES_ROUND - 1) / FTH_TILES_ROUND * FTH_TILES_ROUND;
+    FTH_TRY_GOTO(status, check_positions(&plan->options, err), fail);
     plan->max_tiles = (options->max_batch + plan->options.tile - 1) / plan->options.tile;
     plan->max_span = options->span ? options->span : most_span(graph, &plan->options);
     plan->group_max = fth_alloc(options->n_groups + 1, sizeof *plan->group_max);
     plan->places = fth_alloc(graph->n_values ? graph->n_values : 1, sizeof *plan->places);
-    fth_status status = FTH_E_MEMORY;
     if (!plan->group_max || !plan->places) {
+        status = FTH_E_MEMORY;
         fth_fail(err, FTH_E_MEMORY, "no memory to plan the graph");
         goto fail;
     }

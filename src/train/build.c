@@ -1,4 +1,5 @@
 /* From a configuration to something that runs: features, graph, passes, parameters, tables, plans. */
+#include <float.h>
 #include <string.h>
 
 #include "model/model.h"
@@ -154,7 +155,10 @@ static fth_status build_graph(struct fth_session *session, fth_error *err) {
     FTH_TRY(fth_layer_loss(graph, (float)config->train.label_smoothing, err));
     FTH_TRY(run_passes(session, FTH_PASS_FORWARD, err));
     FTH_TRY(fth_graph_differentiate(graph, err));
-    FTH_TRY(fth_layer_updates(graph, (float)config->train.clip_norm, err));
+    float clip_norm = (float)config->train.clip_norm;
+    if (config->train.clip_norm > 0 && clip_norm < FLT_MIN) /* 0 would be never */
+        clip_norm = FLT_MIN;
+    FTH_TRY(fth_layer_updates(graph, clip_norm, err));
     FTH_TRY(run_passes(session, FTH_PASS_TRAINING, err));
     return fth_graph_verify(graph, err);
 }

@@ -400,18 +400,22 @@ static void test_passes_keep_the_tile(void **state) {
             }
 }
 
-/* More than there is of address space is refused, with the keys that would help. */
+/* More positions than a tile can count, or memory than there is of address space, is refused, with the keys that would
+ * help. */
 static void test_too_large(void **state) {
-    static const uint32_t group_max[] = {UINT32_MAX};
+    static const uint32_t group_max[] = {UINT32_MAX, (uint32_t)1 << 26};
     struct planned p = make(&(struct zoo_options){.model = "din"}, 16, 1);
     fth_error err = {0};
     fth_plan *other = NULL;
     struct fth_plan_options options = p.plan->options;
-    options.group_max = group_max;
     options.max_batch = 16777216;
-    assert_int_equal(fth_plan_create(p.graph, p.parameters, &options, &other, &err), FTH_E_LIMIT);
-    assert_non_null(strstr(err.message, "train.batch_size"));
-    assert_null(other);
+    for (int i = 0; i < 2; i++) {
+        options.group_max = &group_max[i];
+        assert_int_equal(fth_plan_create(p.graph, p.parameters, &options, &other, &err), FTH_E_LIMIT);
+        assert_non_null(strstr(err.message, "train.batch_size"));
+        assert_true((strstr(err.message, "positions") != NULL) == (i == 0));
+        assert_null(other);
+    }
     destroy(&p);
 }
 
