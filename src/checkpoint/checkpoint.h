@@ -74,6 +74,13 @@ fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t
                                const struct fth_checkpoint_state *state, char **path_out,
                                fth_error *err);
 
+/* Gives the checkpoint in folder `path`, whose tensors are these, another state of its step: what a run that went on from
+ * it decided or found out before it trained. Only the manifest is written anew, at one instant; the configuration stays.
+ * *changed: whether there was anything to write. */
+fth_status fth_checkpoint_amend(const struct fth_io *io, const char *path, const fth_parameters *parameters,
+                                const fth_embedding *embedding, const struct fth_checkpoint_state *state, int *changed,
+                                fth_error *err);
+
 typedef struct fth_checkpoint fth_checkpoint;
 
 /* Opens and verifies (every file's checksum) a checkpoint: `path` is one step-* folder, or a checkpoint.dir
@@ -87,6 +94,10 @@ void fth_checkpoint_close(fth_checkpoint *checkpoint);
 fth_status fth_checkpoint_newest(const struct fth_io *io, const char *dir, char **out, uint64_t *step, fth_error *err);
 
 const char *fth_checkpoint_path(const fth_checkpoint *checkpoint);
+/* Whether its folder has gone since, as the run that saves there keeps newer ones: who reads a checkpoint.dir then
+ * opens that again, so many times. */
+#define FTH_CHECKPOINT_TRIES 8
+int fth_checkpoint_is_gone(const fth_checkpoint *checkpoint);
 const struct fth_checkpoint_state *fth_checkpoint_state(const fth_checkpoint *checkpoint);
 /* 16 hexadecimal digits. */
 const char *fth_checkpoint_digest(const fth_checkpoint *checkpoint);

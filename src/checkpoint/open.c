@@ -141,13 +141,11 @@ static const char *parent_of(fth_arena *arena, const char *path) {
     return slash ? fth_arena_printf(arena, "%.*s", (int)(slash - path + (slash == path)), path) : ".";
 }
 
-#define TRIES 8
-
 /* The newest checkpoint of a folder. A run that saves there meanwhile may remove it while it is read: then the next. */
 static fth_status open_newest(const struct fth_io *io, const char *dir, fth_arena *arena,
                               struct fth_step_folder **folders, size_t *n, fth_checkpoint **out, fth_error *err) {
     fth_status status = FTH_OK;
-    for (int i = 0; i < TRIES; i++) {
+    for (int i = 0; i < FTH_CHECKPOINT_TRIES; i++) {
         struct fth_io_stat stat;
         if (*n == 0)
             return fth_fail(err, FTH_E_CHECKPOINT, "%s: no checkpoint here (neither a manifest.json nor step-* folders)",
@@ -206,6 +204,11 @@ void fth_checkpoint_close(fth_checkpoint *checkpoint) {
 
 const char *fth_checkpoint_path(const fth_checkpoint *checkpoint) {
     return checkpoint->path;
+}
+
+int fth_checkpoint_is_gone(const fth_checkpoint *checkpoint) {
+    struct fth_io_stat stat;
+    return checkpoint->io->stat(checkpoint->io->ctx, checkpoint->path, &stat) < 0;
 }
 
 const struct fth_checkpoint_state *fth_checkpoint_state(const fth_checkpoint *checkpoint) {

@@ -205,9 +205,11 @@ static int train(struct arguments *a, fth_session *session) {
     if (result.already_finished) {
         fprintf(
             stderr,
-            "fathom train: %s is of a finished run%s: nothing is left to do; --set train.epochs=N "
-            "or train.max_steps=N with more than it had goes on\n",
-            fth_session_checkpoint(session), result.stopped_early ? " (stopped early)" : "");
+            "fathom train: %s is of a finished run%s: nothing is left to do; --set %s goes on\n",
+            fth_session_checkpoint(session), result.stopped_early ? " (stopped early)" : "",
+            result.stopped_early
+                ? "train.early_stopping.patience=N with more than it had, or train.early_stopping.metric= for none,"
+                : "train.epochs=N or train.max_steps=N with more than it had");
         return CLI_OK;
     }
     print_result(&result, session);

@@ -98,6 +98,19 @@ fth_status fth_session_write(struct fth_session *session, const char *dir, int64
     return FTH_OK;
 }
 
+fth_status fth_session_amend(struct fth_session *session, int *changed, fth_error *err) {
+    struct fth_checkpoint_state state = {0};
+    *changed = 0;
+    if (*session->other.key)
+        return FTH_OK;
+    fth_status status = describe(session, &state, err);
+    if (status == FTH_OK)
+        status = fth_checkpoint_amend(fth_io_posix(), session->checkpoint_path, session->parameters, session->embedding,
+                                      &state, changed, err);
+    forget(&state);
+    return status;
+}
+
 fth_status fth_session_save(fth_session *session, const char *dir, int64_t keep, fth_error *err) {
     if (!session || !dir)
         return fth_fail_null(err, "fth_session_save", "session, dir");

@@ -66,25 +66,29 @@ fth_status fth_session_create(const fth_config *config, fth_purpose purpose, fth
     return FTH_OK;
 }
 
-fth_status fth_session_open(const char *path, const char *const *overrides, size_t n_overrides,
+/* Other settings of early stopping decide anew: another metric from the beginning, others by what was counted. */
+static void decide_again(struct fth_session *session, const struct fth_config *own) {
+    const struct fth_train_config *now = &session->config->train, *before = &own->train;
+    int other = strcmp(now->early_stop_metric, before->early_stop_metric) != 0 ||
+                strcmp(now->early_stop_task, before->early_stop_task) != 0;
+    if (other) {
+        session->best_metric = NAN;
+        session->best_step = session->evaluations_without_better = 0;
+    }
+    if (other || now->early_stop_patience != before->early_stop_patience)
+        session->stopped_early =
+            !other && session->evaluations_without_better >= (uint64_t)now->early_stop_patience;
+}
+
+static fth_status open_from(fth_checkpoint *checkpoint, const char *const *overrides, size_t n_overrides,
                             fth_session **out, fth_error *err) {
-    if (!path || !out || !fth_all_there(overrides, n_overrides))
-        return fth_fail_null(err, "fth_session_open", "checkpoint, overrides, out");
-    fth_checkpoint *checkpoint = NULL;
     fth_config *config = NULL, *own = NULL; /* own: without the overrides */
     fth_session *session = NULL;
-    fth_status status = fth_checkpoint_open(fth_io_posix(), path, &checkpoint, err);
-    if (status != FTH_OK)
-        return status;
-    const char *text = fth_checkpoint_state(checkpoint)->config_yaml;
-    FTH_TRY_GOTO(status,
-                 fth_config_parse(fth_checkpoint_path(checkpoint), text, strlen(text), overrides,
-                                  n_overrides, &config, err),
-                 done);
-    FTH_TRY_GOTO(status, fth_config_parse(fth_checkpoint_path(checkpoint), text, strlen(text), NULL, 0,
-                                          &own, err),
-                 done);
-    status = fth_resume_check_meaning(own, config, fth_checkpoint_path(checkpoint), err);
+    fth_status status;
+    const char *text = fth_checkpoint_state(checkpoint)->config_yaml, *path = fth_checkpoint_path(checkpoint);
+    FTH_TRY_GOTO(status, fth_config_parse(path, text, strlen(text), overrides, n_overrides, &config, err), done);
+    FTH_TRY_GOTO(status, fth_config_parse(path, text, strlen(text), NULL, 0, &own, err), done);
+    status = fth_resume_check_meaning(own, config, path, err);
     if (status != FTH_OK) {
         fth_config_free(config);
         goto done;
@@ -95,14 +99,30 @@ fth_status fth_session_open(const char *path, const char *const *overrides, size
     session->begun_shuffle = own->data.shuffle;
     session->same_dir = strcmp(own->checkpoint.dir, session->config->checkpoint.dir) == 0;
     FTH_TRY_GOTO(status, fth_session_restore(session, checkpoint, err), done);
+    decide_again(session, own);
     if (session->step)
-        fth_resume_warn_held_out(own, config, fth_checkpoint_path(checkpoint));
+        fth_resume_warn_held_out(own, config, path);
     *out = session;
     session = NULL;
 done:
     fth_session_destroy(session);
     fth_config_free(own);
-    fth_checkpoint_close(checkpoint);
+    return status;
+}
+
+fth_status fth_session_open(const char *path, const char *const *overrides, size_t n_overrides,
+                            fth_session **out, fth_error *err) {
+    if (!path || !out || !fth_all_there(overrides, n_overrides))
+        return fth_fail_null(err, "fth_session_open", "checkpoint, overrides, out");
+    fth_status status = FTH_OK;
+    int gone = 1;
+    for (int i = 0; gone && i < FTH_CHECKPOINT_TRIES; i++) {
+        fth_checkpoint *checkpoint = NULL;
+        FTH_TRY(fth_checkpoint_open(fth_io_posix(), path, &checkpoint, err));
+        status = open_from(checkpoint, overrides, n_overrides, out, err);
+        gone = status == FTH_E_IO && fth_checkpoint_is_gone(checkpoint);
+        fth_checkpoint_close(checkpoint);
+    }
     return status;
 }
 

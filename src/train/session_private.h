@@ -32,6 +32,7 @@ struct fth_session_times {
 
 struct fth_session {
     fth_config *config;
+    int training;   /* fth_session_train is running */
     int shape_only; /* nothing was learned from data: only the graph is of use */
     /* data */
     const char *const *columns; /* csv, criteo: names in cell order; borrowed from the set or the config */
@@ -188,6 +189,9 @@ uint64_t fth_session_model_bytes(const struct fth_session *session);
 
 /* save.c */
 /* replace: as fth_checkpoint_save's. */
+/* The checkpoint that the session has gone on from, and has not trained since, gets its state as it is now, unless settings
+ * are others than that run's. *changed: whether it had another. */
+fth_status fth_session_amend(struct fth_session *session, int *changed, fth_error *err);
 fth_status fth_session_write(struct fth_session *session, const char *dir, int64_t keep, int replace,
                              fth_error *err);
 fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *checkpoint, fth_error *err);

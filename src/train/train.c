@@ -145,14 +145,23 @@ static void count_time(struct loop *loop) {
     loop->counted = now;
 }
 
+/* Nothing was trained since the checkpoint that is there: it learns of what was found out, an evaluation or the data's
+ * end. */
+static fth_status amend(struct loop *loop, fth_error *err) {
+    int changed;
+    FTH_TRY(fth_session_amend(loop->session, &changed, err));
+    if (changed && loop->callbacks && loop->callbacks->saved)
+        loop->callbacks->saved(loop->callbacks->ctx, loop->session->step, loop->session->checkpoint_path);
+    return FTH_OK;
+}
+
 static fth_status save(struct loop *loop, fth_error *err) {
     struct fth_session *session = loop->session;
     const struct fth_checkpoint_config *config = &session->config->checkpoint;
     if (!*config->dir || (loop->saved && loop->saved_step == session->step))
         return FTH_OK;
-    /* Resumed behind the data's last step, and nothing was left to train: the checkpoint that is there stays. */
     if (loop->steps_here == 0 && fth_session_owns_directory(session, config->dir))
-        return FTH_OK;
+        return amend(loop, err);
     uint64_t start = fth_now_ns();
     loop->last_save = start;
     count_time(loop);
@@ -243,7 +252,8 @@ static fth_status make_up(struct loop *loop, fth_error *err) {
     loop->session->evaluation_due = FTH_DUE_NOTHING;
     if (due == FTH_DUE_NOTHING || (due == FTH_DUE_RESULT && !fth_session_is_finished(loop->session)))
         return FTH_OK;
-    return evaluate_or_save(loop, due, err);
+    FTH_TRY(evaluate_or_save(loop, due, err));
+    return fth_session_owns_directory(loop->session, loop->session->config->checkpoint.dir) ? amend(loop, err) : FTH_OK;
 }
 
 /* FTH_E_INTERRUPTED: as asked for. */
@@ -325,6 +335,8 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
     if (!session)
         return fth_fail_null(err, "fth_session_train", "session");
     FTH_TRY(fth_session_needs_data(session, err));
+    if (session->training)
+        return fth_fail(err, FTH_E_ARGUMENT, "fth_session_train: the session is training; a callback cannot train it, too");
     fth_training unused;
     if (!result)
         result = &unused;
@@ -349,6 +361,7 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
     uint64_t first_step = session->step;
     fth_status status;
     FTH_TRY(check_order(session, err));
+    session->training = 1;
     FTH_TRY_GOTO(status, fth_session_take_directory(session, &loop.lock, err), done);
     FTH_TRY_GOTO(status, fth_session_check_held_out(session, err), done);
     FTH_TRY_GOTO(status, fth_session_plan(session, 1, &loop.plan, err), done);
@@ -361,6 +374,7 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
         report(&loop);
     status = save(&loop, err);
 done:
+    session->training = 0;
     if (loop.lock >= 0)
         close(loop.lock);
     count_reader(&loop);
