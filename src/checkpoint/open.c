@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "checkpoint/checkpoint_private.h"
+#include "config/config.h"
 
 static fth_status no_memory(fth_error *err) {
     return fth_fail(err, FTH_E_MEMORY, "no memory to read a checkpoint");
@@ -86,7 +87,7 @@ static fth_status read_config(fth_checkpoint *c, fth_error *err) {
     size_t n = 0;
     if (!path)
         return no_memory(err);
-    FTH_TRY(fth_io_read_file(c->io, path, (size_t)64 << 20, &text, &n, err));
+    FTH_TRY(fth_io_read_file(c->io, path, FTH_CONFIG_MAX_PRINTED, &text, &n, err));
     c->state.config_yaml = fth_arena_strdup(c->arena, text);
     fth_free(text);
     return c->state.config_yaml ? FTH_OK : no_memory(err);

@@ -352,15 +352,6 @@ static fth_status set_later_aside(struct save *save, const char *dir, uint64_t s
     return FTH_OK;
 }
 
-/* checkpoint.dir; where it is new, its name must last as long as what will be in it. */
-static fth_status make_dir(const struct fth_io *io, const char *dir, fth_error *err) {
-    struct fth_io_stat stat;
-    if (io->stat(io->ctx, dir, &stat) >= 0 && stat.kind == FTH_IO_DIRECTORY)
-        return FTH_OK;
-    FTH_TRY(fth_io_make_dirs(io, dir, err));
-    return fth_io_sync_parent(io, dir, err);
-}
-
 /* The new folder gets its final name, for good. A damaged one (an earlier one was resumed from) makes room. */
 static fth_status publish(struct save *save, const char *dir, const struct fth_step_folder *final,
                           enum there there, fth_error *err) {
@@ -414,7 +405,7 @@ fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t
         return no_memory(err);
     }
     FTH_TRY_GOTO(status, fth_checkpoint_digest_u64(parameters, embedding, state, &digest, err), done);
-    FTH_TRY_GOTO(status, make_dir(io, dir, err), failed);
+    FTH_TRY_GOTO(status, fth_io_make_dirs(io, dir, err), failed);
     FTH_TRY_GOTO(status, already_there(&save, final, digest, &there, err), done);
     if (there == THERE_OTHER && !replace) {
         status = fth_fail(err, FTH_E_CHECKPOINT,

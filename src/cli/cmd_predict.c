@@ -1,5 +1,8 @@
 /* fathom predict: a probability for every input line. */
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "cli/cli.h"
 
@@ -50,12 +53,30 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
+/* Whether it is a file of the checkpoint. */
+static int is_of_checkpoint(const char *path, const char *checkpoint) {
+    struct stat out, in;
+    DIR *folder = opendir(checkpoint);
+    int is = 0;
+    if (folder && stat(path, &out) == 0)
+        for (struct dirent *entry; !is && (entry = readdir(folder));)
+            is = fstatat(dirfd(folder), entry->d_name, &in, 0) == 0 && S_ISREG(in.st_mode) && in.st_dev == out.st_dev &&
+                 in.st_ino == out.st_ino;
+    if (folder)
+        closedir(folder);
+    return is;
+}
+
 static int predict(const struct arguments *a, fth_session *session) {
     fth_error err = {0};
     uint64_t lines = 0;
     struct cli_output out;
     if (a->output && cli_is_read("predict", a->output, fth_session_config(session), a->file ? a->file : "-"))
         return CLI_USAGE;
+    if (a->output && is_of_checkpoint(a->output, fth_session_checkpoint(session))) {
+        fprintf(stderr, "fathom predict: %s is a file of the checkpoint; name another one to write to\n", a->output);
+        return CLI_USAGE;
+    }
     if (!cli_output_open(&out, "predict", a->output))
         return CLI_FAILURE;
     if (fth_session_predict(session, a->file ? a->file : "-", out.file, &lines, &err) == FTH_OK)

@@ -74,6 +74,7 @@ int cli_tune(int argc, char **argv) {
     fth_error err = {0};
     fth_config *config = NULL;
     fth_status status = FTH_OK;
+    cli_override(&a.overrides, "tuning="); /* what was measured before is not read, and may be replaced */
     if (a.config)
         status = fth_config_read(a.config, (const char *const *)a.overrides.items, a.overrides.n,
                                  &config, &err);

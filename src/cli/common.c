@@ -89,7 +89,7 @@ static void override_without(struct cli_overrides *overrides) {
         strcat(list, overrides->without[i]);
     }
     if (overrides->n_without)
-        cli_override(overrides, "without=[%s]", list);
+        cli_override(overrides, "without+=[%s]", list);
     free(list);
 }
 

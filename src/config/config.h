@@ -27,7 +27,8 @@ struct fth_floats {
 };
 
 /* Reading refuses files above this size and values nested deeper than this. */
-#define FTH_CONFIG_MAX_BYTES (1 << 20)
+#define FTH_CONFIG_MAX_BYTES (1 << 20)            /* of a file that a person wrote */
+#define FTH_CONFIG_MAX_PRINTED ((size_t)64 << 20) /* of what it is printed as, ranges of columns in full */
 #define FTH_CONFIG_MAX_DEPTH 16
 
 /* Equal to fth_precision of kernels/gemm.h, which this level may not include. */

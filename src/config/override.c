@@ -1,5 +1,5 @@
 /* --set key.path=value: puts a value into the tree before it is read, so that what the file says
- * and what the command line says are checked by the same code. A value that begins with [ { " or '
+ * and what the command line says are checked by the same code. key.path+=value adds to a list. A value that begins with [ { " or '
  * is YAML; any other is taken as it stands (so that *.csv and , need no quotes inside the shell's).
  */
 #include <string.h>
@@ -60,14 +60,45 @@ static fth_status descend(struct fth_loader *l, struct fth_node *node, const cha
     return FTH_OK;
 }
 
+/* KEY+=VALUE: the items of `more`, or it as one, behind those that are there. */
+static fth_status append(struct fth_loader *l, const char *path, size_t length, struct fth_node *node,
+                         struct fth_node *more) {
+    struct fth_node *item = NULL;
+    if (node->kind == FTH_NODE_MAP && node->first)
+        return refuse(l, path, length, "is no list that += could add to");
+    if (node->kind == FTH_NODE_SCALAR && (*node->text || !node->plain)) {
+        if (!(item = fth_node_add(l, NULL, FTH_NODE_SCALAR)))
+            return fth_load_no_memory(l);
+        *item = *node;
+        item->key = NULL;
+        item->next = NULL;
+    }
+    if (node->kind != FTH_NODE_LIST) {
+        node->kind = FTH_NODE_LIST;
+        node->first = node->last = item;
+        node->n = item != NULL;
+    }
+    item = more->kind == FTH_NODE_LIST ? more->first : more;
+    if (!item)
+        return FTH_OK;
+    if (node->last)
+        node->last->next = item;
+    else
+        node->first = item;
+    node->last = more->kind == FTH_NODE_LIST ? more->last : more;
+    node->n += more->kind == FTH_NODE_LIST ? more->n : 1;
+    return FTH_OK;
+}
+
 static fth_status set(struct fth_loader *l, const char *text) {
     const char *equals = strchr(text, '=');
+    int adds = equals && equals > text + 1 && equals[-1] == '+';
     if (!equals || equals == text)
         return refuse(l, text, strlen(text), "is not KEY=VALUE, such as train.epochs=2");
     struct fth_node *node = l->root, *value;
     uint32_t depth = 0;
     for (const char *name = text; name < equals;) {
-        size_t length = strcspn(name, ".=");
+        size_t length = strcspn(name, ".=") - (size_t)(adds && name + strcspn(name, ".=") == equals);
         if (length == 0 || (name[length] == '.' && name + length + 1 == equals))
             return refuse(l, text, (size_t)(equals - text),
                           "is not a path of keys, such as train.epochs");
@@ -77,8 +108,12 @@ static fth_status set(struct fth_loader *l, const char *text) {
         name += length + 1;
     }
     FTH_TRY(parse_value(l, equals + 1, &value));
+    if (adds)
+        return append(l, text, (size_t)(equals - 1 - text), node, value);
     /* The value takes the old one's place among its siblings. */
     value->key = node->key;
+    value->key_line = node->key_line;
+    value->key_column = node->key_column;
     value->next = node->next;
     *node = *value;
     return FTH_OK;

@@ -239,8 +239,12 @@ fth_status fth_section_read(struct fth_loader *l, const struct fth_section *sect
         for (uint32_t i = 0; i < section->n_keys; i++) {
             if (((int)i == section->selector) == (pass == 1))
                 continue;
+            /* What the file says for another choice than the one that --set makes means nothing any more. */
+            int of_another = pass == 1 && section->selector >= 0 && found[i] && !found[i]->override &&
+                             found[section->selector] && found[section->selector]->override &&
+                             !fth_key_used(&section->keys[i], selected);
             size_t length = fth_path_push(l, section->keys[i].name);
-            FTH_TRY(read_key(l, section, &section->keys[i], selected, found[i], base));
+            FTH_TRY(read_key(l, section, &section->keys[i], selected, of_another ? NULL : found[i], base));
             fth_path_pop(l, length);
         }
         selected = fth_section_selected(section, base);

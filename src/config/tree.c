@@ -279,15 +279,14 @@ static fth_status build_document(struct tree_parser *t, struct fth_node **out) {
 fth_status fth_tree_parse(struct fth_loader *l, const char *text, size_t length,
                           struct fth_node **out) {
     struct tree_parser t = {.l = l, .text = text, .length = length};
-    if (length > FTH_CONFIG_MAX_BYTES)
-        return fth_fail(l->err, FTH_E_CONFIG,
-                        "%s: larger than %d bytes, which no configuration needs", l->name,
-                        FTH_CONFIG_MAX_BYTES);
+    if (length > FTH_CONFIG_MAX_PRINTED)
+        return fth_fail(l->err, FTH_E_CONFIG, "%s: larger than %zu bytes, which no configuration needs", l->name,
+                        FTH_CONFIG_MAX_PRINTED);
     if (!yaml_parser_initialize(&t.yaml))
         return fth_load_no_memory(l);
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) { /* a byte order mark, as some editors begin files */
-        text += 3;
-        length -= 3;
+        t.text = text += 3;
+        t.length = length -= 3;
     }
     yaml_parser_set_encoding(&t.yaml, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&t.yaml, (const unsigned char *)text, length);

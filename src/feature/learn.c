@@ -99,6 +99,30 @@ void fth_feature_drop_samples(fth_feature_program *program) {
         drop_sample(program, &program->numeric[k]);
 }
 
+/* The boundaries of `buckets` equal parts of the sorted numbers; how many. Numbers as large as a boundary are above it, so
+ * the least is none, and a number that fills more than a part gets a second boundary behind it: else what is larger would
+ * be in its bucket. */
+static uint32_t choose_boundaries(const float *sorted, uint64_t n_sorted, uint64_t buckets, float *values) {
+    uint32_t n = 0;
+    float before = n_sorted ? sorted[0] : 0;
+    for (uint64_t q = 1; q < buckets && n_sorted > 0; q++) {
+        uint64_t at = q * n_sorted / buckets;
+        float x = sorted[at];
+        if (x == before) {
+            while (at < n_sorted && sorted[at] == x)
+                at++;
+            if (at == n_sorted)
+                break;
+            x = sorted[at];
+        } else {
+            before = x;
+        }
+        if (n == 0 || x > values[n - 1])
+            values[n++] = x;
+    }
+    return n;
+}
+
 fth_status fth_feature_learn_finish(fth_feature_program *program, fth_error *err) {
     for (uint32_t k = 0; k < program->n_numeric && !program->learning_done; k++) {
         struct fth_feature_numeric *numeric = &program->numeric[k];
@@ -106,17 +130,12 @@ fth_status fth_feature_learn_finish(fth_feature_program *program, fth_error *err
             continue;
         uint64_t buckets = (uint64_t)numeric->config->quantiles;
         float *values = fth_alloc(buckets, sizeof(float));
-        uint32_t n = 0;
         if (values == NULL)
             return fth_fail(err, FTH_E_MEMORY, "no memory for %llu quantiles",
                             (unsigned long long)buckets);
         if (numeric->n_sample > 0)
             qsort(numeric->sample, numeric->n_sample, sizeof(float), compare_floats);
-        for (uint64_t q = 1; q < buckets && numeric->n_sample > 0; q++) {
-            float x = numeric->sample[q * numeric->n_sample / buckets];
-            if (n == 0 || x > values[n - 1])
-                values[n++] = x;
-        }
+        uint32_t n = choose_boundaries(numeric->sample, numeric->n_sample, buckets, values);
         fth_free(numeric->boundaries.values);
         numeric->boundaries = (struct fth_feature_boundaries){.values = values, .n = n};
         drop_sample(program, numeric);

@@ -165,7 +165,12 @@ fth_status fth_io_sync_dir(const struct fth_io *io, const char *path, fth_error 
     int file = open_file(io, path, FTH_IO_READ);
     if (file < 0)
         return fth_io_error(err, "open directory", path, file);
-    return fth_io_sync_close(io, file, path, err);
+    int synced = sync_file(io, file), closed = io->close(io->ctx, file);
+    if (synced == -EINVAL || synced == -ENOTSUP) /* a file system that has no such thing */
+        synced = 0;
+    if (synced < 0)
+        return fth_io_error(err, "write (fsync)", path, synced);
+    return closed < 0 ? fth_io_error(err, "write (close)", path, closed) : FTH_OK;
 }
 
 /* The directory that holds `path`: its bytes up to the last name, "." when there is only a name. */

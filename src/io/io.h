@@ -91,7 +91,7 @@ fth_status fth_io_write_file_atomic(const struct fth_io *io, const char *path, c
 fth_status fth_io_sync_dir(const struct fth_io *io, const char *path, fth_error *err);
 fth_status fth_io_sync_parent(const struct fth_io *io, const char *path, fth_error *err);
 
-/* mkdir, with the directories above it that are missing; one that is there is fine. */
+/* mkdir, with the directories above it that are missing, all durable; one that is there is fine. */
 fth_status fth_io_make_dirs(const struct fth_io *io, const char *path, fth_error *err);
 /* Removes a file, or a directory with everything in it (links are removed, not followed); what is not
  * there is fine. */

@@ -9,9 +9,12 @@
 /* Deeper trees are refused: nothing Fathom writes is deeper than three. */
 #define MAX_DEPTH 16
 
+/* A new one's name lasts as long as what will be in it. */
 static fth_status make_dir(const struct fth_io *io, const char *path, fth_error *err) {
     struct fth_io_stat found;
     int result = io->mkdir(io->ctx, path);
+    if (result >= 0)
+        return fth_io_sync_parent(io, path, err);
     if (result == -EEXIST || result == -EISDIR) {
         result = io->stat(io->ctx, path, &found);
         if (result >= 0 && found.kind != FTH_IO_DIRECTORY)

@@ -32,6 +32,7 @@ int fth_config_reads(const fth_config *config, const char *path) {
         reads |= features->derived[k].as == FTH_DERIVE_JOIN && is_one(features->derived[k].file, &file);
     for (uint32_t k = 0; k < features->n_categorical; k++)
         reads |= is_one(features->categorical[k].vocabulary_file, &file);
+    reads |= is_one(config->tuning, &file);
     fth_arena_destroy(arena);
     return reads;
 }

@@ -236,6 +236,33 @@ static void overrides_replace(void **state) {
     fth_config_free(c);
 }
 
+static void overrides_add(void **state) {
+    static const char *const overrides[] = {"without+=packing", "without+=[skip_zeros, fuse_dice]", "data.train=a.csv",
+                                            "data.train+=b.csv", "features.numeric.0.columns+=[I12, I13]",
+                                            "data.test=[]",      "data.test+=[]"};
+    struct fth_config *c = parse_with("model: {name: lr}\nwithout: [gate_split]\nfeatures: {numeric: [{columns: I1}]}\n",
+                                      overrides, 7);
+    check_list(c->without, "gate_split|packing|skip_zeros|fuse_dice");
+    check_list(c->data.train, "a.csv|b.csv");
+    check_list(c->features.numeric[0].columns, "I1|I12|I13");
+    assert_int_equal(c->data.test.n, 0);
+    check_round_trip(c);
+    fth_config_free(c);
+}
+
+/* Of another choice than the file's, what the file says for its own means nothing. */
+static void overrides_choose(void **state) {
+    static const char *const overrides[] = {"optimizer.dense.name=adam", "optimizer.schedule.kind=constant"};
+    struct fth_config *c = parse_with(
+        "model: {name: lr}\nfeatures: {numeric: [{columns: I1}]}\noptimizer:\n  dense: {name: adagrad, "
+        "initial_accumulator: 0.5, lr: 0.25}\n  schedule: {kind: cosine, total_steps: 100}\n",
+        overrides, 2);
+    assert_string_equal(c->dense_optimizer.name, "adam");
+    assert_true(c->dense_optimizer.lr == 0.25);
+    check_round_trip(c);
+    fth_config_free(c);
+}
+
 /* A whole configuration can come from the command line; "train:" without keys is a section. */
 static void overrides_make_sections(void **state) {
     static const char *const overrides[] = {
@@ -355,6 +382,8 @@ int main(void) {
         cmocka_unit_test(byte_order_mark),
         cmocka_unit_test(overrides_replace),
         cmocka_unit_test(overrides_make_sections),
+        cmocka_unit_test(overrides_add),
+        cmocka_unit_test(overrides_choose),
         cmocka_unit_test(sizes),
         cmocka_unit_test(every_model_round_trips),
         cmocka_unit_test(values_survive_printing),

@@ -35,6 +35,12 @@ static void keys(void **state) {
          "change data.format"},
         {"seed: 1\nthreads: 2\nseed: 3\n", NULL,
          "f.yaml:3:7: seed: given a second time (first in line 1)"},
+        {"seed: 1\nthreads: 2\nseed: 3\n", "seed=4",
+         "f.yaml:3:7: seed: given a second time (first in line 1)"},
+        {MODEL, "model+=x", "--set model+=x: model is no list that += could add to"},
+        {MODEL "optimizer: {dense: {name: adam}}\n", "optimizer.dense.initial_accumulator=1",
+         "--set optimizer.dense.initial_accumulator=1: optimizer.dense.initial_accumulator: adam does not use this key "
+         "(used by: adagrad, rowwise_adagrad, ftrl); remove it, or change optimizer.dense.name"},
         {MODEL "train: {epochs: 1}\ntrain: {epochs: 1}\n", NULL,
          "f.yaml:3:8: train: given a second time (first in line 2)"},
         {MODEL "features: {categorical: [{colums: C1}]}\n", NULL,

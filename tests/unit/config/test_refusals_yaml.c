@@ -27,6 +27,8 @@ static void yaml_level(void **state) {
         {"model: {name: \xff}\n", NULL,
          "f.yaml:1:15: not YAML: invalid leading UTF-8 octet (byte 0xff); the file must be "
          "UTF-8 text"},
+        {"\xef\xbb\xbfseed: 1\n\xff: 2\n", NULL,
+         "f.yaml:2:1: not YAML: invalid leading UTF-8 octet (byte 0xff); the file must be UTF-8 text"},
         {"a:\n  b: \xc3\x28\n", NULL,
          "f.yaml:2:7: not YAML: invalid trailing UTF-8 octet (byte 0x28); the file must be "
          "UTF-8 text"},
@@ -61,10 +63,17 @@ static void hostile(void **state) {
             text[i] = fill[f][i % length];
         assert_int_equal(fth_config_parse("f", text, size - 1, NULL, 0, &config, &err),
                          FTH_E_CONFIG);
-        assert_int_equal(fth_config_parse("f", text, size, NULL, 0, &config, &err), FTH_E_CONFIG);
-        assert_string_equal(err.message,
-                            "f: larger than 1048576 bytes, which no configuration needs");
     }
+    /* A person's file is no larger; what it is printed as may be, up to a limit before anything is read. */
+    FILE *file = fopen("large.yaml", "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(fth_config_read("large.yaml", NULL, 0, &config, &err), FTH_E_CONFIG);
+    assert_string_equal(err.message, "large.yaml: larger than 1048576 bytes, which no configuration needs");
+    assert_int_equal(remove("large.yaml"), 0);
+    assert_int_equal(fth_config_parse("f", text, FTH_CONFIG_MAX_PRINTED + 1, NULL, 0, &config, &err), FTH_E_CONFIG);
+    assert_string_equal(err.message, "f: larger than 67108864 bytes, which no configuration needs");
     strcpy(text, MODEL "features: {categorical: [");
     for (int i = 0; i < 4097; i++)
         memcpy(text + strlen(text), "{columns: a},", 14);

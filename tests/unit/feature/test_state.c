@@ -163,24 +163,33 @@ static void quantiles_are_exact(void **state) {
     fth_feature_destroy(program);
 }
 
-static void equal_quantiles_are_one(void **state) {
+/* Of four parts; a number that fills more than one is alone in its interval, the least is no boundary. */
+static void boundaries_of(const char *lines, size_t n, const double *wanted) {
     struct fth_config config;
     make_config(&config);
     fth_feature_program *program = make_program(&config, 0);
     fth_error err = {0};
-    struct fth_block *block =
-        test_block_cells("1,5,0\n1,5,0\n1,5,0\n1,5,0\n1,5,0\n1,9,0\n1,5,0\n1,x,0\n1,,0\n", ',');
+    struct fth_block *block = test_block_cells(lines, ',');
     assert_int_equal(fth_feature_learn_block(program, block, NULL, block->n_lines, &err), FTH_OK);
-    assert_int_equal(fth_feature_learn_wanted(program), 691);
+    assert_int_equal(fth_feature_learn_wanted(program), 700 - block->n_lines);
     assert_int_equal(fth_feature_learn_finish(program, &err), FTH_OK);
     json_t *json = NULL;
     assert_int_equal(fth_feature_state_save(program, NULL, 0, &json, &err), FTH_OK);
     json_t *list = json_object_get(json_object_get(json, "boundaries"), "a");
-    assert_int_equal(json_array_size(list), 1);
-    assert_true(json_real_value(json_array_get(list, 0)) == 5);
+    assert_int_equal(json_array_size(list), n);
+    for (size_t i = 0; i < n; i++)
+        assert_true(json_real_value(json_array_get(list, i)) == wanted[i]);
     json_decref(json);
     fth_block_destroy(block);
     fth_feature_destroy(program);
+}
+
+static void equal_quantiles(void **state) {
+    boundaries_of("1,5,0\n1,5,0\n1,5,0\n1,5,0\n1,5,0\n1,9,0\n1,5,0\n1,x,0\n1,,0\n", 1, (double[]){9});
+    boundaries_of("1,5,0\n1,5,0\n1,5,0\n1,5,0\n", 0, NULL);
+    boundaries_of("1,-1,0\n1,0,0\n1,0,0\n1,0,0\n1,0,0\n1,0,0\n1,2,0\n1,3,0\n", 2, (double[]){0, 2});
+    boundaries_of("1,0,0\n1,0,0\n1,0,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,8,0\n", 2, (double[]){1, 8});
+    boundaries_of("1,1,0\n1,2,0\n1,3,0\n1,4,0\n1,5,0\n1,6,0\n1,7,0\n1,8,0\n", 3, (double[]){3, 5, 7});
 }
 
 /* Plainly: mean and deviation of all present values up to the end of the batch, in long double. */
@@ -330,7 +339,7 @@ static void saved_state_goes_on_with_the_same_bits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantiles_are_exact),
-        cmocka_unit_test(equal_quantiles_are_one),
+        cmocka_unit_test(equal_quantiles),
         cmocka_unit_test(running_statistics_match_a_plain_reference),
         cmocka_unit_test(cuts_of_blocks_do_not_matter),
         cmocka_unit_test(evaluation_leaves_the_state_alone),

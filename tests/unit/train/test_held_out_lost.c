@@ -63,6 +63,10 @@ static void same_as_whole(struct lost *lost, uint64_t step, uint32_t before) {
     assert_true(lost->run.training.evaluated);
     assert_true(lost->run.training.last.auc == lost->whole.training.last.auc);
     assert_string_equal(lost->run.digest, lost->whole.digest);
+    char saved[17];
+    fth_error err = {0};
+    assert_int_equal(fth_inspect_digest(lost->dir, saved, &err), FTH_OK);
+    assert_string_equal(saved, lost->whole.digest); /* also where nothing was trained any more */
     free(lost->text);
 }
 
