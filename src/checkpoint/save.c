@@ -287,16 +287,18 @@ static fth_status discard(struct save *save, const char *dir, const struct fth_s
     return fth_io_remove(save->io, out, err);
 }
 
-/* Keeps the newest `keep` up to this one. Later ones, of a run that was further before it was resumed from an
+/* Keeps the newest `keep` up to this one, and that of step `best`. Later ones, of a run that was further before it was resumed from an
  * earlier checkpoint, neither count nor go. */
-static fth_status prune(struct save *save, const char *dir, uint64_t step, int64_t keep, fth_error *err) {
+static fth_status prune(struct save *save, const char *dir, uint64_t step, int64_t keep, uint64_t best,
+                        fth_error *err) {
     struct fth_step_folder *folders;
     size_t all, n = 0;
     FTH_TRY(fth_step_folders(save->io, dir, save->arena, &folders, &all, err));
     while (n < all && folders[n].step <= step)
         n++;
     for (size_t i = 0; keep > 0 && i + (size_t)keep < n; i++)
-        FTH_TRY(discard(save, dir, &folders[i], err));
+        if (folders[i].step != best)
+            FTH_TRY(discard(save, dir, &folders[i], err));
     return FTH_OK;
 }
 
@@ -386,7 +388,7 @@ static void say_last(struct save *save, const char *dir, fth_error *err) {
         snprintf(err->message + at, sizeof err->message - at, " (no checkpoint was saved before)");
 }
 
-fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t keep, int replace,
+fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t keep, uint64_t best, int replace,
                                const fth_parameters *parameters, const fth_embedding *embedding,
                                const struct fth_checkpoint_state *state, char **path_out,
                                fth_error *err) {
@@ -421,7 +423,7 @@ fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t
         FTH_TRY_GOTO(status, publish(&save, dir, &folder, there, err), failed);
     }
     fth_error why = {0};
-    if (prune(&save, dir, state->step, keep, &why) != FTH_OK) /* the new one is safe: no failure */
+    if (prune(&save, dir, state->step, keep, best, &why) != FTH_OK) /* the new one is safe: no failure */
         fth_log(FTH_LOG_WARN, "%s: earlier checkpoints stay: %s", dir, why.message);
     if (path_out && !(*path_out = strdup(final)))
         status = no_memory(err);

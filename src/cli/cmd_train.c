@@ -154,6 +154,19 @@ static void on_loss(void *ctx, uint64_t step, double loss) {
 
 /* ---- result ---- */
 
+/* The best evaluation's checkpoint, where it is kept and is not the last. */
+static void print_best(const fth_training *result, const char *last) {
+    const char *slash = last ? strrchr(last, '/') : NULL;
+    char best[4096];
+    int n = slash ? snprintf(best, sizeof best, "%.*s/step-%012llu", (int)(slash - last), last,
+                             (unsigned long long)result->best_step)
+                  : 0;
+    int kept = n > 0 && (size_t)n < sizeof best && strcmp(best, last) != 0 && access(best, F_OK) == 0;
+    if (result->stopped_early || kept)
+        printf("best evaluation at step %llu%s%s\n", (unsigned long long)result->best_step, kept ? ", checkpoint " : "",
+               kept ? best : "");
+}
+
 static void print_result(const fth_training *result, const fth_session *session) {
     if (result->evaluated)
         cli_print_evaluation(stdout, "held-out data", &result->last);
@@ -162,8 +175,8 @@ static void print_result(const fth_training *result, const fth_session *session)
            result->interrupted ? ", interrupted" : "");
     if (result->lines_bad)
         printf("malformed lines left out: %llu\n", (unsigned long long)result->lines_bad);
-    if (result->stopped_early)
-        printf("best evaluation at step %llu\n", (unsigned long long)result->best_step);
+    if (result->evaluated)
+        print_best(result, fth_session_checkpoint(session));
     if (fth_session_checkpoint(session))
         printf("checkpoint %s\n", fth_session_checkpoint(session));
 }

@@ -267,6 +267,7 @@ struct fth_checkpoint_config {
     int64_t every_steps;
     double every_minutes;
     int64_t keep;
+    int keep_best;
 };
 
 struct fth_config {

@@ -370,6 +370,8 @@ static const struct fth_key checkpoint_keys[] = {
     {FLOAT("every_minutes", fth_checkpoint_config, every_minutes, "0", 0, 1e6, 0),
      .help = "the same by time"},
     {INT("keep", fth_checkpoint_config, keep, "2", 1, 1e6), .help = "the last ones that are kept"},
+    {BOOL("keep_best", fth_checkpoint_config, keep_best, "true"),
+     .help = "with train.early_stopping.metric: the one of the best evaluation is saved and kept besides"},
 };
 static const struct fth_section checkpoint_section = {KEYS(checkpoint_keys), .selector = -1,
                                                       .help = "What is saved while training."};

@@ -77,13 +77,13 @@ static void forget(struct fth_checkpoint_state *state) {
     fth_free(state->data);
 }
 
-fth_status fth_session_write(struct fth_session *session, const char *dir, int64_t keep, int replace,
+fth_status fth_session_write(struct fth_session *session, const char *dir, int64_t keep, uint64_t best, int replace,
                              fth_error *err) {
     struct fth_checkpoint_state state = {0};
     char *path = NULL;
     fth_status status = describe(session, &state, err);
     if (status == FTH_OK)
-        status = fth_checkpoint_save(fth_io_posix(), dir, keep, replace, session->parameters,
+        status = fth_checkpoint_save(fth_io_posix(), dir, keep, best, replace, session->parameters,
                                      session->embedding, &state, &path, err);
     forget(&state);
     if (status == FTH_E_NUMERIC && err) {
@@ -115,7 +115,7 @@ fth_status fth_session_save(fth_session *session, const char *dir, int64_t keep,
     if (!session || !dir)
         return fth_fail_null(err, "fth_session_save", "session, dir");
     FTH_TRY(fth_session_needs_data(session, err));
-    return fth_session_write(session, dir, keep, 0, err);
+    return fth_session_write(session, dir, keep, 0, 0, err);
 }
 
 fth_status fth_session_digest(fth_session *session, char out[17], fth_error *err) {

@@ -27,7 +27,7 @@ struct loop {
     uint64_t counted;        /* up to when times.total is right */
     int has_held_out, evaluated;
     uint64_t evaluated_step; /* of the last evaluation */
-    int saved;
+    int saved, best_unsaved;
     uint64_t saved_step;
     int lock; /* on checkpoint.dir; -1: none */
 };
@@ -88,6 +88,12 @@ static const fth_evaluation *watched(const struct fth_train_config *config, cons
     return all;
 }
 
+/* Whether the model of the best evaluation stays on disk. */
+static int keeps_best(const struct fth_session *session) {
+    const struct fth_config *config = session->config;
+    return *config->checkpoint.dir && config->checkpoint.keep_best && *config->train.early_stop_metric;
+}
+
 static void keep_best(struct fth_session *session, fth_training *result) {
     uint32_t n = fth_session_tasks(session->config);
     memcpy(session->evaluations + FTH_EVALUATION_BEST * (size_t)n,
@@ -117,6 +123,7 @@ static fth_status evaluate(struct loop *loop, fth_error *err) {
         fth_log(FTH_LOG_WARN, "train.early_stopping: %s is not defined on the held-out data at step %llu: it decides nothing",
                 config->early_stop_metric, (unsigned long long)session->step);
     if (due && better) {
+        loop->best_unsaved = keeps_best(session);
         session->best_metric = value;
         session->best_step = session->step;
         session->evaluations_without_better = 0;
@@ -167,9 +174,10 @@ static fth_status save(struct loop *loop, fth_error *err) {
     count_time(loop);
     if (loop->callbacks && loop->callbacks->saving)
         loop->callbacks->saving(loop->callbacks->ctx, session->step);
-    FTH_TRY(fth_session_write(session, config->dir, config->keep, 1, err));
+    FTH_TRY(fth_session_write(session, config->dir, config->keep, keeps_best(session) ? session->best_step : 0, 1, err));
     session->times.checkpoint += fth_now_ns() - start;
     loop->saved = 1;
+    loop->best_unsaved = 0;
     loop->saved_step = session->step;
     if (loop->callbacks && loop->callbacks->saved)
         loop->callbacks->saved(loop->callbacks->ctx, session->step, session->checkpoint_path);
@@ -180,6 +188,8 @@ static int save_is_due(const struct loop *loop) {
     const struct fth_checkpoint_config *config = &loop->session->config->checkpoint;
     if (loop->steps_here == 0)
         return 0;
+    if (loop->best_unsaved)
+        return 1;
     if (config->every_steps && loop->session->step % (uint64_t)config->every_steps == 0)
         return 1;
     return config->every_minutes > 0 && (double)(fth_now_ns() - loop->last_save) * 1e-9 >=
@@ -349,6 +359,8 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
         result->best_step = session->best_step;
         return FTH_OK;
     }
+    if (!*session->config->checkpoint.dir)
+        fth_log(FTH_LOG_WARN, "checkpoint.dir is not set: the model will not be saved");
     struct loop loop = {.session = session,
                         .callbacks = callbacks,
                         .result = result,

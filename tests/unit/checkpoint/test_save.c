@@ -88,6 +88,14 @@ static void test_keep_and_sweep(void **state) {
     a.state.step = 70;
     OK(world_save(&a, files, dir, 0, NULL, err)); /* 0: all stay */
     assert_int_equal(count_names(dir, "step-0"), 4);
+    a.best = 50; /* stays besides, as long as it is the best */
+    a.state.step = 80;
+    OK(world_save(&a, files, dir, 1, NULL, err));
+    assert_true(exists(join(dir, 50)) && exists(join(dir, 80)));
+    assert_int_equal(count_names(dir, "step-0"), 2);
+    a.best = a.state.step = 90;
+    OK(world_save(&a, files, dir, 1, NULL, err));
+    assert_int_equal(count_names(dir, "step-0"), 1);
     world_destroy(&a);
     scratch_remove(dir);
 }

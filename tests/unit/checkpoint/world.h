@@ -53,6 +53,7 @@ struct world {
     fth_parameters *parameters;
     fth_embedding *embedding;
     struct fth_checkpoint_state state;
+    uint64_t best; /* step that saves keep besides */
 };
 
 enum { WORLD_ROWS = 40, WORLD_CANDIDATES = 9 };
@@ -172,7 +173,7 @@ static inline void world_destroy(struct world *w) {
 
 static inline fth_status world_save(const struct world *w, const struct fth_io *io, const char *dir,
                                     int64_t keep, char **path, fth_error *err) {
-    return fth_checkpoint_save(io, dir, keep, 0, w->parameters, w->embedding, &w->state, path, err);
+    return fth_checkpoint_save(io, dir, keep, w->best, 0, w->parameters, w->embedding, &w->state, path, err);
 }
 
 static inline void world_digest(const struct world *w, char out[17]) {
