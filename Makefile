@@ -3,13 +3,15 @@
 .PHONY: build test demo deps clean
 
 build: deps
-	cmake --preset release >/dev/null
+	cmake --preset release -DFATHOM_TESTS=OFF >/dev/null
 	cmake --build build
 
 deps:
 	@tools/install-deps
 
-test: build
+test: deps
+	cmake --preset release -DFATHOM_TESTS=ON >/dev/null
+	cmake --build build
 	ctest --test-dir build --output-on-failure -j2
 
 demo: build

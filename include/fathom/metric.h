@@ -18,7 +18,7 @@ typedef struct fth_evaluation {
     double log_loss;           /* mean binary cross-entropy, nats */
     double normalised_entropy; /* log loss / entropy of the base rate (He et al. 2014) */
     double calibration;        /* mean prediction / mean label */
-    double gauc;               /* AUC within groups of data.query, weighted by impressions */
+    double gauc;               /* AUC within groups of data.query, weighted by their examples' weights */
     double base_rate;          /* mean label */
     double seconds;
     uint64_t lines_bad;        /* malformed lines left out */

@@ -117,14 +117,14 @@ static error_t parse_override(int key, char *arg, struct argp_state *state) {
 }
 
 #define OPTION_SET                                                                                 \
-    { "set", 's', "KEY=VALUE", 0, "override a configuration key", 0 }
+    { "set", 's', "KEY=VALUE", 0, "override a configuration key; KEY+=VALUE adds to a list", 0 }
 #define OPTION_THREADS                                                                             \
     { "threads", 't', "N", 0, "worker threads (default: all cores)", 0 }
 static const struct argp_option use_options[] = {OPTION_SET, OPTION_THREADS, {0}};
 static const struct argp_option plan_options[] = {
     OPTION_SET,
     OPTION_THREADS,
-    {"without", 'w', "NAME", 0, "switch an optimisation off (may be repeated)", 0},
+    {"without", 'w', "NAME", 0, "switch an optimisation off, besides those that the configuration does (may be repeated)", 0},
     {0}};
 static const struct argp use_argp = {use_options, parse_override, NULL, NULL, NULL, NULL, NULL};
 static const struct argp plan_argp = {plan_options, parse_override, NULL, NULL, NULL, NULL, NULL};
