@@ -256,6 +256,22 @@ static fth_status find_columns(fth_data_set *set, fth_error *err) {
     return FTH_OK;
 }
 
+/* A file with other columns is told of now, not in the middle of an epoch; what is no regular file is left alone. */
+static fth_status check_headers(fth_data_set *set, fth_error *err) {
+    if (set->config->format != FTH_FORMAT_CSV || !set->config->header)
+        return FTH_OK;
+    for (uint32_t f = 1; f < set->files.n; f++) {
+        struct fth_io_stat stat;
+        fth_source *source;
+        uint64_t offset, line;
+        if (set->io->stat(set->io->ctx, set->files.items[f], &stat) < 0 || stat.kind != FTH_IO_FILE)
+            continue;
+        FTH_TRY(fth_data_set_open(set, f, set->wake, &source, &offset, &line, err));
+        fth_source_close(source);
+    }
+    return FTH_OK;
+}
+
 static fth_status file_bytes(fth_data_set *set, uint32_t index, uint64_t *bytes, fth_error *err) {
     fth_source *source;
     FTH_TRY(fth_data_set_open_raw(set, index, set->wake, &source, err));
@@ -370,6 +386,7 @@ static fth_status set_init(fth_data_set *set, const struct fth_data_set_options 
     fth_parser_init(set->config, &set->parser);
     FTH_TRY(choose(set, options, err));
     FTH_TRY(find_columns(set, err));
+    FTH_TRY(check_headers(set, err));
     if (set->select == FTH_SELECT_HEAD || set->select == FTH_SELECT_TAIL)
         FTH_TRY(find_cut(set, err));
     return FTH_OK;
