@@ -19,13 +19,18 @@
 struct loser {
     const char *file;
     uint64_t step; /* during which the file goes */
+    fth_session *session;
 };
 
 static void on_loss(void *ctx, uint64_t step, double loss) {
     struct loser *loser = ctx;
     (void)loss;
-    if (step == loser->step)
-        assert_int_equal(unlink(loser->file), 0);
+    if (step != loser->step)
+        return;
+    assert_int_equal(unlink(loser->file), 0);
+    fth_error err = {0};
+    assert_int_equal(fth_session_train(loser->session, NULL, NULL, &err), FTH_E_ARGUMENT); /* within itself */
+    assert_non_null(strstr(err.message, "callback"));
 }
 
 /* A run whose held-out data is a copy of the training data, in `held_out`. */
@@ -86,7 +91,7 @@ static void fails_at(const char *const *overrides, size_t n, uint64_t gone, uint
     assert_int_equal(fth_config_parse("test", lost.run.config, strlen(lost.run.config), all, 3 + n, &config, &err),
                      FTH_OK);
     assert_int_equal(fth_session_create(config, FTH_FOR_ALL, &session, &err), FTH_OK);
-    struct loser loser = {lost.held_out, gone};
+    struct loser loser = {lost.held_out, gone, session};
     fth_callbacks callbacks = {.ctx = &loser, .loss = on_loss};
     assert_int_equal(fth_session_train(session, &callbacks, NULL, &err), FTH_E_IO);
     assert_non_null(strstr(err.message, "held-out.csv"));
