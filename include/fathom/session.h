@@ -80,8 +80,8 @@ typedef struct fth_training {
  * configured. FTH_E_INTERRUPTED does not come from here: an interrupted run saves (if checkpoint.dir is set),
  * sets result->interrupted and returns FTH_OK. Data that cannot be read (FTH_E_DATA, FTH_E_IO) and rows
  * without room (FTH_E_LIMIT, FTH_E_MEMORY) end it, too, and what was trained until then is saved;
- * FTH_E_NUMERIC does not save. FTH_E_ARGUMENT: called from one of its own callbacks. `callbacks` and `result` may be NULL; result is filled as far as training came
- * whatever is returned, its evaluations borrow from the session. */
+ * FTH_E_NUMERIC does not save. FTH_E_ARGUMENT: called from one of its own callbacks. `callbacks` and `result` may be
+ * NULL; result is filled as far as training came whatever is returned, its evaluations borrow from the session. */
 FTH_API fth_status fth_session_train(fth_session *session, const fth_callbacks *callbacks,
                                      fth_training *result, fth_error *err);
 /* Asks a running fth_session_train to stop after the step in progress, or in its wait for a pipe's next bytes. An
