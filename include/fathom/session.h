@@ -21,7 +21,7 @@ typedef struct fth_session fth_session;
 typedef enum fth_purpose {
     FTH_FOR_ALL,
     FTH_FOR_SHAPE,    /* no data is read: it can print its graph and no more */
-    FTH_FOR_TRAINING, /* a checkpoint.dir that fth_session_train would refuse is refused before anything is learned from data */
+    FTH_FOR_TRAINING, /* a checkpoint.dir that fth_session_train would refuse is refused before data is read */
 } fth_purpose;
 
 /* A new model. The configuration is copied. Reads the head of the training data (column names, learned

@@ -287,8 +287,8 @@ static fth_status discard(struct save *save, const char *dir, const struct fth_s
     return fth_io_remove(save->io, out, err);
 }
 
-/* Keeps the newest `keep` up to this one, and that of step `best`. Later ones, of a run that was further before it was resumed from an
- * earlier checkpoint, neither count nor go. */
+/* Keeps the newest `keep` up to this one, and that of step `best`. Later ones, of a run that was further before it was
+ * resumed from an earlier checkpoint, neither count nor go. */
 static fth_status prune(struct save *save, const char *dir, uint64_t step, int64_t keep, uint64_t best,
                         fth_error *err) {
     struct fth_step_folder *folders;

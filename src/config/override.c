@@ -1,7 +1,7 @@
 /* --set key.path=value: puts a value into the tree before it is read, so that what the file says
- * and what the command line says are checked by the same code. key.path+=value adds to a list. A value that begins with [ { " or '
- * is YAML; any other is taken as it stands (so that *.csv and , need no quotes inside the shell's).
- */
+ * and what the command line says are checked by the same code. key.path+=value adds to a list. A
+ * value that begins with [ { " or ' is YAML; any other is taken as it stands (so that *.csv and ,
+ * need no quotes inside the shell's). */
 #include <string.h>
 
 #include "config/config_private.h"

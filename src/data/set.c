@@ -386,7 +386,8 @@ static fth_status set_init(fth_data_set *set, const struct fth_data_set_options 
     fth_parser_init(set->config, &set->parser);
     FTH_TRY(choose(set, options, err));
     FTH_TRY(find_columns(set, err));
-    FTH_TRY(check_headers(set, err));
+    if (options->part == FTH_PART_TRAIN)
+        FTH_TRY(check_headers(set, err));
     if (set->select == FTH_SELECT_HEAD || set->select == FTH_SELECT_TAIL)
         FTH_TRY(find_cut(set, err));
     return FTH_OK;

@@ -300,8 +300,8 @@ static fth_status check_positions(const struct fth_plan_options *options, fth_er
     for (uint32_t g = 0; g < options->n_groups; g++)
         if ((uint64_t)options->tile * options->group_max[g] > INT32_MAX)
             return fth_fail(err, FTH_E_LIMIT,
-                            "a tile of %u examples of up to %u positions is more than 2^31 - 1 positions; use a smaller tile, "
-                            "train.batch_size or max_length",
+                            "a tile of %u examples of up to %u positions is more than 2^31 - 1 positions; use a "
+                            "smaller tile, train.batch_size or max_length",
                             options->tile, options->group_max[g]);
     return FTH_OK;
 }

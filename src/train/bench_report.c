@@ -82,8 +82,8 @@ static void print_peaks(const struct fth_bench_report *r, struct fth_text *text,
                           "rest); the steps, in all: %.1f GFLOP/s, %.1f %% of the peak, %.1f %% of that between them",
                     r->fma_between, 100 * r->fma_between / r->fma, steps, 100 * steps / r->fma,
                     100 * steps / r->fma_between);
-    fth_text_printf(text, "\nFLOPs are the plain model's, also where an optimisation makes fewer; bytes count every value once, "
-                          "also those that stay in cache: above 100 %% is possible of both\n");
+    fth_text_printf(text, "\nFLOPs are the plain model's, also where an optimisation makes fewer; bytes count every "
+                          "value once, also those that stay in cache: above 100 %% is possible of both\n");
 }
 
 static double stage_lines(const struct fth_stage_rate *stage) {
