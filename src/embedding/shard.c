@@ -65,16 +65,20 @@ static fth_status lay_out_member(struct fth_pack *pack, struct fth_member *membe
     return FTH_OK;
 }
 
+static uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
+
 static fth_status lay_out_row(struct fth_pack *pack, const struct fth_optimizer_config *config,
                               fth_error *err) {
     uint64_t floats = 0;
     for (uint32_t m = 0; m < pack->n_members; m++)
         FTH_TRY(lay_out_member(pack, &pack->members[m], &floats, err));
-    uint64_t unit = floats >= 16 ? 16 : 4, padded = (floats + unit - 1) / unit * unit;
+    uint64_t unit = floats >= 16 ? 16 : 4, padded = round_up(floats, unit), with_tail = floats + FTH_TAIL_FLOATS;
     int fits = pack->n_tables <= UINT16_MAX + 1;
-    if (floats <= FTH_SMALL_FLOATS && fits)
+    pack->tail = fits && (with_tail <= padded || floats <= FTH_SMALL_FLOATS);
+    if (pack->tail && unit == 16) /* half a line less takes no more lines */
+        padded = round_up(with_tail, 8);
+    else if (pack->tail && floats <= FTH_SMALL_FLOATS)
         padded = FTH_SMALL_FLOATS + FTH_TAIL_FLOATS;
-    pack->tail = fits && floats + FTH_TAIL_FLOATS <= padded;
     pack->stride = (uint32_t)padded;
     pack->first = fth_alloc(padded, sizeof *pack->first);
     if (!pack->first)

@@ -14,8 +14,9 @@ enum { ROWS_AHEAD = 16, LINE_FLOATS = 16, PREFETCH_FLOATS = 4 * LINE_FLOATS };
 
 /* A row's first lines; of longer rows the hardware fetches the rest once it sees the run. */
 static FTH_INLINE void prefetch_row(const float *row, size_t d) {
-    for (size_t c = 0; c < d && c < PREFETCH_FLOATS; c += LINE_FLOATS)
-        _mm_prefetch((const char *)(row + c), _MM_HINT_T0);
+    const float *end = row + (d < PREFETCH_FLOATS ? d : PREFETCH_FLOATS);
+    for (const float *line = row - (uintptr_t)row / sizeof *row % LINE_FLOATS; line < end; line += LINE_FLOATS)
+        _mm_prefetch((const char *)line, _MM_HINT_T0);
 }
 
 static FTH_INLINE void copy_row(size_t d, vt t, const float *row, float *out) {

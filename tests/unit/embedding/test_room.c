@@ -123,8 +123,8 @@ static void the_memory_limit_holds_for_shared_rows(void **state) {
     fth_embedding_pack_info(embedding, 1, &whole);
     assert_int_equal(linear.dim, 1);
     assert_int_equal(linear.rows, whole.rows);
-    /* 192 bytes a row, metas within: all but chunks that are begun and the index is rows. */
-    assert_true(whole.rows > 8000 && whole.rows < (2 << 20) / 192);
+    /* 160 bytes a row, metas within: all but chunks that are begun and the index is rows. */
+    assert_true(whole.rows > 9600 && whole.rows < (2 << 20) / 160);
     assert_true(linear.bytes >= linear.rows * 2 * sizeof(float));
     assert_true(linear.bytes + whole.bytes <= 2 << 20);
     fth_pool_destroy(pool);
