@@ -96,7 +96,7 @@ fth_status fth_checkpoint_newest(const struct fth_io *io, const char *dir, char 
 const char *fth_checkpoint_path(const fth_checkpoint *checkpoint);
 /* Whether its folder has gone since, as the run that saves there keeps newer ones: who reads a checkpoint.dir then
  * opens that again, so many times. */
-#define FTH_CHECKPOINT_TRIES 8
+#define FTH_CHECKPOINT_TRIES 64
 int fth_checkpoint_is_gone(const fth_checkpoint *checkpoint);
 const struct fth_checkpoint_state *fth_checkpoint_state(const fth_checkpoint *checkpoint);
 /* 16 hexadecimal digits. */
