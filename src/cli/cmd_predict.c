@@ -1,8 +1,6 @@
 /* fathom predict: a probability for every input line. */
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "cli/cli.h"
 
@@ -55,13 +53,13 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 /* Whether it is a file of the checkpoint. */
 static int is_of_checkpoint(const char *path, const char *checkpoint) {
-    struct stat out, in;
     DIR *folder = opendir(checkpoint);
+    char file[4096];
     int is = 0;
-    if (folder && stat(path, &out) == 0)
-        for (struct dirent *entry; !is && (entry = readdir(folder));)
-            is = fstatat(dirfd(folder), entry->d_name, &in, 0) == 0 && S_ISREG(in.st_mode) && in.st_dev == out.st_dev &&
-                 in.st_ino == out.st_ino;
+    for (struct dirent *entry; folder && !is && (entry = readdir(folder));) {
+        int n = snprintf(file, sizeof file, "%s/%s", checkpoint, entry->d_name);
+        is = n > 0 && (size_t)n < sizeof file && cli_is_input(path, file);
+    }
     if (folder)
         closedir(folder);
     return is;

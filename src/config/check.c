@@ -5,18 +5,21 @@
 
 #include "config/check_features.h"
 
-static int has_standard_input(const struct fth_strings *files, uint32_t *n) {
-    uint32_t before = *n;
+static uint32_t standard_inputs(const struct fth_strings *files) {
+    uint32_t n = 0;
     for (uint32_t i = 0; i < files->n; i++)
-        *n += strcmp(files->items[i], "-") == 0;
-    return *n > before;
+        n += strcmp(files->items[i], "-") == 0;
+    return n;
+}
+
+uint32_t fth_config_standard_inputs(const struct fth_data_config *data) {
+    return standard_inputs(&data->train) + standard_inputs(&data->valid) + standard_inputs(&data->test);
 }
 
 /* ---- data ---- */
 static fth_status check_sources(struct fth_loader *l) {
     const struct fth_data_config *data = &l->config->data;
-    uint32_t n = 0;
-    int piped = has_standard_input(&data->train, &n);
+    uint32_t n = fth_config_standard_inputs(data), piped = standard_inputs(&data->train);
     if (piped && data->holdout == FTH_HOLDOUT_TAIL)
         return fth_load_fail_path(
             l, "data.holdout.by",
@@ -28,10 +31,9 @@ static fth_status check_sources(struct fth_loader *l) {
             "%lld epochs cannot be read from standard input, which can be read once; "
             "use 1, or files",
             (long long)l->config->train.epochs);
-    if (has_standard_input(&data->valid, &n) && (l->config->train.eval_every || l->config->train.epochs > 1))
+    if (standard_inputs(&data->valid) && (l->config->train.eval_every || l->config->train.epochs > 1))
         return fth_load_fail_path(l, "data.valid",
                                   "standard input (\"-\") can be read once, and there may be several evaluations; use files");
-    has_standard_input(&data->test, &n);
     if (n > 1)
         return fth_load_fail_path(
             l, "data", "standard input (\"-\") is given %u times but can be read once; use files",

@@ -59,15 +59,6 @@ void fth_config_free(struct fth_config *config) {
         fth_arena_destroy(config->arena);
 }
 
-static int reads_standard_input(const struct fth_config *config) {
-    const struct fth_strings *const all[] = {&config->data.train, &config->data.valid, &config->data.test};
-    for (size_t k = 0; k < 3; k++)
-        for (uint32_t i = 0; i < all[k]->n; i++)
-            if (strcmp(all[k]->items[i], "-") == 0)
-                return 1;
-    return 0;
-}
-
 fth_status fth_config_read(const char *path, const char *const *overrides, size_t n_overrides,
                            struct fth_config **out, fth_error *err) {
     if (!path || !out || !fth_all_there(overrides, n_overrides))
@@ -92,7 +83,7 @@ fth_status fth_config_read(const char *path, const char *const *overrides, size_
                           FTH_CONFIG_MAX_BYTES);
     else
         status = fth_config_parse(name, text, length, overrides, n_overrides, out, err);
-    if (status == FTH_OK && standard && reads_standard_input(*out)) {
+    if (status == FTH_OK && standard && fth_config_standard_inputs(&(*out)->data)) {
         fth_config_free(*out);
         *out = NULL;
         status = fth_fail(err, FTH_E_CONFIG,

@@ -135,6 +135,9 @@ fth_status fth_load_fail_path(struct fth_loader *l, const char *path, const char
     __attribute__((format(printf, 3, 4)));
 fth_status fth_load_no_memory(struct fth_loader *l);
 
+/* How often "-" is among the files. */
+uint32_t fth_config_standard_inputs(const struct fth_data_config *data);
+
 /* Appends ".name" to l->path; returns the length to hand to fth_path_pop. */
 size_t fth_path_push(struct fth_loader *l, const char *name);
 void fth_path_pop(struct fth_loader *l, size_t length);

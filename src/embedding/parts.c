@@ -46,8 +46,8 @@ static void number_examples(struct fth_embedding *embedding, struct fth_span spa
 /* Numbers the part's unique keys in the order of their first occurrence; how many there are. A table of
  * twice the part's size, filled linearly; its entries are numbers from 1 on. Which keys are new nothing foretells:
  * number 0, an empty entry, has the key that is looked for, so that there is no branch, and what a new key needs is
- * written for every key. Where unique keys are `few` they are foretold, and what is written but seldom read anew is not
- * waited for. */
+ * written for every key. Where unique keys are `few` a new one is rare enough to be foretold, and known ones write no table
+ * entry that the next would wait for. */
 static inline __attribute__((always_inline)) uint32_t
 number_items(const struct fth_embedding *embedding, const struct fth_part *part, const uint64_t *keys,
              uint64_t *item_key, uint32_t *item_count, uint32_t *item_first, int few) {

@@ -75,10 +75,8 @@ static fth_status lay_out_row(struct fth_pack *pack, const struct fth_optimizer_
     uint64_t unit = floats >= 16 ? 16 : 4, padded = round_up(floats, unit), with_tail = floats + FTH_TAIL_FLOATS;
     int fits = pack->n_tables <= UINT16_MAX + 1;
     pack->tail = fits && (with_tail <= padded || floats <= FTH_SMALL_FLOATS);
-    if (pack->tail && unit == 16) /* half a line less takes no more lines */
+    if (pack->tail) /* half a line less takes no more lines */
         padded = round_up(with_tail, 8);
-    else if (pack->tail && floats <= FTH_SMALL_FLOATS)
-        padded = FTH_SMALL_FLOATS + FTH_TAIL_FLOATS;
     pack->stride = (uint32_t)padded;
     pack->first = fth_alloc(padded, sizeof *pack->first);
     if (!pack->first)

@@ -188,10 +188,10 @@ int fth_session_is_finished(const struct fth_session *session);
 uint64_t fth_session_model_bytes(const struct fth_session *session);
 
 /* save.c */
-/* replace: as fth_checkpoint_save's. */
 /* The checkpoint that the session has gone on from, and has not trained since, gets its state as it is now, unless settings
  * are others than that run's. *changed: whether it had another. */
 fth_status fth_session_amend(struct fth_session *session, int *changed, fth_error *err);
+/* keep, best, replace: as fth_checkpoint_save's. */
 fth_status fth_session_write(struct fth_session *session, const char *dir, int64_t keep, uint64_t best, int replace,
                              fth_error *err);
 fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *checkpoint, fth_error *err);

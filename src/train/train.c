@@ -168,7 +168,7 @@ static fth_status save(struct loop *loop, fth_error *err) {
     if (!*config->dir || (loop->saved && loop->saved_step == session->step))
         return FTH_OK;
     if (loop->steps_here == 0 && fth_session_owns_directory(session, config->dir))
-        return amend(loop, err);
+        return loop->result->epochs ? amend(loop, err) : FTH_OK; /* the data's end was found; make_up has amended */
     uint64_t start = fth_now_ns();
     loop->last_save = start;
     count_time(loop);

@@ -37,6 +37,9 @@ static void keys(void **state) {
          "f.yaml:3:7: seed: given a second time (first in line 1)"},
         {"seed: 1\nthreads: 2\nseed: 3\n", "seed=4",
          "f.yaml:3:7: seed: given a second time (first in line 1)"},
+        {MODEL, "train.label_smoothing=0.99999998",
+         "--set train.label_smoothing=0.99999998: train.label_smoothing: found 0.99999998, expected a "
+         "number, at least 0 and below 1"},
         {MODEL, "model+=x", "--set model+=x: model is no list that += could add to"},
         {MODEL "optimizer: {dense: {name: adam}}\n", "optimizer.dense.initial_accumulator=1",
          "--set optimizer.dense.initial_accumulator=1: optimizer.dense.initial_accumulator: adam does not use this key "
