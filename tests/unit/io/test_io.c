@@ -266,8 +266,31 @@ static void unsynced_bytes_are_lost_at_a_crash(void **state) {
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* A new folder's name is made durable in the one above; where directories cannot be fsynced at all, that is no failure. */
+static void new_folders_last(void **state) {
+    static const struct {
+        int error;
+        fth_status status;
+    } cases[] = {{0, FTH_OK}, {EINVAL, FTH_OK}, {ENOTSUP, FTH_OK}, {EIO, FTH_E_IO}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *folder = scratch_create();
+        fth_error err = {0};
+        struct fault_io *fault = fault_io_create(fth_io_posix());
+        fault->fsync_at = cases[i].error ? 1 : 0;
+        fault->fsync_error = cases[i].error;
+        assert_int_equal(fth_io_make_dirs(&fault->io, scratch_path(folder, "a/b/c"), &err), cases[i].status);
+        assert_int_equal(fault->fsyncs, cases[i].status == FTH_OK ? 3 : 1);
+        assert_int_equal(fth_io_make_dirs(&fault->io, scratch_path(folder, "a"), &err), FTH_OK); /* it is there */
+        assert_int_equal(fault->fsyncs, cases[i].status == FTH_OK ? 3 : 1);
+        assert_int_equal(fault_io_open_files(fault), 0);
+        fault_io_destroy(fault);
+        scratch_remove(folder);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(new_folders_last),
         TEST(write_and_read_back),
         TEST(limits_and_kinds_are_refused),
         TEST(preads_are_exact),

@@ -161,12 +161,32 @@ static void result_that_is_not_the_end(void **state) {
     free(lost.text);
 }
 
+/* Where the steps end with the data, and then may go on: that there is no more data is written down. */
+static void at_the_datas_end(void **state) {
+    struct lost lost;
+    char saved[17];
+    fth_error err = {0};
+    begin(&lost, (const char *[]){"train.max_steps=0"}, 1);
+    lost.run.overrides[2] = "train.max_steps=45";
+    run_train_ok(&lost.run);
+    assert_int_equal(lost.run.training.steps, lost.whole.training.steps);
+    assert_int_equal(fth_inspect_digest(lost.dir, saved, &err), FTH_OK);
+    assert_string_not_equal(saved, lost.whole.digest);
+    lost.run.overrides[2] = "train.max_steps=0";
+    run_resume_ok(&lost.run);
+    assert_int_equal(lost.run.training.steps, 0);
+    assert_int_equal(fth_inspect_digest(lost.dir, saved, &err), FTH_OK);
+    assert_string_equal(saved, lost.whole.digest);
+    free(lost.text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(between_evaluations),  cmocka_unit_test(at_the_last_step_of_an_epoch),
         cmocka_unit_test(after_an_epoch),       cmocka_unit_test(after_the_last_epoch),
         cmocka_unit_test(behind_the_last_step), cmocka_unit_test(that_stops),
         cmocka_unit_test(interrupted),          cmocka_unit_test(result_that_is_not_the_end),
+        cmocka_unit_test(at_the_datas_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
