@@ -61,7 +61,7 @@
 #define FTH_UPDATE_TASKS 64 /* the plan's number; a small batch fills fewer, the rest do nothing */
 #define FTH_NO_UNIQUE UINT32_MAX
 #define FTH_NO_LOOKUP UINT32_MAX
-#define FTH_PART_SHIFT_MAX 12      /* of a unit */
+#define FTH_PART_SHIFT_MAX 15      /* of a unit */
 #define FTH_LONG_PART_SHIFT_MAX 20 /* of a long list's part */
 
 struct fth_embedding_lookup {

@@ -8,7 +8,7 @@
 #define STEPS 9
 #define MIN_COUNT 3
 #define WITHOUT 3 /* the field that has no gradient */
-#define PART 4096 /* the largest */
+#define PART 32768 /* the largest */
 
 static const char *const names[] = {"a", "b", "c", "d", "e"};
 static const int32_t no_groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP,
@@ -159,45 +159,41 @@ static void a_refused_batch_is_not_counted(void **state) {
     fth_embedding_destroy(embedding);
 }
 
-/* Times key is met in the field, from example `from` on. */
-static uint32_t times_from(const struct fth_batch *batch, uint32_t field, uint64_t key, uint32_t from) {
-    uint32_t times = 0;
-    for (uint32_t i = from; i < batch->n; i++)
-        times += batch->fields[field].keys[i] == key;
-    return times;
+/* The key of the largest part's example i: one key, other keys only, each twice, keys of all ones and those beside, every
+ * second one 0. */
+static uint64_t whole_key(uint32_t field, uint32_t i) {
+    const uint64_t key[FIELDS] = {0, PART - 1 - i, i / 2 * UINT64_C(0xf1de83e19937733d), UINT64_MAX - i % 3, i % 2 ? 0 : i};
+    return key[field];
 }
 
-/* The largest part, of one key, of other keys only, of keys that all begin at one place of the numbering's table; keys of all
- * zeros and of all ones. */
+/* How often a key of the field is met in it. */
+static uint64_t whole_times(uint32_t field, uint64_t key) {
+    const uint64_t times[FIELDS] = {PART, 1, 2, (PART + 2 - (UINT64_MAX - key)) / 3, key == 0 ? PART / 2 + 1 : 1};
+    return times[field];
+}
+
 static void whole_parts(void **state) {
-    static const uint64_t one_place = UINT64_C(0xf1de83e19937733d); /* times the table's multiplier: 1 */
     struct fth_batch *batch;
     struct snapshot all;
     struct fth_opt_args args = world_args("ftrl", 1);
     fth_pool *pool = world_pool(2);
     fth_embedding *embedding = create(64 << 20, 1, PART);
-    uint64_t rows = 0;
+    uint64_t occurrences = 0;
     OK(fth_batch_create(&schema, PART, &batch, err));
     batch->n = PART;
-    for (uint32_t i = 0; i < PART; i++) {
-        batch->fields[0].keys[i] = 0;
-        batch->fields[1].keys[i] = PART - 1 - i;
-        batch->fields[2].keys[i] = i / 2 * one_place;
-        batch->fields[3].keys[i] = UINT64_MAX - i % 3;
-        batch->fields[4].keys[i] = i % 2 ? 0 : i;
-    }
+    for (uint32_t f = 0; f < FIELDS; f++)
+        for (uint32_t i = 0; i < PART; i++)
+            batch->fields[f].keys[i] = whole_key(f, i);
     OK(fth_embedding_prepare(embedding, pool, batch, 1, 1, err));
     fth_embedding_set_args(embedding, &args);
     run_update(embedding, pool, NULL, 0, 1);
-    for (uint32_t f = 0; f < FIELDS; f++)
-        for (uint32_t i = 0; i < PART; i++)
-            rows += times_from(batch, f, batch->fields[f].keys[i], i) == 1;
     snapshot_take(embedding, 0, &all);
-    assert_int_equal(rows, 1 + PART + PART / 2 + 3 + PART / 2);
-    assert_int_equal(all.n, rows);
-    for (uint64_t i = 0; i < all.n; i++)
-        assert_int_equal(all.rows.frequency[i],
-                         times_from(batch, all.rows.tables[i], all.rows.keys[i], 0));
+    assert_int_equal(all.n, 1 + PART + PART / 2 + 3 + PART / 2);
+    for (uint64_t i = 0; i < all.n; i++) {
+        occurrences += all.rows.frequency[i];
+        assert_int_equal(all.rows.frequency[i], whole_times(all.rows.tables[i], all.rows.keys[i]));
+    }
+    assert_int_equal(occurrences, (uint64_t)FIELDS * PART);
     snapshot_free(&all);
     fth_batch_destroy(batch);
     fth_pool_destroy(pool);
