@@ -219,6 +219,8 @@ static uint32_t cut_lookup(struct fth_embedding *embedding, uint32_t number, uin
 /* What an item costs beside an occurrence. */
 #define ITEM_COST 8
 
+#define MOST_PLACES 32 /* that a lookup moves up at once: thousands cost time, the next batch goes on */
+
 /* by_cost after another batch. It changes little from batch to batch. */
 static void sort_by_cost(struct fth_embedding *embedding) {
     uint32_t *by_cost = embedding->by_cost;
@@ -228,7 +230,7 @@ static void sort_by_cost(struct fth_embedding *embedding) {
             lookup->cost = embedding->parts[lookup->first_part].n +
                            ITEM_COST * embedding->parts[lookup->first_part].n_items;
         uint32_t number = by_cost[i], at = i;
-        for (; at > 0 && embedding->lookups[by_cost[at - 1]].cost < lookup->cost; at--)
+        for (; at > 0 && i - at < MOST_PLACES && embedding->lookups[by_cost[at - 1]].cost < lookup->cost; at--)
             by_cost[at] = by_cost[at - 1];
         by_cost[at] = number;
     }

@@ -46,18 +46,6 @@ static fth_status make_lookup(struct fth_embedding *embedding, struct fth_embedd
     struct fth_pack *pack = &embedding->packs[lookup->pack];
     embedding->lookups[lookup->leading].firsts |= norms;
     pack->firsts |= norms;
-    lookup->alone = 1;
-    for (uint32_t i = 0; i < embedding->n_lookups; i++)
-        lookup->alone &= &embedding->lookups[i] == lookup || !fth_same_rows(&embedding->lookups[i], lookup);
-    uint32_t own = (uint32_t)(lookup - embedding->lookups);
-    lookup->head = 0;
-    while (!fth_same_rows(&embedding->lookups[lookup->head], lookup))
-        lookup->head++;
-    lookup->next = own + 1;
-    while (lookup->next < embedding->n_lookups && !fth_same_rows(&embedding->lookups[lookup->next], lookup))
-        lookup->next++;
-    if (lookup->next == embedding->n_lookups)
-        lookup->next = FTH_NO_LOOKUP;
     pack->single &= !lookup->argmax && !lookup->is.numbered && !lookup->is.counted;
     pack->counted |= lookup->is.counted;
     return FTH_OK;

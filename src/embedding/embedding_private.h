@@ -74,8 +74,8 @@ struct fth_embedding_lookup {
     uint32_t *argmax;     /* max pooling: [max_batch][dim] positions of the maxima, from gather */
     float *share;         /* mean pooling: [max_batch] 1 / the length of an example's list */
     int firsts;           /* it leads, and first_of is needed of it */
-    int alone;            /* no other lookup reads the same member of its table's rows */
-    uint32_t head, next;  /* of the lookups that read it: the first; the one behind this, or FTH_NO_LOOKUP */
+    uint32_t head, next;  /* of the lookups that read the same member of the same table's rows: the first; the one
+                           * behind this, or FTH_NO_LOOKUP */
     /* the current batch */
     uint32_t base, n; /* its occurrences */
     uint32_t end;     /* of its numbers: base + 2^part_shift * units */
@@ -155,7 +155,7 @@ struct fth_view {
 
 struct fth_embedding {
     struct fth_pack *packs;
-    uint32_t n_packs;
+    uint32_t n_packs, n_members;
     struct fth_view *views;
     uint32_t n_views;
     struct fth_embedding_lookup *lookups;
@@ -231,11 +231,6 @@ fth_member_lookup_of(const struct fth_embedding *embedding, uint32_t occurrence,
 static inline const struct fth_member *fth_member_of(const struct fth_embedding *embedding,
                                                      const struct fth_embedding_lookup *lookup) {
     return &embedding->packs[lookup->pack].members[lookup->member];
-}
-
-/* Whether both read the same member of the same table's rows. */
-static inline int fth_same_rows(const struct fth_embedding_lookup *a, const struct fth_embedding_lookup *b) {
-    return a->pack == b->pack && a->table == b->table && a->member == b->member;
 }
 
 static inline int fth_lookup_pooled(const struct fth_lookup *lookup) {

@@ -17,7 +17,7 @@
 #include "base/names.h"
 #include "embedding/embedding_private.h"
 
-#define NONE UINT32_MAX
+#define NONE FTH_NO_LOOKUP
 
 struct plan {
     const struct fth_embedding_options *options;
@@ -26,6 +26,7 @@ struct plan {
     uint32_t *next;     /* by lookup: its table's next one, or NONE */
     uint32_t *table_of; /* by lookup */
     uint32_t *lead;     /* by table: the one that leads its rows */
+    uint32_t *follower; /* by table: the next one that it leads, or that its leading one does; or NONE */
     uint64_t *min_count;
     uint32_t *pack, *member, *number; /* by table: where it came; its number in the pack */
     void *block;
@@ -33,13 +34,13 @@ struct plan {
 
 static int make_plan(struct plan *plan) {
     size_t n = plan->options->n_lookups;
-    uint32_t *at = plan->block = fth_alloc(n, sizeof(uint64_t) + 7 * sizeof(uint32_t));
+    uint32_t *at = plan->block = fth_alloc(n, sizeof(uint64_t) + 8 * sizeof(uint32_t));
     if (!at)
         return 0;
     plan->min_count = plan->block;
     at += 2 * n;
-    uint32_t **arrays[] = {&plan->first, &plan->next,   &plan->table_of, &plan->lead,
-                           &plan->pack,  &plan->member, &plan->number};
+    uint32_t **arrays[] = {&plan->first,    &plan->next, &plan->table_of, &plan->lead,
+                           &plan->follower, &plan->pack, &plan->member,   &plan->number};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++, at += n)
         *arrays[i] = at;
     return 1;
@@ -94,20 +95,47 @@ static int same_keys(const struct plan *plan, uint32_t a, uint32_t b) {
     return i == j;
 }
 
-/* Who leads each table's rows: of those with the same keys the first of the largest dimension. */
-static void find_leads(struct plan *plan, uint32_t *same_as) {
-    for (uint32_t t = 0; t < plan->n_tables; t++) {
-        uint32_t of = t;
-        for (uint32_t u = 0; plan->options->packing && u < t && of == t; u++)
-            if (same_as[u] == u && same_keys(plan, u, t))
-                of = u;
-        same_as[t] = of;
-        plan->lead[of] = of == t || first_of(plan, plan->lead[of])->dim < first_of(plan, t)->dim
-                             ? t
-                             : plan->lead[of];
-    }
+/* same_as, by table: the first one with the same keys. Those that may have them begin with one field: `latest` of these,
+ * and `before` it, are the ones that are the first with theirs. */
+static fth_status find_same(const struct plan *plan, uint32_t *same_as, uint32_t *before, fth_error *err) {
+    uint32_t n_fields = 0;
     for (uint32_t t = 0; t < plan->n_tables; t++)
+        n_fields = first_of(plan, t)->field >= n_fields ? first_of(plan, t)->field + 1 : n_fields;
+    uint32_t *latest = fth_alloc(n_fields, sizeof *latest);
+    if (!latest)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for embedding tables");
+    memset(latest, 0xff, n_fields * sizeof *latest); /* NONE */
+    for (uint32_t t = 0; t < plan->n_tables; t++) {
+        uint32_t *last = &latest[first_of(plan, t)->field], of = plan->options->packing ? *last : NONE;
+        while (of != NONE && !same_keys(plan, of, t))
+            of = before[of];
+        same_as[t] = of == NONE ? t : of;
+        if (of != NONE)
+            continue;
+        before[t] = *last;
+        *last = t;
+    }
+    fth_free(latest);
+    return FTH_OK;
+}
+
+/* Who leads each table's rows: of those with the same keys the first of the largest dimension. */
+static void find_leads(struct plan *plan, const uint32_t *same_as) {
+    for (uint32_t t = 0; t < plan->n_tables; t++) {
+        uint32_t of = same_as[t];
+        if (of == t || first_of(plan, plan->lead[of])->dim < first_of(plan, t)->dim)
+            plan->lead[of] = t;
+    }
+    for (uint32_t t = 0; t < plan->n_tables; t++) {
         plan->lead[t] = plan->lead[same_as[t]];
+        plan->follower[t] = NONE;
+    }
+    for (uint32_t t = plan->n_tables; t-- > 0;) {
+        if (plan->lead[t] == t)
+            continue;
+        plan->follower[t] = plan->follower[plan->lead[t]];
+        plan->follower[plan->lead[t]] = t;
+    }
 }
 
 /* ---- views ---- */
@@ -140,10 +168,8 @@ static fth_status make_views(struct fth_embedding *embedding, const struct plan 
 /* The table's members in their order: itself, then who follows it. */
 static uint32_t list_members(const struct plan *plan, uint32_t lead, uint32_t *members) {
     uint32_t n = 0;
-    members[n++] = lead;
-    for (uint32_t t = 0; t < plan->n_tables; t++)
-        if (plan->lead[t] == lead && t != lead)
-            members[n++] = t;
+    for (uint32_t t = lead; t != NONE; t = plan->follower[t])
+        members[n++] = t;
     return n;
 }
 
@@ -171,6 +197,7 @@ static fth_status add_pack(struct fth_embedding *embedding, const struct plan *p
         if (member->dim == 1 && pack->one_number == n)
             pack->one_number = m;
         member->view = plan->member[members[m]];
+        member->number = embedding->n_members++;
         member->tables = fth_alloc(plan->n_tables, sizeof *member->tables);
         if (!member->tables)
             return fth_fail(err, FTH_E_MEMORY, "no memory for embedding tables");
@@ -216,7 +243,9 @@ static void place_lookups(struct fth_embedding *embedding, const struct plan *pl
         embedding->lookups[i] = (struct fth_embedding_lookup){.is = plan->options->lookups[i],
                                                               .pack = plan->pack[t],
                                                               .table = plan->number[t],
-                                                              .member = plan->member[t]};
+                                                              .member = plan->member[t],
+                                                              .head = plan->first[t],
+                                                              .next = plan->next[i]};
         embedding->lookups[i].is.table = tables[t].name;
     }
     struct fth_embedding_lookup **members = embedding->by_member;
@@ -246,6 +275,7 @@ static fth_status place(struct fth_embedding *embedding, struct plan *plan,
     fth_status status = list_tables(plan, &by_name, scratch, err);
     fth_names_free(&by_name);
     FTH_TRY(status);
+    FTH_TRY(find_same(plan, scratch, plan->follower, err));
     find_leads(plan, scratch);
     char *names = embedding->names;
     for (uint32_t t = 0; t < plan->n_tables; t++) {

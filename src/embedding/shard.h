@@ -99,6 +99,7 @@ struct fth_member {
     uint32_t slot_columns[FTH_MAX_SLOTS], slot_at[FTH_MAX_SLOTS];
     struct fth_table *tables; /* [the pack's n_tables], owned */
     uint32_t view;            /* which one shows its columns */
+    uint32_t number;          /* of all packs' members */
 };
 
 struct fth_pack {

@@ -20,20 +20,6 @@ struct block {
     float gradient[ROWS], weight[ROWS], slot[FTH_MAX_SLOTS][ROWS];
 };
 
-int fth_update_single_fits(const struct fth_update_work *work, const struct fth_pack *pack) {
-    const struct fth_embedding *embedding = work->embedding;
-    if (pack->members[work->member].dim != 1 || embedding->optimizer->rowwise)
-        return 0;
-    for (uint32_t l = 0; l < embedding->n_lookups; l++) {
-        const struct fth_embedding_lookup *lookup = &embedding->lookups[l];
-        const struct fth_own_gradients *own = &work->own[l];
-        if (&embedding->packs[lookup->pack] == pack && lookup->member == work->member &&
-            (own->first < own->last || own->first_unique <= own->last_unique || lookup->argmax))
-            return 0;
-    }
-    return 1;
-}
-
 /* The sum of the gradients of the key's occurrences, as from sum_rows; 0 when there are none. */
 static int sum_row(const struct fth_update_work *work, uint32_t unique, float *out) {
     const struct fth_embedding *embedding = work->embedding;

@@ -24,7 +24,29 @@ size_t fth_embedding_update_scratch(void *ctx) {
     size_t dim = ((size_t)embedding->max_dim + 15) / 16 * 16;
     return FTH_CACHE_LINE + SOURCES * (sizeof(float *) + sizeof(float)) +
            (2 + PICKED) * dim * sizeof(float) +
-           embedding->n_lookups * (sizeof(struct fth_own_gradients) + sizeof(uint32_t));
+           embedding->n_lookups * (sizeof(struct fth_own_gradients) + sizeof(uint32_t)) +
+           embedding->n_members * sizeof(uint8_t);
+}
+
+/* How each member's rows can be updated: one number each with at most one gradient a lookup; else, where each lookup
+ * has at most one gradient of whole rows, in blocks. */
+static void find_ways(const struct fth_update_work *work) {
+    const struct fth_embedding *embedding = work->embedding;
+    for (uint32_t p = 0; p < embedding->n_packs; p++)
+        for (uint32_t m = 0; m < embedding->packs[p].n_members; m++) {
+            const struct fth_member *member = &embedding->packs[p].members[m];
+            int single = member->dim == 1 && !embedding->optimizer->rowwise;
+            work->way[member->number] = single ? FTH_UPDATE_SINGLE : FTH_UPDATE_BLOCKS;
+        }
+    for (uint32_t l = 0; l < embedding->n_lookups; l++) {
+        const struct fth_embedding_lookup *lookup = &embedding->lookups[l];
+        const struct fth_own_gradients *own = &work->own[l];
+        uint8_t *way = &work->way[fth_member_of(embedding, lookup)->number];
+        if (own->first < own->last || lookup->argmax)
+            *way = FTH_UPDATE_PIECES;
+        else if (own->first_unique <= own->last_unique && *way == FTH_UPDATE_SINGLE)
+            *way = FTH_UPDATE_BLOCKS;
+    }
 }
 
 static struct fth_update_work work_begin(const struct fth_embedding *embedding,
@@ -39,6 +61,7 @@ static struct fth_update_work work_begin(const struct fth_embedding *embedding,
     work.picked = work.sum[1] + dim;
     work.own = (struct fth_own_gradients *)(work.picked + PICKED * dim);
     work.met = (uint32_t *)(work.own + embedding->n_lookups);
+    work.way = (uint8_t *)(work.met + embedding->n_lookups);
     for (uint32_t l = 0; l < embedding->n_lookups; l++)
         work.own[l] = (struct fth_own_gradients){.first = 1, .first_unique = 1};
     for (uint32_t i = 0; i < n; i++) {
@@ -49,10 +72,11 @@ static struct fth_update_work work_begin(const struct fth_embedding *embedding,
             *first = i;
         *last = i;
         own->parts += gradients[i].parts;
-        for (uint32_t l = 0; gradients[i].parts && l < embedding->n_lookups; l++)
-            if (fth_same_rows(&embedding->lookups[l], &embedding->lookups[gradients[i].lookup]))
-                work.own[l].table_parts += gradients[i].parts;
+        uint32_t l = gradients[i].parts ? embedding->lookups[gradients[i].lookup].head : FTH_NO_LOOKUP;
+        for (; l != FTH_NO_LOOKUP; l = embedding->lookups[l].next)
+            work.own[l].table_parts += gradients[i].parts;
     }
+    find_ways(&work);
     return work;
 }
 
@@ -137,7 +161,8 @@ static inline const uint32_t *begin_sources(struct fth_update_work *work, uint32
     const struct fth_own_gradients *own = &work->own[lookup - work->embedding->lookups];
     work->n_met = 0;
     work->meets = own->table_parts;
-    if (lookup->alone && lookup->is.numbered && own->first > own->last) {
+    int alone = lookup == &work->embedding->lookups[lookup->head] && lookup->next == FTH_NO_LOOKUP;
+    if (alone && lookup->is.numbered && own->first > own->last) {
         meet(work, end[-1]);
         return end;
     }
@@ -325,18 +350,6 @@ uint32_t fth_embedding_update_tasks(void *ctx) {
     return FTH_UPDATE_TASKS;
 }
 
-/* Whether a block's way of finding gradients (one a lookup, whole rows) does not do. */
-static int needs_pieces(const struct fth_update_work *work, const struct fth_pack *pack) {
-    const struct fth_embedding *embedding = work->embedding;
-    for (uint32_t l = 0; l < embedding->n_lookups; l++) {
-        const struct fth_embedding_lookup *lookup = &embedding->lookups[l];
-        if (&embedding->packs[lookup->pack] == pack && lookup->member == work->member &&
-            (work->own[l].first < work->own[l].last || lookup->argmax))
-            return 1;
-    }
-    return 0;
-}
-
 /* Unique keys [unique, last), as many at a time as stay in cache from member to member; rows that nobody asks for their
  * frequency before are counted while they are there. */
 static void update_members(struct fth_update_work *work, const struct fth_pack *pack,
@@ -344,10 +357,11 @@ static void update_members(struct fth_update_work *work, const struct fth_pack *
     for (uint32_t next; unique < last; unique = next) {
         next = last - unique > MEMBER_ROWS ? unique + MEMBER_ROWS : last;
         for (work->member = 0; work->member < pack->n_members; work->member++) {
-            if (fth_update_single_fits(work, pack))
+            uint8_t way = work->way[pack->members[work->member].number];
+            if (way == FTH_UPDATE_SINGLE)
                 fth_update_single(work, pack, unique, next, args);
             else
-                update_range(work, pack, unique, next, needs_pieces(work, pack), args);
+                update_range(work, pack, unique, next, way == FTH_UPDATE_PIECES, args);
         }
         if (!pack->counted)
             fth_count_range(work->embedding, pack, unique, next);

@@ -14,6 +14,8 @@ struct fth_own_gradients {
     uint32_t parts, table_parts;        /* of those, together; of all lookups of the same rows */
 };
 
+enum { FTH_UPDATE_SINGLE, FTH_UPDATE_BLOCKS, FTH_UPDATE_PIECES };
+
 /* One task's. */
 struct fth_update_work {
     const struct fth_embedding *embedding;
@@ -24,6 +26,7 @@ struct fth_update_work {
     float *scale;                  /* [SOURCES] */
     float *sum[2];                 /* [max_dim] each */
     float *picked;                 /* [PICKED][max_dim] */
+    uint8_t *way;                  /* [n_members] FTH_UPDATE_* */
     uint32_t *met;                 /* [n_lookups] a source of each lookup with gradients of unique rows that the key has */
     uint32_t n;                    /* sources collected */
     uint32_t n_picked, n_met;
@@ -67,9 +70,7 @@ static inline float fth_source_scale(const struct fth_embedding *embedding,
     return lookup->share ? lookup->share[example] : 1;
 }
 
-/* single.c: whether the member of the pack's rows is single numbers with at most one gradient a lookup, and the
- * update of unique keys [unique, last) then. */
-int fth_update_single_fits(const struct fth_update_work *work, const struct fth_pack *pack);
+/* single.c: the update of unique keys [unique, last), of FTH_UPDATE_SINGLE. */
 void fth_update_single(const struct fth_update_work *work, const struct fth_pack *pack,
                        uint32_t unique, uint32_t last, const struct fth_opt_args *args);
 
