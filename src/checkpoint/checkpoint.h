@@ -90,14 +90,16 @@ fth_status fth_checkpoint_open(const struct fth_io *io, const char *path, fth_ch
                                fth_error *err);
 void fth_checkpoint_close(fth_checkpoint *checkpoint);
 
+/* Opens it for `fn`. Where `fn` cannot read a file as the folder has gone (a run that saves into this checkpoint.dir
+ * keeps newer ones), the newest there is then is opened and `fn` called again. */
+fth_status fth_checkpoint_read(const struct fth_io *io, const char *path,
+                               fth_status (*fn)(void *ctx, fth_checkpoint *checkpoint, fth_error *err), void *ctx,
+                               fth_error *err);
+
 /* Path (owned: free) and step of the newest step-* folder in DIR, NULL when there is none or no DIR. */
 fth_status fth_checkpoint_newest(const struct fth_io *io, const char *dir, char **out, uint64_t *step, fth_error *err);
 
 const char *fth_checkpoint_path(const fth_checkpoint *checkpoint);
-/* Whether its folder has gone since, as the run that saves there keeps newer ones: who reads a checkpoint.dir then
- * opens that again, so many times. */
-#define FTH_CHECKPOINT_TRIES 64
-int fth_checkpoint_is_gone(const fth_checkpoint *checkpoint);
 const struct fth_checkpoint_state *fth_checkpoint_state(const fth_checkpoint *checkpoint);
 /* 16 hexadecimal digits. */
 const char *fth_checkpoint_digest(const fth_checkpoint *checkpoint);

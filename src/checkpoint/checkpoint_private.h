@@ -39,6 +39,8 @@ struct fth_checkpoint {
     uint32_t n_tensors;
 };
 
+/* open.c: a step-* folder's manifest alone; no file that it lists is looked at, no tensor known. */
+fth_status fth_checkpoint_open_manifest(const struct fth_io *io, const char *path, fth_checkpoint **out, fth_error *err);
 /* open.c: NULL when the checkpoint has no such tensor. */
 const struct fth_tensor *fth_checkpoint_find(const fth_checkpoint *checkpoint, const char *file,
                                              const char *name);

@@ -5,6 +5,8 @@
 #include "checkpoint/checkpoint_private.h"
 #include "config/config.h"
 
+#define TRIES 64 /* of a checkpoint.dir whose run removes what is being read */
+
 static fth_status no_memory(fth_error *err) {
     return fth_fail(err, FTH_E_MEMORY, "no memory to read a checkpoint");
 }
@@ -93,20 +95,28 @@ static fth_status read_config(fth_checkpoint *c, fth_error *err) {
     return c->state.config_yaml ? FTH_OK : no_memory(err);
 }
 
-/* One step-* folder, whole or refused. */
-static fth_status open_folder(const struct fth_io *io, const char *path, fth_checkpoint **out,
-                              fth_error *err) {
+fth_status fth_checkpoint_open_manifest(const struct fth_io *io, const char *path, fth_checkpoint **out, fth_error *err) {
     fth_checkpoint *c = fth_alloc(1, sizeof *c);
     if (!c)
         return no_memory(err);
     c->io = io;
     c->arena = fth_arena_create(1 << 14);
     c->path = c->arena ? fth_arena_strdup(c->arena, path) : NULL;
-    fth_status status = c->path ? FTH_OK : no_memory(err);
-    if (status == FTH_OK)
-        status = fth_manifest_read(c, err);
-    if (status == FTH_OK)
-        status = check_listed(c, err);
+    fth_status status = c->path ? fth_manifest_read(c, err) : no_memory(err);
+    if (status != FTH_OK) {
+        fth_checkpoint_close(c);
+        return status;
+    }
+    *out = c;
+    return FTH_OK;
+}
+
+/* One step-* folder, whole or refused. */
+static fth_status open_folder(const struct fth_io *io, const char *path, fth_checkpoint **out,
+                              fth_error *err) {
+    fth_checkpoint *c = NULL;
+    FTH_TRY(fth_checkpoint_open_manifest(io, path, &c, err));
+    fth_status status = check_listed(c, err);
     for (uint32_t i = 0; status == FTH_OK && i < c->n_files; i++)
         status = verify_file(c, &c->files[i], err);
     if (status == FTH_OK)
@@ -146,7 +156,7 @@ static const char *parent_of(fth_arena *arena, const char *path) {
 static fth_status open_newest(const struct fth_io *io, const char *dir, fth_arena *arena,
                               struct fth_step_folder **folders, size_t *n, fth_checkpoint **out, fth_error *err) {
     fth_status status = FTH_OK;
-    for (int i = 0; i < FTH_CHECKPOINT_TRIES; i++) {
+    for (int i = 0; i < TRIES; i++) {
         struct fth_io_stat stat;
         if (*n == 0)
             return fth_fail(err, FTH_E_CHECKPOINT, "%s: no checkpoint here (neither a manifest.json nor step-* folders)",
@@ -207,9 +217,24 @@ const char *fth_checkpoint_path(const fth_checkpoint *checkpoint) {
     return checkpoint->path;
 }
 
-int fth_checkpoint_is_gone(const fth_checkpoint *checkpoint) {
+static int is_gone(const fth_checkpoint *checkpoint) {
     struct fth_io_stat stat;
     return checkpoint->io->stat(checkpoint->io->ctx, checkpoint->path, &stat) < 0;
+}
+
+fth_status fth_checkpoint_read(const struct fth_io *io, const char *path,
+                               fth_status (*fn)(void *ctx, fth_checkpoint *checkpoint, fth_error *err), void *ctx,
+                               fth_error *err) {
+    fth_status status = FTH_OK;
+    int gone = 1;
+    for (int i = 0; gone && i < TRIES; i++) {
+        fth_checkpoint *checkpoint = NULL;
+        FTH_TRY(fth_checkpoint_open(io, path, &checkpoint, err));
+        status = fn(ctx, checkpoint, err);
+        gone = status == FTH_E_IO && is_gone(checkpoint);
+        fth_checkpoint_close(checkpoint);
+    }
+    return status;
 }
 
 const struct fth_checkpoint_state *fth_checkpoint_state(const fth_checkpoint *checkpoint) {

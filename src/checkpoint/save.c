@@ -436,27 +436,3 @@ done:
     fth_arena_destroy(save.arena);
     return status;
 }
-
-fth_status fth_checkpoint_amend(const struct fth_io *io, const char *path, const fth_parameters *parameters,
-                                const fth_embedding *embedding, const struct fth_checkpoint_state *state, int *changed,
-                                fth_error *err) {
-    fth_checkpoint *there = NULL;
-    uint64_t digest = 0;
-    char hex[17];
-    *changed = 0;
-    FTH_TRY(fth_checkpoint_digest_u64(parameters, embedding, state, &digest, err));
-    snprintf(hex, sizeof hex, "%016llx", (unsigned long long)digest);
-    FTH_TRY(fth_checkpoint_open(io, path, &there, err));
-    fth_status status = FTH_OK;
-    if (strcmp(fth_checkpoint_digest(there), hex) != 0) {
-        const char *name = fth_arena_printf(there->arena, "%s/manifest.json", path);
-        json_t *manifest = fth_manifest_make(state, digest, there->files, there->n_files, there->packs, there->n_packs);
-        char *text = manifest && name ? json_dumps(manifest, JSON_INDENT(1)) : NULL;
-        status = text ? fth_io_write_file_atomic(io, name, text, strlen(text), err) : no_memory(err);
-        *changed = status == FTH_OK;
-        json_decref(manifest);
-        free(text);
-    }
-    fth_checkpoint_close(there);
-    return status;
-}

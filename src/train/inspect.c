@@ -6,19 +6,20 @@
 #include "data/inspect.h"
 #include "fathom/fathom.h"
 
+struct report {
+    uint32_t top;
+    char **out;
+};
+
+static fth_status report(void *ctx, fth_checkpoint *checkpoint, fth_error *err) {
+    const struct report *to = ctx;
+    return fth_checkpoint_report(checkpoint, to->top, to->out, err);
+}
+
 fth_status fth_inspect_checkpoint(const char *path, uint32_t top, char **out, fth_error *err) {
     if (!path || !out)
         return fth_fail_null(err, "fth_inspect_checkpoint", "path, out");
-    fth_status status = FTH_OK;
-    int gone = 1;
-    for (int i = 0; gone && i < FTH_CHECKPOINT_TRIES; i++) {
-        fth_checkpoint *checkpoint = NULL;
-        FTH_TRY(fth_checkpoint_open(fth_io_posix(), path, &checkpoint, err));
-        status = fth_checkpoint_report(checkpoint, top, out, err);
-        gone = status == FTH_E_IO && fth_checkpoint_is_gone(checkpoint);
-        fth_checkpoint_close(checkpoint);
-    }
-    return status;
+    return fth_checkpoint_read(fth_io_posix(), path, report, &(struct report){top, out}, err);
 }
 
 fth_status fth_inspect_digest(const char *path, char out[17], fth_error *err) {

@@ -80,13 +80,19 @@ static void decide_again(struct fth_session *session, const struct fth_config *o
             !other && session->evaluations_without_better >= (uint64_t)now->early_stop_patience;
 }
 
-static fth_status open_from(fth_checkpoint *checkpoint, const char *const *overrides, size_t n_overrides,
-                            fth_session **out, fth_error *err) {
+struct overridden {
+    const char *const *overrides;
+    size_t n;
+    fth_session **out;
+};
+
+static fth_status open_from(void *ctx, fth_checkpoint *checkpoint, fth_error *err) {
+    const struct overridden *as = ctx;
     fth_config *config = NULL, *own = NULL; /* own: without the overrides */
     fth_session *session = NULL;
     fth_status status;
     const char *text = fth_checkpoint_state(checkpoint)->config_yaml, *path = fth_checkpoint_path(checkpoint);
-    FTH_TRY_GOTO(status, fth_config_parse(path, text, strlen(text), overrides, n_overrides, &config, err), done);
+    FTH_TRY_GOTO(status, fth_config_parse(path, text, strlen(text), as->overrides, as->n, &config, err), done);
     FTH_TRY_GOTO(status, fth_config_parse(path, text, strlen(text), NULL, 0, &own, err), done);
     status = fth_resume_check_meaning(own, config, path, err);
     if (status != FTH_OK) {
@@ -102,7 +108,7 @@ static fth_status open_from(fth_checkpoint *checkpoint, const char *const *overr
     decide_again(session, own);
     if (session->step)
         fth_resume_warn_held_out(own, config, path);
-    *out = session;
+    *as->out = session;
     session = NULL;
 done:
     fth_session_destroy(session);
@@ -114,16 +120,7 @@ fth_status fth_session_open(const char *path, const char *const *overrides, size
                             fth_session **out, fth_error *err) {
     if (!path || !out || !fth_all_there(overrides, n_overrides))
         return fth_fail_null(err, "fth_session_open", "checkpoint, overrides, out");
-    fth_status status = FTH_OK;
-    int gone = 1;
-    for (int i = 0; gone && i < FTH_CHECKPOINT_TRIES; i++) {
-        fth_checkpoint *checkpoint = NULL;
-        FTH_TRY(fth_checkpoint_open(fth_io_posix(), path, &checkpoint, err));
-        status = open_from(checkpoint, overrides, n_overrides, out, err);
-        gone = status == FTH_E_IO && fth_checkpoint_is_gone(checkpoint);
-        fth_checkpoint_close(checkpoint);
-    }
-    return status;
+    return fth_checkpoint_read(fth_io_posix(), path, open_from, &(struct overridden){overrides, n_overrides, out}, err);
 }
 
 fth_status fth_session_needs_data(const struct fth_session *session, fth_error *err) {
