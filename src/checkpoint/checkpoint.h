@@ -90,8 +90,8 @@ fth_status fth_checkpoint_open(const struct fth_io *io, const char *path, fth_ch
                                fth_error *err);
 void fth_checkpoint_close(fth_checkpoint *checkpoint);
 
-/* Opens it for `fn`. Where `fn` cannot read a file as the folder has gone (a run that saves into this checkpoint.dir
- * keeps newer ones), the newest there is then is opened and `fn` called again. */
+/* Opens it for `fn`. Where `fn` cannot read a file and there is a later one in this checkpoint.dir (a run saves there and
+ * removes what it read), that is opened and `fn` called again. */
 fth_status fth_checkpoint_read(const struct fth_io *io, const char *path,
                                fth_status (*fn)(void *ctx, fth_checkpoint *checkpoint, fth_error *err), void *ctx,
                                fth_error *err);

@@ -152,20 +152,23 @@ static const char *parent_of(fth_arena *arena, const char *path) {
     return slash ? fth_arena_printf(arena, "%.*s", (int)(slash - path + (slash == path)), path) : ".";
 }
 
-/* The newest checkpoint of a folder. A run that saves there meanwhile may remove it while it is read: then the next. */
+/* The newest checkpoint of a folder. A run that saves there may be removing it, file by file, while it is read: then there
+ * is a later one. */
 static fth_status open_newest(const struct fth_io *io, const char *dir, fth_arena *arena,
                               struct fth_step_folder **folders, size_t *n, fth_checkpoint **out, fth_error *err) {
     fth_status status = FTH_OK;
-    for (int i = 0; i < TRIES; i++) {
-        struct fth_io_stat stat;
+    uint64_t step;
+    int later = 1;
+    for (int i = 0; later && i < TRIES; i++) {
         if (*n == 0)
             return fth_fail(err, FTH_E_CHECKPOINT, "%s: no checkpoint here (neither a manifest.json nor step-* folders)",
                             dir);
-        const char *newest = (*folders)[*n - 1].path;
-        status = open_folder(io, newest, out, err);
-        if (status != FTH_E_CHECKPOINT || io->stat(io->ctx, newest, &stat) >= 0)
-            break;
+        step = (*folders)[*n - 1].step;
+        status = open_folder(io, (*folders)[*n - 1].path, out, err);
+        if (status != FTH_E_CHECKPOINT && status != FTH_E_IO)
+            return status;
         FTH_TRY(fth_step_folders(io, dir, arena, folders, n, err));
+        later = *n > 0 && (*folders)[*n - 1].step > step;
     }
     return status;
 }
@@ -217,21 +220,27 @@ const char *fth_checkpoint_path(const fth_checkpoint *checkpoint) {
     return checkpoint->path;
 }
 
-static int is_gone(const fth_checkpoint *checkpoint) {
-    struct fth_io_stat stat;
-    return checkpoint->io->stat(checkpoint->io->ctx, checkpoint->path, &stat) < 0;
+/* Whether the folder has a later checkpoint than this one of it. */
+static int later_there(const char *dir, const fth_checkpoint *checkpoint) {
+    fth_arena *arena = fth_arena_create(1 << 12);
+    struct fth_step_folder *folders = NULL;
+    size_t n = 0;
+    int later = arena && fth_step_folders(checkpoint->io, dir, arena, &folders, &n, NULL) == FTH_OK && n > 0 &&
+                folders[n - 1].step > checkpoint->state.step;
+    fth_arena_destroy(arena);
+    return later;
 }
 
 fth_status fth_checkpoint_read(const struct fth_io *io, const char *path,
                                fth_status (*fn)(void *ctx, fth_checkpoint *checkpoint, fth_error *err), void *ctx,
                                fth_error *err) {
     fth_status status = FTH_OK;
-    int gone = 1;
-    for (int i = 0; gone && i < TRIES; i++) {
+    int later = 1;
+    for (int i = 0; later && i < TRIES; i++) {
         fth_checkpoint *checkpoint = NULL;
         FTH_TRY(fth_checkpoint_open(io, path, &checkpoint, err));
         status = fn(ctx, checkpoint, err);
-        gone = status == FTH_E_IO && is_gone(checkpoint);
+        later = status == FTH_E_IO && later_there(path, checkpoint);
         fth_checkpoint_close(checkpoint);
     }
     return status;

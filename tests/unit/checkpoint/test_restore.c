@@ -417,46 +417,9 @@ static void test_names_the_last_whole(void **state) {
     scratch_remove(many);
 }
 
-/* A folder whose newest checkpoint goes while it is opened, as that of a run that saves and keeps one. */
-static char *going, *going_old, *going_new;
-
-static int open_as_it_goes(void *ctx, const char *name, enum fth_io_mode mode) {
-    const struct fth_io *files = fth_io_posix();
-    if (going && strncmp(name, going_old, strlen(going_old)) == 0) {
-        files->rename(files->ctx, going_old, going_new);
-        going = NULL;
-    }
-    return files->open(ctx, name, mode);
-}
-
-static void test_newest_goes(void **state) {
-    char *folder = scratch_create(), old[600], new[600];
-    struct world a = world_create(&(struct world_options){.seed = 1});
-    struct fth_io io = *fth_io_posix();
-    fth_checkpoint *c = NULL;
-    OK(world_save(&a, fth_io_posix(), folder, 0, NULL, err));
-    snprintf(old, sizeof old, "%s/step-%012d", folder, 101);
-    snprintf(new, sizeof new, "%s/step-%012d", folder, 102);
-    io.open = open_as_it_goes;
-    going = folder;
-    going_old = old;
-    going_new = new;
-    OK(fth_checkpoint_open(&io, folder, &c, err));
-    assert_null(going);
-    assert_string_equal(fth_checkpoint_path(c), new);
-    fth_checkpoint_close(c);
-    going = folder; /* the one that was asked for by name is not another */
-    going_old = new;
-    going_new = old;
-    REFUSED(FTH_E_CHECKPOINT, fth_checkpoint_open(&io, new, &c, err), new);
-    world_destroy(&a);
-    scratch_remove(folder);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_newest_goes),
         cmocka_unit_test(test_state),
         cmocka_unit_test(test_digest),
         cmocka_unit_test(test_other_models),
