@@ -1,15 +1,17 @@
 /* Worker pool: see base/thread.h.
  *
- * A job is published by incrementing `generation`, its end by `remaining` reaching 0. Either side looks at
- * its word for a short while and then sleeps on it (futex). Whoever changes a word wakes the other side
- * only when that says it may be asleep:
+ * A job is an open door: `state` has its generation and, in the lower half, whether the door is closed, how many workers
+ * have come in and how many are inside. The caller opens it with a new generation, does its share, closes it (at once, or
+ * when all have come) and waits until nobody is inside. Workers come in and leave by changing the same word, and none
+ * comes in behind a closed door. So a worker that does not run (other programs or guests have its processor) is waited
+ * for only if it is inside. Either side looks at its half for a short while and then sleeps on it (futex). Whoever changes
+ * a half wakes the other side only when that says it may be asleep:
  *
- *   sleeper:  sleeping = 1;  if (word unchanged) futex_wait(word)      (the kernel looks again)
- *   waker:    change word;   if (sleeping) futex_wake(word)
+ *   sleeper:  sleeping = 1;  if (half unchanged) futex_wait(half)      (the kernel looks again)
+ *   waker:    change half;   if (sleeping) futex_wake(half)
  *
  * All four steps are sequentially consistent, so one of the two always sees the other. `fn` and `arg` are
- * plain: written before `generation` changes, read after, and not written again before all workers
- * have left the job. */
+ * plain: written before the door opens, read inside, and not written again before it is closed and all have left. */
 #include "base/thread.h"
 
 #include <errno.h>
@@ -42,14 +44,21 @@ struct fth_pool_range {
     uint64_t end;
 };
 
+/* The lower half of `state`. */
+#define INSIDE UINT64_C(1) /* one worker */
+#define COME (UINT64_C(1) << 16)
+#define CLOSED (UINT64_C(1) << 31)
+#define ALL_INSIDE (COME - 1)
+#define ALL_COME (CLOSED - COME)
+#define LOWER UINT64_C(0xffffffff)
+
 struct fth_pool {
-    _Alignas(FTH_CACHE_LINE) _Atomic uint32_t generation;
-    _Atomic uint32_t sleeping;  /* workers that sleep on generation, or are about to */
+    _Alignas(FTH_CACHE_LINE) _Atomic uint64_t state;
+    _Atomic uint32_t sleeping; /* workers that sleep on the generation, or are about to */
+    _Atomic uint32_t caller_sleeping;
     _Atomic uint32_t stop;
     void (*fn)(void *arg, uint32_t worker);
     void *arg;
-    _Alignas(FTH_CACHE_LINE) _Atomic uint32_t remaining; /* workers still in the job */
-    _Atomic uint32_t caller_sleeping;
     _Alignas(FTH_CACHE_LINE) _Atomic uint64_t wait_ns;
     uint32_t size, started;
     int spin;
@@ -71,57 +80,87 @@ int fth_thread_create(pthread_t *thread, void *(*fn)(void *arg), void *arg) {
     return failed;
 }
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t expected) {
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
+enum half { STATE_LOWER, STATE_GENERATION };
+
+/* The kernel's word of the half (little-endian). */
+static void *word_of(fth_pool *pool, enum half half) { return (char *)&pool->state + half * sizeof(uint32_t); }
+
+static void futex_wait(fth_pool *pool, enum half half, uint64_t state) {
+    uint32_t expected = (uint32_t)(half == STATE_GENERATION ? state >> 32 : state);
+    syscall(SYS_futex, word_of(pool, half), FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
 }
 
-static void futex_wake_all(_Atomic uint32_t *word) {
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+static void futex_wake_all(fth_pool *pool, enum half half) {
+    syscall(SYS_futex, word_of(pool, half), FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 static void cpu_relax(void) { __builtin_ia32_pause(); }
 
-/* Looks at *word until it differs from `value` or the time for spinning is over; returns what it saw. */
-static uint32_t spin_while(const fth_pool *pool, _Atomic uint32_t *word, uint32_t value) {
-    uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
-    if (!pool->spin || seen != value)
-        return seen;
+/* Looks at the state until it differs from `known` in these bits or the time for spinning is over; returns what it saw. */
+static uint64_t spin_while(fth_pool *pool, uint64_t bits, uint64_t known) {
+    uint64_t state = atomic_load_explicit(&pool->state, memory_order_acquire);
+    if (!pool->spin || ((state ^ known) & bits) != 0)
+        return state;
     uint64_t end = fth_now_ns() + SPIN_NS;
     do {
         for (int i = 0; i < SPIN_LOOK; i++) {
             cpu_relax();
-            seen = atomic_load_explicit(word, memory_order_acquire);
-            if (seen != value)
-                return seen;
+            state = atomic_load_explicit(&pool->state, memory_order_acquire);
+            if (((state ^ known) & bits) != 0)
+                return state;
         }
     } while (fth_now_ns() < end);
-    return seen;
+    return state;
 }
 
-static uint32_t wait_for_job(fth_pool *pool, uint32_t seen) {
-    uint32_t generation = spin_while(pool, &pool->generation, seen);
-    while (generation == seen) {
+/* Returns when there is another generation than `known`'s. */
+static uint64_t wait_for_job(fth_pool *pool, uint64_t known) {
+    uint64_t state = spin_while(pool, ~LOWER, known);
+    while (state >> 32 == known >> 32) {
         atomic_fetch_add(&pool->sleeping, 1);
-        if (atomic_load(&pool->generation) == seen)
-            futex_wait(&pool->generation, seen);
+        state = atomic_load(&pool->state);
+        if (state >> 32 == known >> 32)
+            futex_wait(pool, STATE_GENERATION, state);
         atomic_fetch_sub(&pool->sleeping, 1);
-        generation = atomic_load(&pool->generation);
+        state = atomic_load(&pool->state);
     }
-    return generation;
+    return state;
+}
+
+/* Whether the worker is inside; *state: as it was then, or closed. */
+static int come_in(fth_pool *pool, uint64_t *state) {
+    while (!(*state & CLOSED))
+        if (atomic_compare_exchange_weak(&pool->state, state, *state + COME + INSIDE))
+            return 1;
+    return 0;
+}
+
+static void leave(fth_pool *pool) {
+    uint64_t state = atomic_fetch_sub(&pool->state, INSIDE);
+    if ((state & ALL_INSIDE) == INSIDE && atomic_load(&pool->caller_sleeping))
+        futex_wake_all(pool, STATE_LOWER);
 }
 
 static void *worker_main(void *argument) {
     struct worker *self = argument;
     fth_pool *pool = self->pool;
-    uint32_t generation = 0;
+    uint64_t state = CLOSED;
     for (;;) {
-        generation = wait_for_job(pool, generation);
+        state = wait_for_job(pool, state);
         if (atomic_load(&pool->stop))
             return NULL;
-        pool->fn(pool->arg, self->index);
-        if (atomic_fetch_sub(&pool->remaining, 1) == 1 && atomic_load(&pool->caller_sleeping))
-            futex_wake_all(&pool->remaining);
+        if (come_in(pool, &state)) {
+            pool->fn(pool->arg, self->index);
+            leave(pool);
+        }
     }
+}
+
+static void open_door(fth_pool *pool, uint64_t lower) {
+    uint64_t generation = (atomic_load_explicit(&pool->state, memory_order_relaxed) >> 32) + 1;
+    atomic_store(&pool->state, generation << 32 | lower);
+    if (atomic_load(&pool->sleeping))
+        futex_wake_all(pool, STATE_GENERATION);
 }
 
 /* Signals stay with the program's own threads: workers are started with all of them blocked. */
@@ -143,8 +182,8 @@ static fth_status start_workers(fth_pool *pool, fth_error *err) {
 }
 
 fth_status fth_pool_create(uint32_t size, fth_pool **out, fth_error *err) {
-    if (size < 1)
-        return fth_fail(err, FTH_E_ARGUMENT, "a thread pool of 0 workers: at least 1 is needed");
+    if (size < 1 || size > FTH_MAX_WORKERS)
+        return fth_fail(err, FTH_E_ARGUMENT, "a thread pool of %u workers: must be 1 to %u", size, FTH_MAX_WORKERS);
     fth_pool *pool = fth_alloc(1, sizeof *pool);
     struct worker *workers = fth_alloc(size, sizeof *workers);
     struct fth_pool_range *ranges = fth_alloc(size, sizeof *ranges);
@@ -158,6 +197,7 @@ fth_status fth_pool_create(uint32_t size, fth_pool **out, fth_error *err) {
     pool->workers = workers;
     pool->ranges = ranges;
     pool->spin = size <= fth_cpu_get()->cores;
+    atomic_init(&pool->state, CLOSED);
     fth_status status = start_workers(pool, err);
     if (status != FTH_OK) {
         fth_pool_destroy(pool);
@@ -171,8 +211,7 @@ void fth_pool_destroy(fth_pool *pool) {
     if (!pool)
         return;
     atomic_store(&pool->stop, 1);
-    atomic_fetch_add(&pool->generation, 1);
-    futex_wake_all(&pool->generation);
+    open_door(pool, CLOSED);
     for (uint32_t i = 1; i <= pool->started; i++)
         pthread_join(pool->workers[i].thread, NULL);
     fth_free(pool->workers);
@@ -182,43 +221,50 @@ void fth_pool_destroy(fth_pool *pool) {
 
 uint32_t fth_pool_size(const fth_pool *pool) { return pool->size; }
 
-static void wait_for_workers(fth_pool *pool) {
-    uint32_t left = atomic_load(&pool->remaining);
-    if (left == 0)
+/* Until nobody is inside, and so many have come: while the door is open, all. */
+static void wait_for_workers(fth_pool *pool, uint64_t come) {
+    uint64_t state = atomic_load(&pool->state);
+    if ((state & ALL_INSIDE) == 0 && (state & ALL_COME) >= come)
         return;
-    uint64_t start = fth_now_ns();
-    /* Each worker that finishes changes the word, which is progress: a new spin for the rest. */
-    for (uint32_t seen; left != 0 && (seen = spin_while(pool, &pool->remaining, left)) != left;)
-        left = seen;
-    if (left != 0) {
-        atomic_store(&pool->caller_sleeping, 1);
-        while ((left = atomic_load(&pool->remaining)) != 0)
-            futex_wait(&pool->remaining, left);
-        atomic_store(&pool->caller_sleeping, 0);
-    }
+    uint64_t start = fth_now_ns(), seen = state;
+    do { /* a worker that comes or leaves is progress: a new spin for the rest */
+        state = seen;
+        if ((state & ALL_INSIDE) == 0 && (state & ALL_COME) >= come)
+            break;
+        seen = spin_while(pool, LOWER, state);
+    } while (((seen ^ state) & LOWER) != 0);
+    atomic_store(&pool->caller_sleeping, 1);
+    while (((state = atomic_load(&pool->state)) & ALL_INSIDE) != 0 || (state & ALL_COME) < come)
+        futex_wait(pool, STATE_LOWER, state);
+    atomic_store(&pool->caller_sleeping, 0);
     atomic_fetch_add_explicit(&pool->wait_ns, fth_now_ns() - start, memory_order_relaxed);
 }
 
-void fth_pool_run(fth_pool *pool, void (*fn)(void *arg, uint32_t worker), void *arg) {
-    if (pool->size > 1) {
-        pool->fn = fn;
-        pool->arg = arg;
-        atomic_store(&pool->remaining, pool->size - 1);
-        atomic_fetch_add(&pool->generation, 1);
-        if (atomic_load(&pool->sleeping))
-            futex_wake_all(&pool->generation);
+static void run(fth_pool *pool, void (*fn)(void *arg, uint32_t worker), void *arg, int all) {
+    if (pool->size == 1) {
+        fn(arg, 0);
+        return;
     }
+    pool->fn = fn;
+    pool->arg = arg;
+    open_door(pool, 0);
     fn(arg, 0);
-    if (pool->size > 1)
-        wait_for_workers(pool);
+    if (all)
+        wait_for_workers(pool, (pool->size - 1) * COME);
+    atomic_fetch_or(&pool->state, CLOSED);
+    wait_for_workers(pool, 0);
 }
+
+void fth_pool_run(fth_pool *pool, void (*fn)(void *arg, uint32_t worker), void *arg) { run(pool, fn, arg, 1); }
+
+void fth_pool_share(fth_pool *pool, void (*fn)(void *arg, uint32_t worker), void *arg) { run(pool, fn, arg, 0); }
 
 struct for_job {
     fth_pool *pool;
     void (*fn)(void *arg, uint32_t task, uint32_t worker);
     void *arg;
     const struct fth_filler *filler; /* NULL: none */
-    _Atomic uint32_t working;        /* workers that may still have tasks */
+    _Atomic uint32_t working;        /* workers inside that may still have tasks */
 };
 
 static void fill_in(struct for_job *job, uint32_t worker) {
@@ -231,6 +277,7 @@ static void fill_in(struct for_job *job, uint32_t worker) {
 static void run_tasks(void *argument, uint32_t worker) {
     struct for_job *job = argument;
     uint32_t size = job->pool->size;
+    atomic_fetch_add(&job->working, 1);
     for (uint32_t i = 0; i < size; i++) {
         struct fth_pool_range *range = &job->pool->ranges[(worker + i) % size];
         uint64_t task;
@@ -249,7 +296,7 @@ void fth_pool_for(fth_pool *pool, uint32_t tasks,
 
 void fth_pool_for_filled(fth_pool *pool, uint32_t tasks, void (*fn)(void *arg, uint32_t task, uint32_t worker),
                          void *arg, const struct fth_filler *filler) {
-    struct for_job job = {.pool = pool, .fn = fn, .arg = arg, .working = pool->size,
+    struct for_job job = {.pool = pool, .fn = fn, .arg = arg,
                           .filler = filler && filler->fn ? filler : NULL};
     if (tasks <= 1 || pool->size == 1) {
         for (uint32_t task = 0; task < tasks; task++)
@@ -260,7 +307,7 @@ void fth_pool_for_filled(fth_pool *pool, uint32_t tasks, void (*fn)(void *arg, u
         pool->ranges[w].end = (w + 1) * tasks / pool->size;
         atomic_store_explicit(&pool->ranges[w].next, w * tasks / pool->size, memory_order_relaxed);
     }
-    fth_pool_run(pool, run_tasks, &job);
+    fth_pool_share(pool, run_tasks, &job);
 }
 
 uint64_t fth_pool_wait_ns(const fth_pool *pool) {

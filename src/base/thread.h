@@ -1,6 +1,6 @@
 /* Worker pool and bounded queue.
  *
- * A pool has `size` workers, the caller of fth_pool_run being worker 0. Workers spin for a short while
+ * A pool has `size` workers, the caller being worker 0. Workers spin for a short while
  * for the next job and then sleep on a futex; with more workers than CPUs they sleep at once.
  * Nothing is allocated after creation. */
 #ifndef FTH_BASE_THREAD_H
@@ -17,13 +17,19 @@ int fth_thread_create(pthread_t *thread, void *(*fn)(void *arg), void *arg);
 
 typedef struct fth_pool fth_pool;
 
-/* size >= 1. Owned: fth_pool_destroy (NULL-safe; waits for the workers). */
+#define FTH_MAX_WORKERS 32767 /* workers */
+
+/* size: 1 to FTH_MAX_WORKERS. Owned: fth_pool_destroy (NULL-safe; waits for the workers). */
 fth_status fth_pool_create(uint32_t size, fth_pool **out, fth_error *err);
 void fth_pool_destroy(fth_pool *pool);
 uint32_t fth_pool_size(const fth_pool *pool);
 
 /* Runs fn(arg, worker) once on every worker and returns when all have returned. Not reentrant. */
 void fth_pool_run(fth_pool *pool, void (*fn)(void *arg, uint32_t worker), void *arg);
+
+/* Runs fn(arg, worker) on the caller, and once on every other worker that comes before the caller's has returned; returns
+ * when all these have. For work that whoever is there can do. */
+void fth_pool_share(fth_pool *pool, void (*fn)(void *arg, uint32_t worker), void *arg);
 
 /* Runs fn(arg, task, worker) for every task in [0, tasks), each exactly once, workers taking the next
  * task of their own run of them, so that a task of the same number finds its memory in the same core's
@@ -44,7 +50,7 @@ struct fth_filler {
 void fth_pool_for_filled(fth_pool *pool, uint32_t tasks, void (*fn)(void *arg, uint32_t task, uint32_t worker),
                          void *arg, const struct fth_filler *filler);
 
-/* Nanoseconds worker 0 has spent in fth_pool_run waiting for the others, since creation. */
+/* Nanoseconds worker 0 has spent waiting for the others, since creation. */
 uint64_t fth_pool_wait_ns(const fth_pool *pool);
 
 /* A bounded first-in-first-out queue of pointers between threads. */

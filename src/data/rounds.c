@@ -227,7 +227,7 @@ struct fth_item *fth_reader_round(struct fth_reader *reader) {
         if (!take_read(reader))
             return NULL;
         uint64_t since = fth_now_ns();
-        fth_pool_run(reader->options.pool, run_worker, reader);
+        fth_pool_share(reader->options.pool, run_worker, reader);
         fth_reader_add_time(&reader->rounds_ns, since);
     }
     struct fth_item *item = reader->made[reader->made_begin];

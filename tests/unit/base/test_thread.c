@@ -51,6 +51,35 @@ static void run_calls_every_worker_once(void **state) {
     }
 }
 
+static void sleep_if_other(void *arg, uint32_t worker) {
+    if (worker != 0)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}
+
+/* Jobs so short that workers come late, each gone from memory when it has ended: who comes is in and out before, at most
+ * once, and sees what was written for it. */
+static void sharing_calls_who_comes(void **state) {
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        fth_pool *pool;
+        uint64_t come = 0;
+        assert_int_equal(fth_pool_create(sizes[s], &pool, NULL), FTH_OK);
+        for (uint32_t i = 1; i <= 5000 || (come == 0 && sizes[s] > 1); i++) {
+            struct run run = {.size = sizes[s], .input = i};
+            fth_pool_share(pool, count_call, &run);
+            assert_int_equal(run.calls[0], 1);
+            for (uint32_t w = 0; w < sizes[s]; w++) {
+                assert_true(run.calls[w] <= 1);
+                assert_int_equal(run.sums[w], run.calls[w] * i);
+                come += w > 0 && run.calls[w];
+            }
+            memset(&run, 0xff, sizeof run);
+            if (i % 1000 == 0) /* between them one that all have to come to, and time to fall asleep */
+                fth_pool_run(pool, sleep_if_other, NULL);
+        }
+        fth_pool_destroy(pool);
+    }
+}
+
 struct tasks {
     uint32_t n, size;
     uint32_t *done;
@@ -78,11 +107,6 @@ static void for_runs_every_task_once(void **state) {
         }
         fth_pool_destroy(pool);
     }
-}
-
-static void sleep_if_other(void *arg, uint32_t worker) {
-    if (worker != 0)
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 }
 
 #define PIECES 100000u /* far more than a round has time for */
@@ -139,7 +163,8 @@ static void sizes_of_zero_are_refused(void **state) {
     fth_queue *queue;
     fth_error err = {0};
     assert_int_equal(fth_pool_create(0, &pool, &err), FTH_E_ARGUMENT);
-    assert_non_null(strstr(err.message, "at least 1"));
+    assert_non_null(strstr(err.message, "of 0 workers: must be 1 to"));
+    assert_int_equal(fth_pool_create(FTH_MAX_WORKERS + 1, &pool, &err), FTH_E_ARGUMENT);
     assert_int_equal(fth_queue_create(0, &queue, &err), FTH_E_ARGUMENT);
     fth_pool_destroy(NULL);
     fth_queue_destroy(NULL);
@@ -234,6 +259,7 @@ static void closing_wakes_a_waiting_producer(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(run_calls_every_worker_once),
+        cmocka_unit_test(sharing_calls_who_comes),
         cmocka_unit_test(for_runs_every_task_once),
         cmocka_unit_test(pauses_are_filled),
         cmocka_unit_test(waiting_is_counted),
