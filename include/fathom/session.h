@@ -1,7 +1,8 @@
 /* A session: a model being trained, evaluated or used, made from a configuration or a checkpoint.
  *
  * Threads: a session belongs to one thread; fth_session_interrupt alone may be called from anywhere, also
- * from a signal handler. Callbacks run on the session's thread. */
+ * from a signal handler. Callbacks run on the session's thread, which needs a stack of 1 MiB, as the session's own
+ * threads have. */
 #ifndef FATHOM_SESSION_H
 #define FATHOM_SESSION_H
 
@@ -80,7 +81,7 @@ typedef struct fth_training {
  * configured. FTH_E_INTERRUPTED does not come from here: an interrupted run saves (if checkpoint.dir is set),
  * sets result->interrupted and returns FTH_OK. Data that cannot be read (FTH_E_DATA, FTH_E_IO) and rows
  * without room (FTH_E_LIMIT, FTH_E_MEMORY) end it, too, and what was trained until then is saved;
- * FTH_E_NUMERIC does not save. FTH_E_ARGUMENT: called from one of its own callbacks. `callbacks` and `result` may be
+ * FTH_E_NUMERIC of a step does not save, that of an evaluation does. FTH_E_ARGUMENT: called from one of its own callbacks. `callbacks` and `result` may be
  * NULL; result is filled as far as training came whatever is returned, its evaluations borrow from the session. */
 FTH_API fth_status fth_session_train(fth_session *session, const fth_callbacks *callbacks,
                                      fth_training *result, fth_error *err);

@@ -38,7 +38,7 @@ const char *const *fth_optimizer_names(void);
 /* Minus the learning rate times the ratio of two norms, whose squares are given: the weights' and the direction's. */
 float fth_optimizer_norm_factor(float lr, double weights, double direction);
 
-/* The arguments of step `step` (1-based): learning rate by schedule, bias corrections. l2 is added
+/* The arguments of step `step` (1-based): learning rate and schedule, bias corrections. l2 is added
  * to the gradient; weight_decay is adamw's and lamb's alone, l1 is ftrl's. `decay` 0 leaves out l2
  * and weight_decay (FTRL's l1 and l2 penalties stay). */
 void fth_optimizer_args(const struct fth_optimizer *optimizer,

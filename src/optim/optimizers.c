@@ -110,10 +110,12 @@ void fth_optimizer_args(const struct fth_optimizer *optimizer,
     /* Of the decays as the kernels have them: 0.999 as a float differs from 0.999 by more than a float
      * near 1 - 0.999 can resolve, and the first steps' averages would come out off by 1e-5. */
     float beta1 = (float)config->beta1, beta2 = (float)config->beta2;
+    double factor = fth_schedule_factor(schedule, step);
     int ftrl = strcmp(optimizer->name, "ftrl") == 0;
     int decoupled = strcmp(optimizer->name, "adamw") == 0 || strcmp(optimizer->name, "lamb") == 0;
     *out = (struct fth_opt_args){
-        .lr = (float)(config->lr * fth_schedule_factor(schedule, step)),
+        .lr = (float)(ftrl ? config->lr : config->lr * factor),
+        .schedule = (float)factor,
         .grad_scale = 1,
         .l1 = ftrl ? (float)config->l1 : 0,
         .l2 = ftrl || decay ? (float)config->l2 : 0,

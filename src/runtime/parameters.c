@@ -205,10 +205,3 @@ void fth_parameters_destroy(fth_parameters *parameters) {
     fth_free(parameters->of_value);
     fth_free(parameters);
 }
-
-struct fth_parameter *fth_parameters_find(fth_parameters *parameters, const char *name) {
-    for (uint32_t i = 0; i < parameters->n; i++)
-        if (strcmp(parameters->items[i].name, name) == 0)
-            return &parameters->items[i];
-    return NULL;
-}

@@ -43,8 +43,6 @@ fth_status fth_parameters_create(const fth_graph *graph, const struct fth_optimi
                                  fth_parameters **out, fth_error *err);
 void fth_parameters_destroy(fth_parameters *parameters); /* NULL-safe */
 
-/* NULL when there is none of that name. */
-struct fth_parameter *fth_parameters_find(fth_parameters *parameters, const char *name);
 /* All weights become those of rows[rows][ld], the copies as well. */
 void fth_parameter_set(struct fth_parameter *parameter, const float *rows, uint32_t ld);
 /* The weights of rows [first, + n), wherever they lie: out[n][columns]. */

@@ -382,11 +382,6 @@ void fth_plan_destroy(fth_plan *plan) {
     fth_free(plan);
 }
 
-size_t fth_plan_bytes(const fth_plan *plan) {
-    return plan->buffer_bytes +
-           plan->options.workers * (plan->scratch_bytes + plan->op_scratch_bytes + 128);
-}
-
 static const char *place_name(enum fth_place_kind kind) {
     switch (kind) {
     case FTH_PLACE_NONE: return "unused";

@@ -76,9 +76,6 @@ void fth_plan_run(fth_plan *plan, fth_pool *pool, const struct fth_step *step);
  * NULL for values that only ever lived in scratch. */
 const float *fth_plan_value(const fth_plan *plan, fth_id value, uint32_t *ld);
 
-/* Bytes of buffers for whole batches and of all the workers' scratch (reserved, backed when touched). */
-size_t fth_plan_bytes(const fth_plan *plan);
-
 /* Wall time of the runs so far, by kind of phase: tile phases (forward and data gradients) and whole-batch
  * ones (weight gradients and updates). Nanoseconds; always counted. */
 void fth_plan_times(const fth_plan *plan, uint64_t *tiles, uint64_t *whole);

@@ -1,4 +1,5 @@
 /* Evaluation: metrics of the model as it stands on labelled data. */
+#include <math.h>
 #include <string.h>
 
 #include "metric/metric.h"
@@ -60,9 +61,24 @@ static fth_status add_task(struct tasks *tasks, uint32_t task, const struct fth_
     return fth_metrics_add(tasks->items[task], n, logit, label, weight, tasks->queries, err);
 }
 
+/* One line's numbers can be beyond what the weights were made for. */
+static fth_status check_logits(const struct tasks *tasks, const struct fth_batch *batch, const float *logits, uint32_t ld,
+                               fth_error *err) {
+    for (uint32_t i = 0; i < batch->n; i++)
+        for (uint32_t t = 0; t < tasks->n; t++)
+            if (!isfinite(logits[(size_t)i * ld + t]) && !(tasks->named && batch->weight[(size_t)i * tasks->n + t] == 0))
+                return fth_fail(err, FTH_E_NUMERIC,
+                                "the model's output for data line %llu of those evaluated on is %s; correct or remove the "
+                                "line, if its numbers are far beyond the others",
+                                (unsigned long long)batch->example_number[i] + 1,
+                                isnan(logits[(size_t)i * ld + t]) ? "not a number" : "infinite");
+    return FTH_OK;
+}
+
 static fth_status add_batch(void *ctx, const struct fth_batch *batch, const float *logits, uint32_t ld,
                             fth_error *err) {
     struct tasks *tasks = ctx;
+    FTH_TRY(check_logits(tasks, batch, logits, ld, err));
     tasks->examples += batch->n;
     if (!tasks->named)
         return fth_metrics_add(tasks->items[0], batch->n, logits, batch->label, batch->weight,

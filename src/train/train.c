@@ -157,6 +157,7 @@ static void count_time(struct loop *loop) {
 static fth_status amend(struct loop *loop, fth_error *err) {
     int changed;
     FTH_TRY(fth_session_amend(loop->session, &changed, err));
+    loop->best_unsaved = 0;
     if (changed && loop->callbacks && loop->callbacks->saved)
         loop->callbacks->saved(loop->callbacks->ctx, loop->session->step, loop->session->checkpoint_path);
     return FTH_OK;

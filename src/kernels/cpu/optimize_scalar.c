@@ -58,18 +58,17 @@ void fth_k_opt_adam_scalar(size_t n, float *w, float *m, float *v, const float *
     }
 }
 
-/* lr 0 (a schedule's first step) would divide by it; it leaves everything as it is. */
+/* z says what w is by this step's rate, so rates that change from step to step would change w without a gradient: the
+ * schedule is in z's gradients. */
 void fth_k_opt_ftrl_scalar(size_t n, float *w, float *z, float *nn, const float *g,
                            const struct fth_opt_args *a) {
-    if (a->lr == 0.0f)
-        return;
     int by_root = a->lr_power == -0.5f;
     for (size_t i = 0; i < n; i++) {
         float d = g[i] * a->grad_scale;
         float squares = nn[i] + d * d;
         float before = by_root ? sqrtf(nn[i]) : powf(nn[i], -a->lr_power);
         float after = by_root ? sqrtf(squares) : powf(squares, -a->lr_power);
-        float zi = z[i] + (d - (after - before) / a->lr * w[i]);
+        float zi = z[i] + (a->schedule * d - (after - before) / a->lr * w[i]);
         float shrunk = zi - copysignf(a->l1, zi);
         nn[i] = squares;
         z[i] = zi;

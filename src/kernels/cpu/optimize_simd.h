@@ -98,7 +98,7 @@ static FTH_INLINE void ftrl_lanes(int part, vt t, float *w, float *z, float *nn,
     vf d = v_mul(v_get(g, part, t), v_set(a->grad_scale)), rate = v_set(a->lr), l1 = v_set(a->l1);
     vf before = v_get(nn, part, t), after = v_add(before, v_mul(d, d)), root = v_sqrt(after);
     vf sigma = v_div(v_sub(root, v_sqrt(before)), rate);
-    vf zi = v_add(v_get(z, part, t), v_sub(d, v_mul(sigma, v_get(w, part, t))));
+    vf zi = v_add(v_get(z, part, t), v_sub(v_mul(d, v_set(a->schedule)), v_mul(sigma, v_get(w, part, t))));
     vf shrunk = v_neg(v_sub(zi, v_with_sign(l1, zi)));
     vf divisor = v_add(v_div(v_add(v_set(a->beta), root), rate), v_set(a->l2));
     v_put(nn, part, t, after);
@@ -109,7 +109,7 @@ static FTH_INLINE void ftrl_lanes(int part, vt t, float *w, float *z, float *nn,
 void FTH_K(opt_ftrl)(size_t n, float *w, float *z, float *nn, const float *g,
                      const struct fth_opt_args *args) {
     const struct fth_opt_args a = *args;
-    if (a.lr == 0.0f || a.lr_power != -0.5f) {
+    if (a.lr_power != -0.5f) {
         fth_k_opt_ftrl_scalar(n, w, z, nn, g, args);
         return;
     }

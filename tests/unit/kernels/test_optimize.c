@@ -2,6 +2,7 @@
 #include "kernel_test.h"
 
 static struct fth_opt_args args = {.lr = 0.05f,
+                                   .schedule = 1,
                                    .grad_scale = 0.7f,
                                    .l1 = 0.1f,
                                    .l2 = 0.03f,
@@ -45,10 +46,9 @@ static void optimizers_agree_to_the_bit(void **state) {
     args.lr_power = -0.7f; /* FTRL by a power that is no square root */
     check_shapes(run_first, 0, 0);
     args.lr_power = -0.5f;
-    float kept = args.lr;
-    args.lr = 0;
+    args.schedule = 0.3f;
     check_shapes(run_first, 0, 0);
-    args.lr = kept;
+    args.schedule = 1;
 }
 
 static void scalar_optimizers_follow_their_formulas(void **state) {
@@ -113,6 +113,28 @@ static void scalar_ftrl_follows_the_paper(void **state) {
     assert_in_range(zeros, 1, 19); /* both branches were taken */
 }
 
+/* Without penalties a step is the schedule's share of the paper's, whatever the factors before were: w moves with the
+ * gradient only. */
+static void ftrl_steps_follow_the_schedule(void **state) {
+    static const float factors[] = {0, 0.5f, 1, 1, 0.25f, 0.01f, 0, 0, 1};
+    const struct fth_kernels *k = fth_kernels_for(FTH_ISA_SCALAR);
+    struct fth_opt_args plain = args;
+    plain.l1 = plain.l2 = 0;
+    float w = 0, z = 0, n = 0;
+    double W = 0, N = 0;
+    for (size_t step = 0; step < 5 * sizeof factors / sizeof *factors; step++) {
+        float g = step % 3 == 2 ? 0 : 0.5f + cosf((float)step);
+        double G = (double)g * plain.grad_scale;
+        plain.schedule = factors[step % (sizeof factors / sizeof *factors)];
+        N += G * G;
+        W -= (double)plain.schedule * plain.lr / (plain.beta + sqrt(N)) * G;
+        k->opt_ftrl(1, &w, &z, &n, &g, &plain);
+        assert_near(w, W, 1e-5);
+        assert_near(n, N, 1e-5 * (1 + N));
+    }
+    assert_true(fabs(W) > 0.01);
+}
+
 static void scalar_rowwise_adagrad_follows_its_formula(void **state) {
     float w[3] = {1, 2, 3}, g[3] = {0.5f, -1, 2}, s = 0.25f;
     double mean = 0;
@@ -131,6 +153,7 @@ int main(void) {
         cmocka_unit_test(optimizers_agree_to_the_bit),
         cmocka_unit_test(scalar_optimizers_follow_their_formulas),
         cmocka_unit_test(scalar_ftrl_follows_the_paper),
+        cmocka_unit_test(ftrl_steps_follow_the_schedule),
         cmocka_unit_test(scalar_rowwise_adagrad_follows_its_formula),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,6 +67,8 @@ static void arguments_of_a_step(void **state) {
     assert_true(args.lr == 0.5f && args.weight_decay == 0 && args.l2 == 0);
     fth_optimizer_args(fth_optimizer_find("ftrl"), &config, &warm, 9, 0, &args);
     assert_true(args.l1 == 0.25f && args.l2 == 0.125f && args.lr_power == -0.5f && args.beta == 1);
+    fth_optimizer_args(fth_optimizer_find("ftrl"), &config, &warm, 1, 0, &args);
+    assert_true(args.lr == 0.5f && args.schedule == 0.25f);
 }
 
 /* ---- kernels that write down what they were given ---- */
@@ -142,7 +144,7 @@ enum { N = 11, STEPS = 5 };
 
 /* One weight's step; s and t are its slots. */
 static double formula(const char *name, double w, double g, double *s, double *t, int step) {
-    double lr = config.lr * (step < 4 ? step / 4.0 : 1); /* warm */
+    double warmth = step < 4 ? step / 4.0 : 1, lr = config.lr * warmth; /* warm */
     int coupled = strcmp(name, "ftrl") != 0;
     g += coupled ? config.l2 * w : 0;
     if (strcmp(name, "sgd") == 0)
@@ -154,13 +156,13 @@ static double formula(const char *name, double w, double g, double *s, double *t
         return w - lr * g / (sqrt(*s) + config.eps);
     }
     if (strcmp(name, "ftrl") == 0) {
-        double sigma = (pow(*t + g * g, -config.lr_power) - pow(*t, -config.lr_power)) / lr;
-        *s += g - sigma * w;
+        double sigma = (pow(*t + g * g, -config.lr_power) - pow(*t, -config.lr_power)) / config.lr;
+        *s += warmth * g - sigma * w;
         *t += g * g;
         if (fabs(*s) <= config.l1)
             return 0;
         return -(*s - copysign(config.l1, *s)) /
-               ((config.beta + pow(*t, -config.lr_power)) / lr + config.l2);
+               ((config.beta + pow(*t, -config.lr_power)) / config.lr + config.l2);
     }
     /* adam, adamw */
     if (strcmp(name, "adamw") == 0)
