@@ -61,6 +61,8 @@ static void same_as_whole(struct lost *lost, uint64_t step, uint32_t before) {
     if (access(path, R_OK) != 0)
         fail_msg("%s is not there", path);
     run_resume_ok(&lost->run);
+    snprintf(path, sizeof path, "%s/step-%012llu", lost->dir, (unsigned long long)step + 1);
+    assert_int_not_equal(access(path, R_OK), 0); /* nothing is due there */
     assert_int_equal(lost->run.n_evaluated + before, lost->whole.n_evaluated);
     for (uint32_t i = 0; i < lost->run.n_evaluated; i++)
         assert_int_equal(lost->run.evaluated[i], lost->whole.evaluated[before + i]);
@@ -130,6 +132,13 @@ static void that_stops(void **state) {
     fails_at(stops, 2, 15, 20, 1);
 }
 
+/* A best one that was made up for is kept by the checkpoint that is there: the next step saves nothing. */
+static void that_is_the_best(void **state) {
+    static const char *const keeps[] = {"train.early_stopping={metric: auc, patience: 9}", "train.eval_every=10",
+                                        "checkpoint.keep=100"};
+    fails_at(keeps, 3, 15, 20, 1);
+}
+
 static void interrupted_at(const char *const *overrides, size_t n, uint64_t step, uint32_t before) {
     struct lost lost;
     begin(&lost, overrides, n);
@@ -186,7 +195,7 @@ int main(void) {
         cmocka_unit_test(after_an_epoch),       cmocka_unit_test(after_the_last_epoch),
         cmocka_unit_test(behind_the_last_step), cmocka_unit_test(that_stops),
         cmocka_unit_test(interrupted),          cmocka_unit_test(result_that_is_not_the_end),
-        cmocka_unit_test(at_the_datas_end),
+        cmocka_unit_test(at_the_datas_end),     cmocka_unit_test(that_is_the_best),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
