@@ -129,22 +129,6 @@ fth_status fth_batch_reserve_positions(struct fth_batch *batch, uint32_t group, 
     return FTH_OK;
 }
 
-static fth_status reserve_for(struct fth_batch *to, const struct fth_batch *from, uint32_t i,
-                              fth_error *err) {
-    if (to->n == UINT32_MAX)
-        return fth_fail(err, FTH_E_LIMIT, "a batch cannot hold more than %u examples", UINT32_MAX);
-    FTH_TRY(fth_batch_reserve(to, to->n + 1, err));
-    for (uint32_t g = 0; g < to->schema->n_groups; g++) {
-        const uint32_t *offsets = from->groups[g].offsets;
-        uint32_t total;
-        if (__builtin_add_overflow(to->groups[g].total, offsets[i + 1] - offsets[i], &total))
-            return fth_fail(err, FTH_E_LIMIT, "a batch cannot hold more than %u positions of one group",
-                            UINT32_MAX);
-        FTH_TRY(fth_batch_reserve_positions(to, g, total, err));
-    }
-    return FTH_OK;
-}
-
 /* Numbers of 4 or 8 bytes. */
 static void append_column(void *to, const void *from, size_t size, const uint32_t *index,
                           uint32_t n, int run) {
@@ -171,47 +155,6 @@ static void append_labels(float *to, const float *from, uint32_t tasks, const ui
         memcpy(to + (size_t)k * tasks, from + (size_t)index[k] * tasks, tasks * sizeof *to);
 }
 
-fth_status fth_batch_append(struct fth_batch *to, const struct fth_batch *from, uint32_t i,
-                            fth_error *err) {
-    const struct fth_schema *schema = to->schema;
-    if (i >= from->n)
-        return fth_fail(err, FTH_E_ARGUMENT, "example %u of a batch of %u", i, from->n);
-    FTH_TRY(reserve_for(to, from, i, err));
-    uint32_t at = to->n, tasks = fth_schema_tasks(schema);
-    append_labels(to->label + (size_t)at * tasks, from->label, tasks, &i, 1, 1);
-    to->example_number[at] = from->example_number[i];
-    if (schema->n_dense)
-        memcpy(to->dense + (size_t)at * to->dense_ld, from->dense + (size_t)i * from->dense_ld,
-               schema->n_dense * sizeof(float));
-    if (schema->has_weight)
-        append_labels(to->weight + (size_t)at * tasks, from->weight, tasks, &i, 1, 1);
-    if (schema->has_query)
-        to->query[at] = from->query[i];
-    for (uint32_t f = 0; f < schema->n_fields; f++) {
-        struct fth_keys *dst = &to->fields[f];
-        const struct fth_keys *src = &from->fields[f];
-        size_t write = at, read = i, count = 1;
-        if (dst->group != FTH_NO_GROUP) {
-            const uint32_t *offsets = from->groups[dst->group].offsets;
-            write = to->groups[dst->group].total;
-            read = offsets[i];
-            count = offsets[i + 1] - offsets[i];
-        }
-        if (!count)
-            continue;
-        memcpy(dst->keys + write, src->keys + read, count * sizeof *dst->keys);
-        if (dst->values)
-            memcpy(dst->values + write, src->values + read, count * sizeof *dst->values);
-    }
-    for (uint32_t g = 0; g < schema->n_groups; g++) {
-        const uint32_t *offsets = from->groups[g].offsets;
-        to->groups[g].total += offsets[i + 1] - offsets[i];
-        to->groups[g].offsets[at + 1] = to->groups[g].total;
-    }
-    to->n = at + 1;
-    return FTH_OK;
-}
-
 /* The positions there is room for in every field of the group. */
 static size_t group_capacity(const struct fth_batch *batch, uint32_t group) {
     size_t least = SIZE_MAX;
@@ -230,8 +173,8 @@ static uint32_t expected_positions(const struct fth_batch *batch, uint32_t examp
     return all > (double)positions && all < UINT32_MAX ? (uint32_t)all : (uint32_t)positions;
 }
 
-static fth_status reserve_for_many(struct fth_batch *to, const struct fth_batch *from,
-                                   const uint32_t *index, uint32_t n, fth_error *err) {
+static fth_status reserve_for(struct fth_batch *to, const struct fth_batch *from,
+                              const uint32_t *index, uint32_t n, fth_error *err) {
     uint32_t examples;
     if (__builtin_add_overflow(to->n, n, &examples))
         return fth_fail(err, FTH_E_LIMIT, "a batch cannot hold more than %u examples", UINT32_MAX);
@@ -275,10 +218,10 @@ static void append_ragged_field(struct fth_keys *dst, const struct fth_keys *src
 }
 
 /* Column by column, so that the reads of a column that miss the cache overlap. */
-fth_status fth_batch_append_many(struct fth_batch *to, const struct fth_batch *from,
-                                 const uint32_t *index, uint32_t n, fth_error *err) {
+fth_status fth_batch_append(struct fth_batch *to, const struct fth_batch *from,
+                            const uint32_t *index, uint32_t n, fth_error *err) {
     const struct fth_schema *schema = to->schema;
-    FTH_TRY(reserve_for_many(to, from, index, n, err));
+    FTH_TRY(reserve_for(to, from, index, n, err));
     uint32_t at = to->n;
     int run = is_run(index, n);
     uint32_t tasks = fth_schema_tasks(schema);

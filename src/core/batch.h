@@ -153,12 +153,9 @@ void fth_batch_destroy(struct fth_batch *batch); /* NULL-safe */
 fth_status fth_batch_reserve(struct fth_batch *batch, uint32_t examples, fth_error *err);
 fth_status fth_batch_reserve_positions(struct fth_batch *batch, uint32_t group, uint32_t positions,
                                        fth_error *err);
-/* Appends example `i` of `from` (same schema, not `to` itself) to `to`; on failure `to` is unchanged. */
-fth_status fth_batch_append(struct fth_batch *to, const struct fth_batch *from, uint32_t i,
+/* Appends the examples index[0..n) of `from` (same schema, not `to` itself) to `to`; on failure `to` is unchanged. */
+fth_status fth_batch_append(struct fth_batch *to, const struct fth_batch *from, const uint32_t *index, uint32_t n,
                             fth_error *err);
-/* Appends the examples index[0..n) of `from`: the same as n times the above, column by column. */
-fth_status fth_batch_append_many(struct fth_batch *to, const struct fth_batch *from,
-                                 const uint32_t *index, uint32_t n, fth_error *err);
 /* No examples, position zero; keeps all memory, that of after.feature_state too. */
 void fth_batch_clear(struct fth_batch *batch);
 

@@ -204,7 +204,7 @@ static fth_status take(struct fth_reader *reader, struct fth_batch *to, uint32_t
     uint32_t n = a->n_chosen - a->cursor;
     if (n > want)
         n = want;
-    FTH_TRY(fth_batch_append_many(to, a->slot->examples, a->chosen + a->cursor, n, err));
+    FTH_TRY(fth_batch_append(to, a->slot->examples, a->chosen + a->cursor, n, err));
     a->cursor += n;
     move_behind(reader, a->cursor - 1);
     return FTH_OK;
@@ -268,7 +268,7 @@ static fth_status fill_batch(struct fth_reader *reader, struct fth_batch *batch,
         }
         uint64_t left = a->buffer->n - a->taken;
         uint32_t n = left < size - batch->n ? (uint32_t)left : size - batch->n;
-        FTH_TRY(fth_batch_append_many(batch, a->buffer, a->order + a->taken, n, err));
+        FTH_TRY(fth_batch_append(batch, a->buffer, a->order + a->taken, n, err));
         a->taken += n;
         if (a->taken == a->buffer->n)
             a->here.block++;

@@ -70,7 +70,7 @@ static void appended_examples_are_whole(void **state) {
     /* Twice: the second round runs in the memory of the first. */
     for (int round = 0; round < 2; round++) {
         for (uint32_t k = 0; k < 300; k++)
-            assert_int_equal(fth_batch_append(to, from, k * 7 % 300, NULL), FTH_OK);
+            assert_int_equal(fth_batch_append(to, from, &(uint32_t){k * 7 % 300}, 1, NULL), FTH_OK);
         assert_int_equal(to->n, 300);
         assert_int_equal(to->groups[0].total, from->groups[0].total);
         for (uint32_t k = 0; k < 300; k++)
@@ -80,7 +80,7 @@ static void appended_examples_are_whole(void **state) {
         assert_int_equal(to->groups[0].total, 0);
         assert_int_equal(to->groups[0].offsets[0], 0);
     }
-    assert_int_equal(fth_batch_append(to, from, 300, NULL), FTH_E_ARGUMENT);
+    assert_int_equal(fth_batch_append(to, from, &(uint32_t){300}, 1, NULL), FTH_E_ARGUMENT);
     assert_int_equal(to->n, 0);
     fth_batch_destroy(from);
     fth_batch_destroy(to);
@@ -112,17 +112,17 @@ static void many_at_once(void **state) {
         index[k] = k * 17 % 40;
     for (uint32_t k = 90; k < 120; k++) /* a run */
         index[k] = k - 83;
-    assert_int_equal(fth_batch_append_many(to, from, index, 0, NULL), FTH_OK);
+    assert_int_equal(fth_batch_append(to, from, index, 0, NULL), FTH_OK);
     assert_int_equal(to->n, 0);
-    assert_int_equal(fth_batch_append_many(to, from, index, 33, NULL), FTH_OK);
-    assert_int_equal(fth_batch_append_many(to, from, index + 33, 57, NULL), FTH_OK);
-    assert_int_equal(fth_batch_append_many(to, from, index + 90, 30, NULL), FTH_OK);
+    assert_int_equal(fth_batch_append(to, from, index, 33, NULL), FTH_OK);
+    assert_int_equal(fth_batch_append(to, from, index + 33, 57, NULL), FTH_OK);
+    assert_int_equal(fth_batch_append(to, from, index + 90, 30, NULL), FTH_OK);
     assert_int_equal(to->n, 120);
     for (uint32_t k = 0; k < 120; k++)
         check(to, k, index[k]);
     assert_int_equal(to->groups[0].total, to->groups[0].offsets[120]);
     index[1] = 40;
-    assert_int_equal(fth_batch_append_many(to, from, index, 2, NULL), FTH_E_ARGUMENT);
+    assert_int_equal(fth_batch_append(to, from, index, 2, NULL), FTH_E_ARGUMENT);
     assert_int_equal(to->n, 120);
     fth_batch_destroy(from);
     fth_batch_destroy(to);
@@ -139,12 +139,12 @@ static void room_for_lists_is_made_early(void **state) {
     fill(from, 300);
     for (uint32_t k = 0; k < 300; k++)
         index[k] = k;
-    assert_int_equal(fth_batch_append_many(to, from, index, 1, NULL), FTH_OK); /* without positions */
+    assert_int_equal(fth_batch_append(to, from, index, 1, NULL), FTH_OK); /* without positions */
     assert_int_equal(to->fields[2].capacity, 0);
-    assert_int_equal(fth_batch_append_many(to, from, index + 1, 5, NULL), FTH_OK);
+    assert_int_equal(fth_batch_append(to, from, index + 1, 5, NULL), FTH_OK);
     assert_true(to->fields[2].capacity >= 15 && to->fields[2].capacity <= 60);
     for (uint32_t n = 6; n < 6000; n += 6) {
-        assert_int_equal(fth_batch_append_many(to, from, index + n % 300, 6, NULL), FTH_OK);
+        assert_int_equal(fth_batch_append(to, from, index + n % 300, 6, NULL), FTH_OK);
         assert_true(to->groups[0].total <= to->fields[2].capacity);
         if (n == 600)
             capacity = to->fields[2].capacity;
@@ -201,7 +201,7 @@ static void totals_that_overflow_are_refused(void **state) {
     assert_int_equal(fth_batch_create(&schema, 10, &to, NULL), FTH_OK);
     fill(from, 10);
     to->groups[0].total = UINT32_MAX - 2;
-    assert_int_equal(fth_batch_append(to, from, 5, &err), FTH_E_LIMIT);
+    assert_int_equal(fth_batch_append(to, from, &(uint32_t){5}, 1, &err), FTH_E_LIMIT);
     assert_non_null(strstr(err.message, "positions"));
     fth_batch_destroy(from);
     fth_batch_destroy(to);
@@ -248,9 +248,9 @@ static void tasks_stay_together(void **state) {
         from->label[i] = (float)i;
         from->weight[i] = (float)i / 2;
     }
-    assert_int_equal(fth_batch_append_many(to, from, index, 4, NULL), FTH_OK);
-    assert_int_equal(fth_batch_append_many(to, from, index + 4, 3, NULL), FTH_OK); /* a run */
-    assert_int_equal(fth_batch_append(to, from, 2, NULL), FTH_OK);
+    assert_int_equal(fth_batch_append(to, from, index, 4, NULL), FTH_OK);
+    assert_int_equal(fth_batch_append(to, from, index + 4, 3, NULL), FTH_OK); /* a run */
+    assert_int_equal(fth_batch_append(to, from, &(uint32_t){2}, 1, NULL), FTH_OK);
     for (uint32_t k = 0; k < 8; k++)
         for (uint32_t t = 0; t < 3; t++) {
             uint32_t i = (k < 7 ? index[k] : 2) * 3 + t;

@@ -87,7 +87,7 @@ static void train(fth_feature_pass *pass, int from, int cut, int do_train, float
         assert_int_equal(t.examples(t.ctx, block, part, &err), FTH_OK);
         assert_int_equal(block->n_bad, 0);
         for (uint32_t i = 0; i < part->n; i++) {
-            assert_int_equal(fth_batch_append(batch, part, i, &err), FTH_OK);
+            assert_int_equal(fth_batch_append(batch, part, &(uint32_t){i}, 1, &err), FTH_OK);
             if (batch->n < BATCH && at + (int)i + 1 < LINES)
                 continue;
             assert_int_equal(t.finish(t.ctx, batch, do_train, &err), FTH_OK);

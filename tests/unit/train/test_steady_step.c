@@ -53,7 +53,7 @@ static void first_batch(struct stepper *s) {
     assert_non_null(batch);
     must(fth_batch_create(fth_feature_schema(s->program), batch->n, &s->batch, &err), &err);
     for (uint32_t i = 0; i < batch->n; i++)
-        must(fth_batch_append(s->batch, batch, i, &err), &err);
+        must(fth_batch_append(s->batch, batch, &(uint32_t){i}, 1, &err), &err);
     fth_reader_release(reader, batch);
     fth_reader_destroy(reader);
     fth_feature_pass_destroy(pass);
