@@ -41,13 +41,16 @@ static fth_status lock_directory(const char *dir, int *lock, fth_error *err) {
                     "checkpoint.dir: another run is saving into %s; wait for its end, or name another directory", dir);
 }
 
-/* It holds no other run's checkpoints, and no later ones of the same run before it was given other settings: the newest
- * would be neither's last. */
+/* It holds no other run's checkpoints, and no later ones of the same run before it was given other settings or data: the
+ * newest would be neither's last. */
 static fth_status check_directory(const struct fth_session *session, const char *dir, fth_error *err) {
     int own = fth_session_owns_directory(session, dir);
     uint64_t step;
     char *newest = NULL;
-    if (own && !*session->other.key)
+    const char *other = session->other.key;
+    if (own && !*other && fth_resume_data_changed(session))
+        other = "data.train, whose files have changed";
+    if (own && !*other)
         return FTH_OK;
     FTH_TRY(fth_checkpoint_newest(fth_io_posix(), dir, &newest, &step, err));
     fth_status status = FTH_OK;
@@ -60,7 +63,7 @@ static fth_status check_directory(const struct fth_session *session, const char 
         status = fth_fail(err, FTH_E_CHECKPOINT,
                           "checkpoint.dir: %s holds %s, which is later than %s and was trained with another %s; name "
                           "another directory, or remove what is later",
-                          dir, newest, session->checkpoint_path, session->other.key);
+                          dir, newest, session->checkpoint_path, other);
     free(newest);
     return status;
 }

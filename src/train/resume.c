@@ -62,6 +62,16 @@ static const char *difference(const struct fth_data_file *was, const char *name,
     return text;
 }
 
+int fth_resume_data_changed(const struct fth_session *session) {
+    char text[128];
+    for (uint32_t f = 0; f < session->n_data; f++) {
+        const struct fth_data_file *was = &session->data[f];
+        if (was->known && was->name && *difference(was, was->name, text))
+            return 1;
+    }
+    return 0;
+}
+
 void fth_resume_warn_data(const struct fth_session *session) {
     const struct fth_position *at = &session->position;
     struct fth_strings files = fth_data_set_files(session->train_set);

@@ -87,6 +87,8 @@ fth_status fth_resume_check_meaning(const fth_config *own, const fth_config *now
 /* Warns where what is held out now was trained on before. */
 void fth_resume_warn_held_out(const fth_config *own, const fth_config *now, const char *checkpoint);
 
+/* Whether files that the checkpoint was trained on are other ones now. */
+int fth_resume_data_changed(const struct fth_session *session);
 /* Before training: warns where it goes on within an epoch whose files are not those that were read before. */
 void fth_resume_warn_data(const struct fth_session *session);
 

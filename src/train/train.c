@@ -29,6 +29,7 @@ struct loop {
     uint64_t evaluated_step; /* of the last evaluation */
     int saved, best_unsaved;
     uint64_t saved_step;
+    enum fth_evaluation_due saved_due; /* as saved */
     int lock; /* on checkpoint.dir; -1: none */
 };
 
@@ -101,13 +102,18 @@ static void keep_best(struct fth_session *session, fth_training *result) {
     result->best = fth_session_evaluation(session, FTH_EVALUATION_BEST);
 }
 
+/* As it stands. */
+static int is_evaluated(const struct loop *loop) {
+    return loop->evaluated && loop->evaluated_step == loop->session->step;
+}
+
 /* One that is due decides about early stopping. The one behind the last step is for the result alone: a run
  * that goes on from there is to be the run that never paused. */
 static fth_status evaluate(struct loop *loop, fth_error *err) {
     struct fth_session *session = loop->session;
     int due = session->evaluation_due == FTH_DUE_DECISION;
     const struct fth_train_config *config = &session->config->train;
-    if (!loop->has_held_out || (loop->evaluated && loop->evaluated_step == session->step))
+    if (!loop->has_held_out || is_evaluated(loop))
         return FTH_OK;
     uint64_t start = fth_now_ns();
     fth_training *result = loop->result;
@@ -166,8 +172,13 @@ static fth_status amend(struct loop *loop, fth_error *err) {
 static fth_status save(struct loop *loop, fth_error *err) {
     struct fth_session *session = loop->session;
     const struct fth_checkpoint_config *config = &session->config->checkpoint;
-    if (!*config->dir || (loop->saved && loop->saved_step == session->step))
+    if (!*config->dir)
         return FTH_OK;
+    if (loop->saved && loop->saved_step == session->step) {
+        enum fth_evaluation_due known = loop->saved_due;
+        loop->saved_due = session->evaluation_due;
+        return known == session->evaluation_due ? FTH_OK : amend(loop, err);
+    }
     if (loop->steps_here == 0 && fth_session_owns_directory(session, config->dir))
         return loop->result->epochs ? amend(loop, err) : FTH_OK; /* the data's end was found; make_up has amended */
     uint64_t start = fth_now_ns();
@@ -180,6 +191,7 @@ static fth_status save(struct loop *loop, fth_error *err) {
     loop->saved = 1;
     loop->best_unsaved = 0;
     loop->saved_step = session->step;
+    loop->saved_due = session->evaluation_due;
     if (loop->callbacks && loop->callbacks->saved)
         loop->callbacks->saved(loop->callbacks->ctx, session->step, session->checkpoint_path);
     return FTH_OK;
@@ -238,7 +250,11 @@ static fth_status between_steps(struct loop *loop, const struct fth_batch *batch
         if (!session->config->train.eval_every)
             FTH_TRY(evaluate_or_save(loop, FTH_DUE_DECISION, err));
     }
-    return save_is_due(loop) ? save(loop, err) : FTH_OK;
+    if (!save_is_due(loop))
+        return FTH_OK;
+    if (fth_session_is_finished(session) && loop->has_held_out && !is_evaluated(loop))
+        session->evaluation_due = FTH_DUE_RESULT; /* it comes next, and may not end */
+    return save(loop, err);
 }
 
 static fth_status train_on(struct loop *loop, const struct fth_batch *batch, fth_error *err) {
