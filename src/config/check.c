@@ -24,7 +24,7 @@ static fth_status check_sources(struct fth_loader *l) {
         return fth_load_fail_path(
             l, "data.holdout.by",
             "tail cannot hold out the end of standard input, which has no known "
-            "length; use hash, or files");
+            "length; name files in data.valid");
     if (piped && l->config->train.epochs > 1)
         return fth_load_fail_path(
             l, "train.epochs",

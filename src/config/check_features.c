@@ -68,7 +68,7 @@ static fth_status collect(struct fth_loader *l, struct fields *out) {
                                                   .categorical = from,
                                                   .buckets = from->buckets,
                                                   .min_count = from->min_count,
-                                                  .max_length = from->max_length,
+                                                  .max_length = fth_categorical_length(l->config, from),
                                                   .keep_last = from->keep_last,
                                                   .sequence = from->sequence};
         }

@@ -108,9 +108,8 @@ fth_status fth_check_derived(struct fth_loader *l, uint32_t item) {
 /* What is said of lists where there are none, or of rows that are not pooled so: it would be passed over. */
 static fth_status check_list(struct fth_loader *l, const struct field *at, const struct fth_categorical_config *categorical,
                              int entries) {
-    const char *cut = categorical->max_length != strtoll(FTH_STANDARD_LENGTH, NULL, 10) ? "max_length"
-                      : !categorical->keep_last                                         ? "keep"
-                                                                                        : NULL;
+    int standard = categorical->max_length == 0 || categorical->max_length == FTH_STANDARD_LENGTH;
+    const char *cut = !standard ? "max_length" : !categorical->keep_last ? "keep" : NULL;
     if (cut && categorical->bins)
         return fth_check_fail_item(l, at, cut, "bins are made of all values of a cell; remove it");
     const char *key = cut ? cut : categorical->pooling != FTH_CONFIG_POOL_SUM && !categorical->bins ? "pooling" : NULL;

@@ -139,7 +139,7 @@ struct fth_categorical_config {
     int sequence;               /* 1: positions kept (attention); 0 with separator: pooled */
     const char *separator;      /* "" = single value */
     const char *group;          /* sequences whose positions belong together share a group; "" own */
-    int64_t max_length;         /* positions kept */
+    int64_t max_length;         /* positions kept; 0: fth_categorical_length's */
     int keep_last;              /* 1: the last max_length, 0: the first */
     int pooling;                /* enum fth_config_pooling */
     int64_t ffm_field;          /* libffm: the field number; -1: by order. libsvm: all entries */
@@ -290,6 +290,16 @@ struct fth_config {
     struct fth_checkpoint_config checkpoint;
     fth_arena *arena; /* owns every string and array above */
 };
+
+#define FTH_STANDARD_LENGTH 100
+#define FTH_WHOLE_LENGTH (1 << 20)
+
+/* How many values of a cell's list, or entries of a libsvm or libffm line, the feature uses. */
+static inline int64_t fth_categorical_length(const struct fth_config *config,
+                                             const struct fth_categorical_config *categorical) {
+    int entries = config->data.format == FTH_FORMAT_LIBSVM || config->data.format == FTH_FORMAT_LIBFFM;
+    return categorical->max_length ? categorical->max_length : entries ? FTH_WHOLE_LENGTH : FTH_STANDARD_LENGTH;
+}
 
 /* The first key by which two configurations differ. */
 enum fth_difference_of {

@@ -10,9 +10,6 @@
 #include "base/text.h"
 #include "config/config.h"
 
-/* features.categorical.max_length where nothing is said of it, as the schema has it and the check of lists asks for it. */
-#define FTH_STANDARD_LENGTH "100"
-
 /* ---- nodes: what YAML said and where ---- */
 enum fth_node_kind { FTH_NODE_SCALAR, FTH_NODE_LIST, FTH_NODE_MAP };
 

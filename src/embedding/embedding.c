@@ -205,8 +205,9 @@ fth_status fth_embedding_limit_error(const struct fth_embedding *embedding,
     return fth_fail(
         err, FTH_E_LIMIT,
         "embedding table '%s' needs a new row, and the %llu rows of all tables use %llu bytes "
-        "of the %llu that embedding.memory_limit allows: raise it, or admit fewer keys "
-        "(min_count, buckets)",
+        "of the %llu that embedding.memory_limit allows (tables grow %d rows at a time, here %llu bytes): raise it, or "
+        "admit fewer keys (min_count, buckets)",
         pack->tables[table].name, (unsigned long long)rows,
-        (unsigned long long)embedding->budget.used, (unsigned long long)embedding->budget.limit);
+        (unsigned long long)embedding->budget.used, (unsigned long long)embedding->budget.limit, FTH_ROW_CHUNK,
+        (unsigned long long)(FTH_ROW_CHUNK * pack->stride * sizeof(float)));
 }

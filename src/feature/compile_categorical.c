@@ -36,9 +36,7 @@ static fth_status find_vocabulary(fth_feature_program *p, const struct fth_categ
 static fth_status join_group(fth_feature_program *p, const char *key, const char *name,
                              const struct fth_categorical_config *config, int32_t *out,
                              fth_error *err) {
-    uint32_t max = config->max_length > 0 && config->max_length < INT32_MAX
-                       ? (uint32_t)config->max_length
-                       : INT32_MAX;
+    uint32_t max = (uint32_t)fth_categorical_length(p->config, config);
     for (uint32_t g = 0; *name && g < p->n_groups; g++) {
         if (strcmp(p->groups[g].name, name) != 0)
             continue;

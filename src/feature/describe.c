@@ -137,7 +137,11 @@ static void put_field(struct fth_text *out, const fth_feature_program *p, uint32
     const struct fth_feature_vocabulary *vocabulary = field->vocabulary;
     int list = field->separator.length > 0;
     if (p->entries) {
-        fth_text_printf(out, "  %s: entries of the line, keys by number\n", field->info.name);
+        const struct fth_feature_group *group = &p->groups[field->info.group];
+        fth_text_printf(out, "  %s: entries of the line, keys by number", field->info.name);
+        if (group->max < FTH_WHOLE_LENGTH)
+            fth_text_printf(out, " | %s %u", group->keep_last ? "last" : "first", group->max);
+        fth_text_printf(out, "\n");
         return;
     }
     if (field->osrp) {

@@ -45,11 +45,13 @@ static void draw_keys(struct draws *draws, struct fth_keys *keys, const char *ta
     }
 }
 
-/* Lengths from 1 to half of what an example can have, as histories usually are. */
+/* Lengths from 1 to half of what an example can have, as histories usually are; of lines without a limit as of usual
+ * lists. */
 static fth_status draw_lengths(struct draws *draws, struct fth_batch *batch, uint32_t group,
                                fth_error *err) {
     struct fth_ragged *ragged = &batch->groups[group];
-    uint32_t most = (batch->schema->group_max[group] + 1) / 2;
+    uint32_t most = batch->schema->group_max[group];
+    most = ((most < FTH_WHOLE_LENGTH ? most : FTH_STANDARD_LENGTH) + 1) / 2;
     if ((uint64_t)batch->n * ((uint64_t)most + 1) > UINT32_MAX)
         return fth_fail(err, FTH_E_LIMIT, "generated batches of %u examples with lists of up to %u values: lower "
                                           "train.batch_size or max_length", batch->n, most);

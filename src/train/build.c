@@ -201,7 +201,7 @@ fth_status fth_session_build(struct fth_session *session, fth_error *err) {
     if (config->tuning && *config->tuning) {
         fth_status status = fth_tuning_load(config->tuning, &session->tuning, err);
         if (status != FTH_OK)
-            fth_error_frame(err, "tuning");
+            fth_error_frame(err, "tuning (--set tuning= goes without; the last bits may differ)");
         FTH_TRY(status);
     }
     session->dense_optimizer = fth_optimizer_find(config->dense_optimizer.name);

@@ -47,8 +47,11 @@ static void print_columns(const struct fth_data_stats *stats, struct fth_text *t
     for (uint32_t i = 0; i < stats->n_columns; i++) {
         const struct fth_column_stats *c = &stats->columns[i];
         double cells = c->cells ? (double)c->cells : 1, there = (double)(c->cells - c->missing);
-        fth_text_printf(text, "%-24s %8.2f %% %12.0f %7.0f %%", c->name, 100 * (double)c->missing / cells,
+        struct fth_text name = {0}; /* of any file, so of any bytes */
+        fth_text_names(&name, &c->name, 1);
+        fth_text_printf(text, "%-24s %8.2f %% %12.0f %7.0f %%", fth_text_get(&name), 100 * (double)c->missing / cells,
                         c->distinct, there > 0 ? 100 * (double)c->numbers / there : 0);
+        fth_text_free(&name);
         number_cell(text, c->min, c->numbers > 0);
         number_cell(text, c->mean, c->numbers > 0);
         number_cell(text, c->max, c->numbers > 0);

@@ -12,6 +12,12 @@ LD_LIBRARY_PATH=$(pkg-config --variable=libdir fathom)
 export LD_LIBRARY_PATH
 # shellcheck disable=SC2046 # several words
 cc -Wall -Werror "$source/examples/api.c" -o "$work/api" $(pkg-config --cflags --libs fathom)
+# The same without the shared library, which hides what it needs.
+mkdir "$work/static"
+cp "$LD_LIBRARY_PATH/libfathom.a" "$work/static"
+# shellcheck disable=SC2046
+cc "$source/examples/api.c" -o "$work/static/api" $(pkg-config --cflags fathom) -L"$work/static" \
+    $(pkg-config --static --libs fathom | sed "s|-L$LD_LIBRARY_PATH||")
 cd "$work"
 usr/bin/fathom gen -n 2000 --cap 100 -o train.tsv >/dev/null 2>&1
 usr/bin/fathom gen -n 300 --first 2000 --cap 100 -o new.tsv >/dev/null 2>&1
@@ -26,5 +32,6 @@ END
 grep -q 'AUC 0\.' told.txt
 [ "$(wc -l <own.txt)" -eq 300 ]
 usr/bin/fathom predict model new.tsv | cmp - own.txt
+env -u LD_LIBRARY_PATH static/api model.yaml checkpoint.dir=again <new.tsv 2>told.txt | cmp - own.txt
 if ./api model.yaml model.name=lrr <new.tsv >/dev/null 2>told.txt; then exit 1; fi
 grep -q 'model.name: found lrr' told.txt

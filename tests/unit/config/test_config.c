@@ -70,7 +70,7 @@ static void defaults(void **state) {
     check_list(f->columns, "C1");
     assert_int_equal(f->pooling, FTH_CONFIG_POOL_SUM);
     assert_int_equal(f->keep_last, 1);
-    assert_int_equal(f->max_length, 100);
+    assert_int_equal(f->max_length, 0);
     assert_int_equal(f->ffm_field, -1);
     assert_string_equal(f->table, "");
     assert_int_equal(c->embedding.dim, 16);
