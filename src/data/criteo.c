@@ -9,7 +9,8 @@ struct criteo_line {
     uint32_t start;   /* of the line */
     uint32_t cell;    /* start of the open cell */
     uint32_t n;       /* cells closed so far */
-    uint32_t surplus; /* start of the 41st cell */
+    uint32_t first;   /* column of the line's first cell: 1 where labels are lacking */
+    uint32_t surplus; /* start of the cell that is one too many */
     int64_t nul;      /* offset of the first NUL byte, -1 none */
     uint64_t number;  /* physical line */
 };
@@ -20,7 +21,7 @@ static fth_status end_line(const struct fth_parser *parser, struct fth_block *bl
     uint32_t stop = end;
     if (stop > line->cell && block->text[stop - 1] == '\r')
         stop--;
-    uint32_t n = line->n + 1;
+    uint32_t n = line->n + 1, columns = FTH_CRITEO_COLUMNS - line->first;
     uint32_t next = end < block->text_length ? end + 1 : end;
     fth_status status = FTH_OK;
     if (n == 1 && stop == line->start && parser->skip_blank)
@@ -28,13 +29,15 @@ static fth_status end_line(const struct fth_parser *parser, struct fth_block *bl
     if (line->nul >= 0) {
         fth_block_refuse(block, line->number, (uint64_t)line->nul - line->start + 1,
                          "a NUL byte; data lines are text");
-    } else if (n != FTH_CRITEO_COLUMNS) {
+    } else if (n != columns) {
         fth_block_refuse(block, line->number,
-                         (n > FTH_CRITEO_COLUMNS ? line->surplus : stop) - line->start + 1,
+                         (n > columns ? line->surplus : stop) - line->start + 1,
                          "%u cells; a criteo line has %u (label, 13 integers, 26 categories)", n,
                          FTH_CRITEO_COLUMNS);
     } else {
         struct fth_cell *cells = block->cells + (size_t)block->n_lines * FTH_CRITEO_COLUMNS;
+        if (line->first)
+            cells[0] = (struct fth_cell){line->start, 0};
         cells[FTH_CRITEO_COLUMNS - 1] = (struct fth_cell){line->cell, stop - line->cell};
         status = fth_parser_add_line(block, line->start, next, line->number, err);
     }
@@ -69,10 +72,10 @@ static int whole_line(const char *text, uint32_t base, const uint32_t *offsets,
     return 1;
 }
 
-static fth_status criteo_parse(const struct fth_parser *parser, struct fth_block *block,
-                               uint32_t *scratch, fth_error *err) {
+static fth_status parse_from(const struct fth_parser *parser, uint32_t first, struct fth_block *block,
+                             uint32_t *scratch, fth_error *err) {
     static const char separators[3] = {'\t', '\n', '\0'};
-    struct criteo_line line = {.nul = -1, .number = block->first_line};
+    struct criteo_line line = {.first = first, .nul = -1, .number = block->first_line};
     size_t length = block->text_length;
     fth_parser_begin(block);
     block->n_columns = FTH_CRITEO_COLUMNS;
@@ -82,15 +85,15 @@ static fth_status criteo_parse(const struct fth_parser *parser, struct fth_block
         size_t found = parser->kernels->scan(block->text + base, n, separators, scratch);
         struct fth_cell *cells = block->cells + (size_t)block->n_lines * FTH_CRITEO_COLUMNS;
         for (size_t k = 0; k < found; k++) {
-            if (line.n == 0 && found - k >= FTH_CRITEO_COLUMNS &&
+            if (line.n == 0 && first == 0 && found - k >= FTH_CRITEO_COLUMNS &&
                 whole_line(block->text, (uint32_t)base, scratch + k, &line, cells))
                 k += FTH_CRITEO_COLUMNS - 1;
             uint32_t at = (uint32_t)base + scratch[k];
             char c = block->text[at];
             if (c == '\t') {
-                if (line.n < FTH_CRITEO_COLUMNS - 1)
-                    cells[line.n] = (struct fth_cell){line.cell, at - line.cell};
-                else if (line.n == FTH_CRITEO_COLUMNS - 1)
+                if (line.n + first < FTH_CRITEO_COLUMNS - 1)
+                    cells[line.n + first] = (struct fth_cell){line.cell, at - line.cell};
+                else if (line.n + first == FTH_CRITEO_COLUMNS - 1)
                     line.surplus = at + 1;
                 line.n++;
                 line.cell = at + 1;
@@ -105,6 +108,16 @@ static fth_status criteo_parse(const struct fth_parser *parser, struct fth_block
     if (line.start < length)
         FTH_TRY(end_line(parser, block, &line, (uint32_t)length, err));
     return FTH_OK;
+}
+
+/* Labels are lacking, where they may be, in a block that has no whole line with one, but lines without. */
+static fth_status criteo_parse(const struct fth_parser *parser, struct fth_block *block,
+                               uint32_t *scratch, fth_error *err) {
+    FTH_TRY(parse_from(parser, 0, block, scratch, err));
+    if (!parser->labels_optional || block->n_lines > 0 || block->n_bad == 0)
+        return FTH_OK;
+    FTH_TRY(parse_from(parser, 1, block, scratch, err));
+    return block->n_lines > 0 ? FTH_OK : parse_from(parser, 0, block, scratch, err);
 }
 
 const struct fth_parser_kind fth_parser_criteo = {

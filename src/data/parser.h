@@ -24,6 +24,7 @@ struct fth_parser {
     const struct fth_parser_kind *kind;
     char delimiter;
     int strip, skip_blank;
+    int labels_optional; /* criteo, libsvm, libffm: lines may begin behind the label, which is empty then */
     const char *comment; /* borrowed from the configuration */
     size_t comment_length;
     uint32_t n_columns; /* csv: cells a line must have; 0: not known yet */

@@ -384,6 +384,7 @@ static fth_status set_init(fth_data_set *set, const struct fth_data_set_options 
     set->memory_bytes = options->memory_bytes;
     set->seed = options->seed;
     fth_parser_init(set->config, &set->parser);
+    set->parser.labels_optional = options->labels_optional;
     FTH_TRY(choose(set, options, err));
     FTH_TRY(find_columns(set, err));
     if (options->part == FTH_PART_TRAIN)

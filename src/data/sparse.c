@@ -138,6 +138,8 @@ static fth_status read_line(const struct fth_parser *parser, struct fth_block *b
         return FTH_OK;
     }
     const char *label = line->at, *label_end = token_end(line);
+    if (parser->labels_optional && memchr(label, ':', (size_t)(label_end - label)))
+        label_end = label;
     size_t n_entries = row ? block->entry_start[row] : 0;
     int ok = 0;
     if (memchr(label, ':', (size_t)(label_end - label))) {
