@@ -63,7 +63,9 @@ fth_status fth_lines_seek(fth_lines *lines, uint64_t file_index, uint64_t byte_o
     fth_data_set *set = lines->set;
     end_file(lines);
     if (file_index >= set->files.n)
-        return fth_fail(err, FTH_E_DATA, "data.train: training goes on in file number %llu, and there are %u now; restore those that are gone",
+        return fth_fail(err, FTH_E_DATA,
+                        "data.train: training goes on in file number %llu, and there are %u now; restore those that are "
+                        "gone",
                         (unsigned long long)file_index + 1, set->files.n);
     lines->file = (uint32_t)file_index;
     if (byte_offset == 0)

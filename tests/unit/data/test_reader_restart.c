@@ -167,7 +167,7 @@ static void foreign_position_is_refused(void **state) {
     assert_non_null(strstr(result.error.message, "not the one that was read before"));
     position.file_index = 3;
     result = read_all(&config, &train_set, &options);
-    assert_non_null(strstr(result.error.message, "there are only 3"));
+    assert_non_null(strstr(result.error.message, "there are 3 now"));
     position = (struct fth_position){.line = 1, .taken = 2000};
     config.shuffle = 100;
     result = read_all(&config, &train_set, &options);
