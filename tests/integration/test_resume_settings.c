@@ -1,5 +1,6 @@
 /* Resuming with other settings, or from an earlier checkpoint than the newest: what cannot be is refused before a step is
  * made, and nothing that was saved is lost. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -178,13 +180,19 @@ static int is_there(const char *dir, const char *name) {
     return access(path, R_OK) == 0;
 }
 
-/* The same from data that became another meanwhile, which nobody can know beforehand: what follows takes the places of
- * what was there, and that is kept. */
+static void set_modified(const char *path, time_t seconds) {
+    const struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* The same from data that became another meanwhile: where its size and time say so it is refused; else nobody can know
+ * beforehand, and what follows takes the places of what was there, which is kept. */
 static void test_earlier_from_other_data(void **state) {
     size_t n = 0;
     char *text = read_whole(run_data(0), &n), data[300], path[400], dir[400], digest[17];
     snprintf(data, sizeof data, "%s", temp_path("mended.csv"));
     write_file(data, text, n);
+    set_modified(data, 1000000000);
     struct run whole = {.config = run_config("wide_deep", data), .dir = run_new_dir(),
                         .overrides = {"checkpoint.every_steps=10", "checkpoint.keep=9", "data.holdout.by=none"}};
     run_train_ok(&whole);
@@ -198,6 +206,11 @@ static void test_earlier_from_other_data(void **state) {
     fth_error err = {0};
     const char *overrides[] = {dir};
     assert_int_equal(fth_session_open(path, overrides, 1, &session, &err), FTH_OK);
+    set_modified(data, 1000000001);
+    assert_int_equal(fth_session_train(session, NULL, NULL, &err), FTH_E_CHECKPOINT);
+    assert_non_null(strstr(err.message, "files have changed"));
+    assert_true(is_there(whole.dir, "step-000000000045"));
+    set_modified(data, 1000000000);
     fth_log_to(keep_replaced, NULL);
     assert_int_equal(fth_session_train(session, NULL, NULL, &err), FTH_OK);
     fth_log_to(NULL, NULL);
