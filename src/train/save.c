@@ -95,6 +95,7 @@ fth_status fth_session_write(struct fth_session *session, const char *dir, int64
         return status;
     free(session->checkpoint_path);
     session->checkpoint_path = path;
+    session->other = (struct fth_difference){0}; /* it is of these settings */
     return FTH_OK;
 }
 
