@@ -23,7 +23,7 @@ struct fth_data_set_options {
     uint64_t seed;            /* chooses what is held out: the same for FTH_PART_TRAIN and _VALID */
     struct fth_strings files; /* FTH_PART_FILES */
     const char *files_key;    /* how messages call them; NULL: "files" */
-    int labels_optional;      /* csv: files may lack the labels' columns (prediction) */
+    int labels_optional;      /* files may lack labels, of csv their columns (prediction) */
     struct fth_strings labels; /* their names, where it is not data.label alone */
     const char *memory;       /* not NULL: one file's bytes, borrowed, instead of files */
     size_t memory_bytes;

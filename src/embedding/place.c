@@ -275,7 +275,7 @@ static fth_status place(struct fth_embedding *embedding, struct plan *plan,
     fth_status status = list_tables(plan, &by_name, scratch, err);
     fth_names_free(&by_name);
     FTH_TRY(status);
-    FTH_TRY(find_same(plan, scratch, plan->follower, err));
+    FTH_TRY(find_same(plan, scratch, plan->follower, err)); /* memory of followers, who are known next */
     find_leads(plan, scratch);
     char *names = embedding->names;
     for (uint32_t t = 0; t < plan->n_tables; t++) {

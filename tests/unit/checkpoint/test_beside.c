@@ -2,7 +2,7 @@
  * is read is a whole checkpoint. */
 #include "world.h"
 
-static char *folder, old[600], later[600], aside[600];
+static char *folder, old[600], later[600], aside[600], came_from[600];
 static unsigned opened, goes_at; /* files of the old one; the one of them at which it goes, 0: never */
 static char spared[64]; /* a file of it that is still there then; "": the folder has gone, too */
 
@@ -52,6 +52,7 @@ static fth_status restore(void *ctx, fth_checkpoint *checkpoint, fth_error *err)
     struct world *into = ctx;
     FTH_TRY(fth_checkpoint_restore(checkpoint, into->parameters, into->embedding, err));
     into->state.step = fth_checkpoint_state(checkpoint)->step;
+    snprintf(came_from, sizeof came_from, "%s", fth_checkpoint_path(checkpoint));
     return FTH_OK;
 }
 
@@ -67,6 +68,7 @@ static void goes_at_any_file(void **state) {
             OK(fth_checkpoint_read(&io, folder, restore, &into, err));
             int all = opened < goes_at;
             assert_int_equal(into.state.step, all ? 101 : 102);
+            assert_string_equal(came_from, all ? old : later);
             world_destroy(&into);
             scratch_remove(folder);
             if (all)

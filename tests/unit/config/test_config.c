@@ -71,6 +71,7 @@ static void defaults(void **state) {
     assert_int_equal(f->pooling, FTH_CONFIG_POOL_SUM);
     assert_int_equal(f->keep_last, 1);
     assert_int_equal(f->max_length, 0);
+    assert_int_equal(fth_categorical_length(c, f), 100);
     assert_int_equal(f->ffm_field, -1);
     assert_string_equal(f->table, "");
     assert_int_equal(c->embedding.dim, 16);
