@@ -268,7 +268,8 @@ static const char *const decay_by[] = {"0", "0", "0", "0", "0", "0.01", "0", "0.
 
 static const struct fth_key optimizer_keys[] = {
     {STRING("name", fth_optimizer_config, name), .choices = optimizers, .standard = "adagrad",
-     .help = "rowwise_adagrad: sparse only; lamb: dense only"},
+     .help = "rowwise_adagrad: sparse only; lamb: dense only; ftrl takes the sum of a batch's gradients, the others "
+             "their mean"},
     {FLOAT("lr", fth_optimizer_config, lr, NULL, 0, 1000, FTH_LOW_OPEN), .standard_by = lr_by,
      .help = "learning rate"},
     {FLOAT("eps", fth_optimizer_config, eps, NULL, 1e-37, 1, 0), .standard_by = eps_by,

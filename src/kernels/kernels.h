@@ -32,7 +32,7 @@ typedef enum fth_pooling { FTH_POOL_NONE, FTH_POOL_SUM, FTH_POOL_MEAN, FTH_POOL_
 struct fth_opt_args {
     float lr;          /* this step's, schedule applied; FTRL: without the schedule */
     float schedule;    /* FTRL: the schedule's factor, of gradients that go into z */
-    float grad_scale;  /* every gradient is multiplied by it first (clipping); 1 = none */
+    float grad_scale;  /* every gradient is multiplied by it first: clipping, FTRL's examples; 1 = none */
     float l1, l2;      /* l2: gradient += l2 * w (coupled); FTRL: the two penalties */
     float weight_decay; /* decoupled: w -= lr * weight_decay * w */
     float momentum;

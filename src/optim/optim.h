@@ -38,13 +38,14 @@ const char *const *fth_optimizer_names(void);
 /* Minus the learning rate times the ratio of two norms, whose squares are given: the weights' and the direction's. */
 float fth_optimizer_norm_factor(float lr, double weights, double direction);
 
-/* The arguments of step `step` (1-based): learning rate and schedule, bias corrections. l2 is added
- * to the gradient; weight_decay is adamw's and lamb's alone, l1 is ftrl's. `decay` 0 leaves out l2
- * and weight_decay (FTRL's l1 and l2 penalties stay). */
+/* The arguments of step `step` (1-based), of a batch of `examples`: learning rate and schedule, bias corrections, and
+ * for ftrl the sum over the examples instead of their mean (optimizers.def). l2 is added to the gradient;
+ * weight_decay is adamw's and lamb's alone, l1 is ftrl's. `decay` 0 leaves out l2 and weight_decay (FTRL's l1 and l2
+ * penalties stay). */
 void fth_optimizer_args(const struct fth_optimizer *optimizer,
                         const struct fth_optimizer_config *config,
-                        const struct fth_schedule_config *schedule, uint64_t step, int decay,
-                        struct fth_opt_args *out);
+                        const struct fth_schedule_config *schedule, uint64_t step, uint32_t examples,
+                        int decay, struct fth_opt_args *out);
 
 /* The schedule's factor at a step (1-based): linear warm-up from 0 (step warmup_steps has factor
  * 1), then constant, or polynomial or cosine down to end_factor at total_steps, where it stays. */

@@ -105,8 +105,8 @@ const char *const *fth_optimizer_names(void) {
 
 void fth_optimizer_args(const struct fth_optimizer *optimizer,
                         const struct fth_optimizer_config *config,
-                        const struct fth_schedule_config *schedule, uint64_t step, int decay,
-                        struct fth_opt_args *out) {
+                        const struct fth_schedule_config *schedule, uint64_t step, uint32_t examples,
+                        int decay, struct fth_opt_args *out) {
     /* Of the decays as the kernels have them: 0.999 as a float differs from 0.999 by more than a float
      * near 1 - 0.999 can resolve, and the first steps' averages would come out off by 1e-5. */
     float beta1 = (float)config->beta1, beta2 = (float)config->beta2;
@@ -116,7 +116,7 @@ void fth_optimizer_args(const struct fth_optimizer *optimizer,
     *out = (struct fth_opt_args){
         .lr = (float)(ftrl ? config->lr : config->lr * factor),
         .schedule = (float)factor,
-        .grad_scale = 1,
+        .grad_scale = ftrl ? (float)examples : 1,
         .l1 = ftrl ? (float)config->l1 : 0,
         .l2 = ftrl || decay ? (float)config->l2 : 0,
         .weight_decay = decoupled && decay ? (float)config->weight_decay : 0,

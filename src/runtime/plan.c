@@ -296,13 +296,16 @@ static fth_status make_sessions(struct fth_plan *plan, fth_error *err) {
 }
 
 /* A tile's positions are counted in 32 bits. */
-static fth_status check_positions(const struct fth_plan_options *options, fth_error *err) {
-    for (uint32_t g = 0; g < options->n_groups; g++)
-        if ((uint64_t)options->tile * options->group_max[g] > INT32_MAX)
+static fth_status check_positions(const fth_graph *graph, const struct fth_plan_options *options, fth_error *err) {
+    for (uint32_t v = 0; v < graph->n_values; v++) {
+        const struct fth_value *value = &graph->values[v];
+        uint32_t most = value->extent == FTH_POSITIONS ? fth_plan_group_max(graph, options->group_max, value->group) : 0;
+        if ((uint64_t)options->tile * most > INT32_MAX)
             return fth_fail(err, FTH_E_LIMIT,
                             "a tile of %u examples of up to %u positions is more than 2^31 - 1 positions; use a "
                             "smaller tile, train.batch_size or max_length",
-                            options->tile, options->group_max[g]);
+                            options->tile, most);
+    }
     return FTH_OK;
 }
 
@@ -322,7 +325,7 @@ fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
         plan->options.tile = options->max_batch;
     if (fth_gemm_cut((fth_precision)options->precision).tiles)
         plan->options.tile = (plan->options.tile + FTH_TILES_ROUND - 1) / FTH_TILES_ROUND * FTH_TILES_ROUND;
-    FTH_TRY_GOTO(status, check_positions(&plan->options, err), fail);
+    FTH_TRY_GOTO(status, check_positions(graph, &plan->options, err), fail);
     plan->max_tiles = (options->max_batch + plan->options.tile - 1) / plan->options.tile;
     plan->max_span = options->span ? options->span : most_span(graph, &plan->options);
     plan->group_max = fth_alloc(options->n_groups + 1, sizeof *plan->group_max);

@@ -8,10 +8,10 @@ fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const s
     const struct fth_config *config = session->config;
     uint64_t number = session->step + 1, start = fth_now_ns();
     struct fth_opt_args opt, opt_no_decay, sparse;
-    fth_optimizer_args(session->dense_optimizer, &config->dense_optimizer, &config->schedule, number, 1,
-                       &opt);
-    fth_optimizer_args(session->dense_optimizer, &config->dense_optimizer, &config->schedule, number, 0,
-                       &opt_no_decay);
+    fth_optimizer_args(session->dense_optimizer, &config->dense_optimizer, &config->schedule, number,
+                       batch->n, 1, &opt);
+    fth_optimizer_args(session->dense_optimizer, &config->dense_optimizer, &config->schedule, number,
+                       batch->n, 0, &opt_no_decay);
     struct fth_step run = {.batch = batch,
                            .opt = &opt,
                            .opt_no_decay = &opt_no_decay,
@@ -20,7 +20,8 @@ fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const s
                            .filler = filler};
     if (session->embedding) {
         const struct fth_optimizer *optimizer = fth_optimizer_find(config->sparse_optimizer.name);
-        fth_optimizer_args(optimizer, &config->sparse_optimizer, &config->schedule, number, 1, &sparse);
+        fth_optimizer_args(optimizer, &config->sparse_optimizer, &config->schedule, number, batch->n, 1,
+                           &sparse);
         FTH_TRY(fth_embedding_prepare(session->embedding, session->pool, batch, 1, number, err));
         fth_embedding_set_args(session->embedding, &sparse);
         run.rows = fth_embedding_rows(session->embedding);

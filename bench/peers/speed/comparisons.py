@@ -17,6 +17,7 @@ class Comparison:
     unit: float = 1e3
     name: str = "k examples/s"
     only_amx: bool = False
+    of: str = "value"  # which figure of the samples
 
 
 FROM_TEXT = [
@@ -37,6 +38,8 @@ COMPARISONS = FROM_TEXT + [
     Comparison("parse", "parse and hash Criteo text, a core", "fathom", (), "", 0.8, 1, "GB/s"),
     Comparison("linear", "{model} with FTRL from text", "fathom", (), "", 1.0, 1e6, "M examples/s"),
     Comparison("linear", "{model} with FTRL from text", "fathom", ("vowpalwabbit",), "Vowpal Wabbit from its cache", 5.0),
+    Comparison("linear", "{model} with FTRL from text, log loss of the pass", "fathom", ("vowpalwabbit",), "Vowpal Wabbit",
+               None, 1, "", of="loss"),
     Comparison("threads", "{model}, two threads", "2 threads", ("1 threads",), "one thread", 1.85),
     Comparison("bf16", "{model}, bf16", "fathom bf16", ("fathom fp32",), "Fathom, fp32", 2.5, only_amx=True),
     Comparison("bf16", "{model}, bf16", "fathom bf16", ("pytorch bf16", "pytorch bf16 compiled"),
@@ -63,14 +66,14 @@ class Line:
 
 def line(results, comparison, model):
     c = comparison
-    ours = results.median(model, 4096, c.ours, "value", c.measure)
+    ours = results.median(model, 4096, c.ours, c.of, c.measure)
     if ours is None:
         return None
     target = None if c.only_amx and not results.machine.get("amx") else c.target
     what, shown = c.what.format(model=TITLES[model]), f"{rate(ours / c.unit)} {c.name}"
     if not c.theirs:
         return Line(what, shown, "", "", ours / c.unit, target)
-    theirs = [results.median(model, 4096, name, "value", c.measure) for name in c.theirs]
+    theirs = [results.median(model, 4096, name, c.of, c.measure) for name in c.theirs]
     best = max((value for value in theirs if value is not None), default=None)
     if best is None:
         return None

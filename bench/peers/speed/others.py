@@ -4,6 +4,7 @@ Each function adds samples; comparisons.py says which are compared and what is t
 import json
 import os
 import re
+import statistics
 import subprocess
 
 import shapes
@@ -104,9 +105,16 @@ def parse(options, results):
 
 
 def linear(options, results):
+    """With what was learned: the mean log loss of examples before they were learned from, which both print of a pass."""
     file = text_file(options)
     fathom = Fathom(options, "lr", configuration=LINEAR | {"data": LINEAR["data"] | {"train": file}})
-    ways = {"fathom": lambda: rate_from_text(options, fathom, file)}
+    losses = options.work / "lr-losses.txt"
+
+    def way():
+        rate = rate_from_text(options, fathom, file, "--losses", str(losses))
+        return rate | {"loss": statistics.fmean(float(line) for line in losses.read_text(encoding="utf-8").split())}
+
+    ways = {"fathom": way}
     if needs(options, "vowpalwabbit"):
         ways["vowpalwabbit"] = vowpal.prepare(options, file, python_of("vowpalwabbit"))
     in_turns(options, results, "linear", "lr", 4096, ways)

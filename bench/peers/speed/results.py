@@ -33,7 +33,7 @@ class Results:
         return sorted({(s["model"], s["batch"]) for s in self.samples if s["measure"] == "table"})
 
     def values(self, model, batch, contender, key="examples_per_second", measure="table"):
-        return [s[key] for s in self.of(model, batch, contender, measure)]
+        return [s[key] for s in self.of(model, batch, contender, measure) if key in s]
 
     def of(self, model, batch, contender, measure="table"):
         which = measure, model, batch, contender

@@ -30,7 +30,7 @@ def run(options, python, *arguments):
     found = re.search(r"number of examples = (\d+)", done.stdout)
     if done.returncode or not found:
         raise Failed(f"vowpalwabbit ended with {done.returncode}:\n{done.stdout[-2000:]}")
-    return int(found[1])
+    return int(found[1]), re.search(r"average loss = ([0-9.]+)", done.stdout)
 
 
 def seconds_of(options, python, *arguments):
@@ -51,10 +51,10 @@ def prepare(options, file, python):
     def measure():
         with held_in_memory(options.work / cache):
             # Without --data it reads no cache either; with both it reads the cache alone.
-            examples, seconds = seconds_of(options, python, "--data", lines, "--cache_file", cache)
+            (examples, loss), seconds = seconds_of(options, python, "--data", lines, "--cache_file", cache)
             _, without = seconds_of(options, python, "--data", os.devnull) # to start and to end, as Fathom's are left out
             if not examples:
                 raise Failed("vowpalwabbit read no examples")
-            return {"value": examples / (seconds - without)}
+            return {"value": examples / (seconds - without), "loss": float(loss[1])}
 
     return measure

@@ -232,7 +232,7 @@ static inline struct fth_opt_args world_args(const char *optimizer, uint64_t ste
     struct fth_optimizer_config config = world_optimizer(optimizer);
     struct fth_schedule_config schedule = {.kind = FTH_SCHEDULE_CONSTANT};
     struct fth_opt_args args;
-    fth_optimizer_args(fth_optimizer_find(optimizer), &config, &schedule, step, 1, &args);
+    fth_optimizer_args(fth_optimizer_find(optimizer), &config, &schedule, step, 1, 1, &args);
     return args;
 }
 /* Gathers every lookup, then updates. */

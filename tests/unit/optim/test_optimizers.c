@@ -54,20 +54,21 @@ static void only_accumulators_start_above_zero(void **state) {
 
 static void arguments_of_a_step(void **state) {
     struct fth_opt_args args;
-    fth_optimizer_args(fth_optimizer_find("adamw"), &config, &warm, 2, 1, &args);
+    fth_optimizer_args(fth_optimizer_find("adamw"), &config, &warm, 2, 64, 1, &args);
     assert_true(args.lr == 0.25f);
     assert_true(args.grad_scale == 1);
     assert_true(args.weight_decay == 0.01f && args.l2 == 0.125f && args.l1 == 0);
     assert_true(args.correction1 == (float)(1 - (double)0.9f * 0.9f));
     assert_true(args.correction2 == (float)(1 - (double)0.99f * 0.99f));
     /* After one step the corrected average is the gradient itself. */
-    fth_optimizer_args(fth_optimizer_find("adam"), &config, &warm, 1, 1, &args);
+    fth_optimizer_args(fth_optimizer_find("adam"), &config, &warm, 1, 64, 1, &args);
     assert_true(args.correction1 == 1 - args.beta1 && args.correction2 == 1 - args.beta2);
-    fth_optimizer_args(fth_optimizer_find("adam"), &config, &warm, 9, 0, &args);
-    assert_true(args.lr == 0.5f && args.weight_decay == 0 && args.l2 == 0);
-    fth_optimizer_args(fth_optimizer_find("ftrl"), &config, &warm, 9, 0, &args);
+    fth_optimizer_args(fth_optimizer_find("adam"), &config, &warm, 9, 64, 0, &args);
+    assert_true(args.lr == 0.5f && args.grad_scale == 1 && args.weight_decay == 0 && args.l2 == 0);
+    fth_optimizer_args(fth_optimizer_find("ftrl"), &config, &warm, 9, 64, 0, &args);
     assert_true(args.l1 == 0.25f && args.l2 == 0.125f && args.lr_power == -0.5f && args.beta == 1);
-    fth_optimizer_args(fth_optimizer_find("ftrl"), &config, &warm, 1, 0, &args);
+    assert_true(args.grad_scale == 64);
+    fth_optimizer_args(fth_optimizer_find("ftrl"), &config, &warm, 1, 64, 0, &args);
     assert_true(args.lr == 0.5f && args.schedule == 0.25f);
 }
 
@@ -140,7 +141,7 @@ static void lamb_scales_by_the_norms(void **state) {
 }
 
 /* ---- the arithmetic, against the papers' and PyTorch's formulas in double ---- */
-enum { N = 11, STEPS = 5 };
+enum { N = 11, STEPS = 5, EXAMPLES = 3 };
 
 /* One weight's step; s and t are its slots. */
 static double formula(const char *name, double w, double g, double *s, double *t, int step) {
@@ -156,6 +157,7 @@ static double formula(const char *name, double w, double g, double *s, double *t
         return w - lr * g / (sqrt(*s) + config.eps);
     }
     if (strcmp(name, "ftrl") == 0) {
+        g *= EXAMPLES;
         double sigma = (pow(*t + g * g, -config.lr_power) - pow(*t, -config.lr_power)) / config.lr;
         *s += warmth * g - sigma * w;
         *t += g * g;
@@ -186,7 +188,7 @@ static void follows_the_formulas(void **state) {
         }
         for (int step = 1; step <= STEPS; step++) {
             struct fth_opt_args args;
-            fth_optimizer_args(optimizer, &config, &warm, (uint64_t)step, 1, &args);
+            fth_optimizer_args(optimizer, &config, &warm, (uint64_t)step, EXAMPLES, 1, &args);
             for (int i = 0; i < N; i++)
                 g[i] = 0.5f * (float)sin(i * 1.7 + step);
             optimizer->apply(fth_kernels_get(), N, w, slots, g, &args, NULL);

@@ -401,7 +401,7 @@ static void test_passes_keep_the_tile(void **state) {
 }
 
 /* More positions than a tile can count, or memory than there is of address space, is refused, with the keys that would
- * help. */
+ * help. Lists that are pooled at once take neither. */
 static void test_too_large(void **state) {
     static const uint32_t group_max[] = {UINT32_MAX, (uint32_t)1 << 26};
     struct planned p = make(&(struct zoo_options){.model = "din"}, 16, 1);
@@ -416,6 +416,12 @@ static void test_too_large(void **state) {
         assert_true((strstr(err.message, "positions") != NULL) == (i == 0));
         assert_null(other);
     }
+    destroy(&p);
+    p = make(&(struct zoo_options){.model = "deepfm"}, 16, 1);
+    options = p.plan->options;
+    options.group_max = group_max;
+    assert_int_equal(fth_plan_create(p.graph, p.parameters, &options, &other, NULL), FTH_OK);
+    fth_plan_destroy(other);
     destroy(&p);
 }
 

@@ -82,15 +82,15 @@ static void destroy(struct stepper *s) {
 static int step(struct stepper *s, uint64_t number) {
     const struct fth_config *config = s->session->config;
     struct fth_opt_args opt, no_decay, sparse;
-    fth_optimizer_args(s->session->dense_optimizer, &config->dense_optimizer, &config->schedule, number, 1,
-                       &opt);
-    fth_optimizer_args(s->session->dense_optimizer, &config->dense_optimizer, &config->schedule, number, 0,
-                       &no_decay);
+    fth_optimizer_args(s->session->dense_optimizer, &config->dense_optimizer, &config->schedule, number,
+                       s->batch->n, 1, &opt);
+    fth_optimizer_args(s->session->dense_optimizer, &config->dense_optimizer, &config->schedule, number,
+                       s->batch->n, 0, &no_decay);
     struct fth_step run = {.batch = s->batch, .opt = &opt, .opt_no_decay = &no_decay, .seed = 7,
                            .step = number};
     if (s->session->embedding) {
         fth_optimizer_args(fth_optimizer_find(config->sparse_optimizer.name), &config->sparse_optimizer,
-                           &config->schedule, number, 1, &sparse);
+                           &config->schedule, number, s->batch->n, 1, &sparse);
         if (fth_embedding_prepare(s->session->embedding, s->session->pool, s->batch, 1, number, NULL) !=
             FTH_OK)
             return 0;
