@@ -175,7 +175,8 @@ static const struct fth_key categorical_keys[] = {
     {STRING("group", fth_categorical_config, group),
      .help = "columns whose positions belong together (an item and its category) name one group"},
     {INT("max_length", fth_categorical_config, max_length, "0", 0, 65536),
-     .help = "values of a cell that are used; 0: 100, of a libsvm or libffm line all (up to 1,048,576)"},
+     .help = "values of a cell that are used; 0: 100, and training says so where there are more, of a libsvm or libffm "
+             "line all (up to 1,048,576)"},
     {ENUM("keep", fth_categorical_config, keep_last, "last", keeps),
      .help = "which end of a longer cell is used"},
     {ENUM("pooling", fth_categorical_config, pooling, "sum", poolings),

@@ -69,6 +69,9 @@ struct fth_block {
     uint64_t n_bad_values;
     fth_error first_bad_value;
 
+    /* The first list that is longer than the standard max_length, which nobody asked for; code 0: none. */
+    fth_error first_cut;
+
     size_t cells_capacity, entries_capacity, lines_capacity;
 };
 

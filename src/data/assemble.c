@@ -68,6 +68,15 @@ static void tell_bad_values(struct fth_reader *reader, const struct fth_block *b
             a->warnings == WARNINGS ? " (more will not be told)" : "");
 }
 
+/* Lists that are longer than the standard max_length: the first one is told, once. */
+static void tell_cut(struct fth_reader *reader, const struct fth_block *block) {
+    struct fth_assembler *a = &reader->assembler;
+    if (block->first_cut.code == FTH_OK || a->told_cut || !reader->options.train)
+        return;
+    a->told_cut = 1;
+    fth_log(FTH_LOG_WARN, "%s", block->first_cut.message);
+}
+
 /* Malformed lines of the slot: counted, or the end; what stands before the first of them is given out all
  * the same, so that where blocks were cut does not show. */
 static fth_status check_bad(struct fth_reader *reader, const struct fth_block *block,
@@ -168,6 +177,7 @@ static fth_status next_slot(struct fth_reader *reader, fth_error *err) {
             if (!slot->only_count) {
                 FTH_TRY_GOTO(status, check_bad(reader, slot->block, err), failed);
                 tell_bad_values(reader, slot->block);
+                tell_cut(reader, slot->block);
                 FTH_TRY_GOTO(status, choose(reader, slot, err), failed);
             }
             a->slot = slot;

@@ -72,6 +72,7 @@ struct fth_assembler {
     uint64_t stop_at;         /* on_bad_line stop: the slot's first malformed line; 0 none */
     uint64_t epoch_bad_values; /* left out of lists in this epoch */
     uint32_t warnings;
+    int told_cut;
     uint64_t pull_ns; /* spent waiting for slots, since the last item */
 };
 

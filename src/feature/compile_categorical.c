@@ -48,7 +48,7 @@ static fth_status join_group(fth_feature_program *p, const char *key, const char
         return FTH_OK;
     }
     p->groups[p->n_groups] =
-        (struct fth_feature_group){.name = name, .max = max, .keep_last = config->keep_last};
+        (struct fth_feature_group){.name = name, .max = max, .unasked = !config->max_length, .keep_last = config->keep_last};
     *out = (int32_t)p->n_groups++;
     return FTH_OK;
 }

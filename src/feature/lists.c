@@ -115,6 +115,25 @@ static fth_status run_cell(struct fth_feature_chunk *chunk, const struct fth_fea
     return FTH_OK;
 }
 
+/* Whether more was there is only asked of the first list that is as long as the standard max_length lets it be. */
+static void tell_if_cut(struct fth_feature_chunk *chunk, const struct fth_feature_group *group, uint32_t f, uint32_t i) {
+    const struct fth_feature_field *field = &chunk->program->fields[f];
+    struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
+    char room[320];
+    if (fth_split_tail(text.bytes, text.length, &field->separator, group->max) > 0)
+        fth_feature_tell_cut(chunk, i, field->joined ? NULL : text.bytes,
+                             "a list of column '%s' has more than %u values: only its %s %u are used (max_length of the "
+                             "feature says how many)",
+                             fth_feature_name_told(chunk->program, field->column, room), group->max,
+                             group->keep_last ? "last" : "first", group->max);
+}
+
+static inline void note_length(struct fth_feature_chunk *chunk, const struct fth_feature_group *group, uint32_t f,
+                               uint32_t i, uint32_t kept) {
+    if (kept == group->max && group->unasked && chunk->cut.code == FTH_OK)
+        tell_if_cut(chunk, group, f, i);
+}
+
 /* Elements of neighbouring lines whose keys are yet to be made, by their places in the block's text: what a call of the
  * kernel costs is little then for short lists, too. */
 #define MOST_ELEMENTS (2 * FTH_SPLIT_WINDOW)
@@ -178,6 +197,7 @@ static fth_status run_hashed(struct fth_feature_chunk *chunk, const struct fth_f
             if (group->keep_last)
                 start += fth_split_tail(text.bytes, text.length, &field->separator, group->max);
             kept = add_list(chunk, f, start, end, group->max, &elements);
+            note_length(chunk, group, f, i, kept);
         }
         ragged->offsets[row + 1] = used + kept;
         ragged->total = used + kept;
@@ -206,6 +226,7 @@ fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
         for (uint32_t m = 0; m < group->n && most; m++)
             FTH_TRY(run_cell(chunk, group, members[m], i, group->n > 1 && most == 1,
                              chunk->out->fields[members[m]].keys + used, &kept));
+        note_length(chunk, group, members[0], i, kept);
         ragged->offsets[row + 1] = used + kept;
         ragged->total = used + kept;
     }

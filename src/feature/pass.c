@@ -73,6 +73,13 @@ void fth_feature_skip_value(struct fth_feature_chunk *chunk, uint32_t i, const c
     va_end(args);
 }
 
+void fth_feature_tell_cut(struct fth_feature_chunk *chunk, uint32_t i, const char *where, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    tell(chunk, i, where, &chunk->cut, format, args);
+    va_end(args);
+}
+
 /* What to do about spaces around a cell that should be something else. */
 static const char *about_spaces(struct fth_feature_text text) {
     if (text.length && (text.bytes[0] == ' ' || text.bytes[text.length - 1] == ' '))
@@ -288,6 +295,7 @@ static fth_status run_block(const fth_feature_pass *pass, struct fth_feature_scr
                         chunk.program->n_columns);
     fth_batch_clear(out);
     block->n_bad_values = 0;
+    block->first_cut.code = FTH_OK;
     FTH_TRY(fth_batch_reserve(out, block->n_lines, err));
     uint64_t refused = 0;
     for (uint32_t first = 0; first < block->n_lines; first += FTH_FEATURE_CHUNK) {
@@ -315,6 +323,8 @@ static fth_status run_block(const fth_feature_pass *pass, struct fth_feature_scr
     /* An empty chunk leaves the totals of the refused run behind. */
     for (uint32_t g = 0; g < chunk.program->n_groups; g++)
         out->groups[g].total = out->groups[g].offsets[out->n];
+    if (chunk.cut.code != FTH_OK)
+        block->first_cut = chunk.cut;
     block->n_bad += refused;
     if (refused && (block->first_bad.code == FTH_OK || chunk.bad_line < block->first_bad_line)) {
         block->first_bad = chunk.bad_error;

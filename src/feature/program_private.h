@@ -117,6 +117,7 @@ struct fth_feature_group {
     const char *name;
     uint32_t first, n;
     uint32_t max;
+    int unasked; /* max is the standard one */
     int keep_last;
 };
 
@@ -211,6 +212,7 @@ struct fth_feature_chunk {
     /* Values of this run over the chunk that were left out, and the first one; line 0: none. */
     uint64_t skipped, skipped_line;
     fth_error skipped_error;
+    fth_error cut; /* the block's first list that was cut unasked, told; code FTH_OK: none */
     fth_error *err;
 };
 
@@ -257,6 +259,10 @@ void fth_feature_refuse(struct fth_feature_chunk *chunk, uint32_t i, const char 
 /* Counts a bad value of row i that is left out by the configuration's leave, not its line. */
 void fth_feature_skip_value(struct fth_feature_chunk *chunk, uint32_t i, const char *where,
                             const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* Tells of row i's list that is cut unasked. */
+void fth_feature_tell_cut(struct fth_feature_chunk *chunk, uint32_t i, const char *where,
+                          const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* The number in a text; 0 and row i refused when there is none. */
 int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_feature_text text,
