@@ -180,7 +180,7 @@ static const struct fth_key model_keys[] = {
      .help = "categorical fields of the item's tower, its id first"},
     {ENUM("loss", fth_model_config, in_batch_softmax, "pointwise", tower_losses), .flags = FTH_FREE, .used_by = TWO_TOWER,
      .help = "pointwise: cross-entropy of each example; in_batch_softmax: a positive example's item against all "
-             "items of the batch"},
+             "items of the batch, so that scores rank items for a user; probabilities and AUC over examples mean little"},
     {BOOL("log_q", fth_model_config, log_q, "true"), .flags = FTH_FREE, .used_by = TWO_TOWER,
      .help = "in_batch_softmax: the logarithm of an item's frequency so far is taken off its score"},
     {BOOL("normalise", fth_model_config, normalise, "false"), .used_by = TWO_TOWER,
@@ -297,7 +297,8 @@ static const struct fth_section dense_section = {KEYS(optimizer_keys), .selector
                                                  .help = "For the layers' parameters."};
 static const struct fth_section sparse_section = {
     KEYS(optimizer_keys), .selector = 0,
-    .help = "For embedding rows. A row is updated in the steps that touch it only."};
+    .help = "For embedding rows. A row is updated in the steps that touch it only; l2 and weight_decay act there alone, "
+            "against the mean of a batch, so that they weigh the more on rare keys the larger the batch is."};
 
 enum { SCHEDULED = 1 << FTH_SCHEDULE_POLYNOMIAL | 1 << FTH_SCHEDULE_COSINE };
 static const struct fth_choice schedules[] = {{"constant", FTH_SCHEDULE_CONSTANT},

@@ -165,7 +165,7 @@ static const struct fth_key categorical_keys[] = {
      .help = "all columns together become one feature: their texts are projected on so many bins and each "
              "bin's sign gets a row (OP+OSRP: 2 bins rows at most); 0: each column is a feature"},
     {INT("min_count", fth_categorical_config, min_count, "0", 0, 4e9), .flags = FTH_FREE,
-     .help = "a key gets a row when it has been seen this often; 0: at once"},
+     .help = "a key gets a row when it has been seen this often, all epochs together; 0: at once"},
     {INT("dim", fth_categorical_config, dim, "0", 0, 4096),
      .help = "the table's dimension; 0: embedding.dim"},
     {BOOL("sequence", fth_categorical_config, sequence, "false"),

@@ -87,12 +87,13 @@ static fth_status fill(struct fth_embedding *embedding, const struct fth_embeddi
     for (uint32_t p = 0; p < embedding->n_packs; p++) {
         struct fth_pack *pack = &embedding->packs[p];
         pack->optimizer = embedding->optimizer;
+        pack->optimizer_config = *options->optimizer;
         pack->config = *options->config;
         pack->seed = options->seed;
         pack->kernels = embedding->kernels;
         pack->budget = &embedding->budget;
         pack->single = pack->n_members == 1 && pack->one_number == 0 && !embedding->optimizer->rowwise;
-        FTH_TRY(fth_pack_create(pack, options->optimizer, err));
+        FTH_TRY(fth_pack_create(pack, err));
     }
     for (uint32_t i = 0; i < n; i++)
         FTH_TRY(make_lookup(embedding, &embedding->lookups[i], options->norms, err));

@@ -67,8 +67,7 @@ static fth_status lay_out_member(struct fth_pack *pack, struct fth_member *membe
 
 static uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
-static fth_status lay_out_row(struct fth_pack *pack, const struct fth_optimizer_config *config,
-                              fth_error *err) {
+static fth_status lay_out_row(struct fth_pack *pack, fth_error *err) {
     uint64_t floats = 0;
     for (uint32_t m = 0; m < pack->n_members; m++)
         FTH_TRY(lay_out_member(pack, &pack->members[m], &floats, err));
@@ -84,13 +83,12 @@ static fth_status lay_out_row(struct fth_pack *pack, const struct fth_optimizer_
     for (uint32_t m = 0; m < pack->n_members; m++)
         for (uint32_t i = 0; i < pack->optimizer->n_slots; i++)
             for (uint32_t c = 0; c < pack->members[m].slot_columns[i]; c++)
-                pack->first[pack->members[m].slot_at[i] + c] = pack->optimizer->initial(config, i);
+                pack->first[pack->members[m].slot_at[i] + c] = pack->optimizer->initial(&pack->optimizer_config, i);
     return FTH_OK;
 }
 
-fth_status fth_pack_create(struct fth_pack *pack, const struct fth_optimizer_config *optimizer,
-                           fth_error *err) {
-    FTH_TRY(lay_out_row(pack, optimizer, err));
+fth_status fth_pack_create(struct fth_pack *pack, fth_error *err) {
+    FTH_TRY(lay_out_row(pack, err));
     /* One more chunk for row 0, one because the limit may end inside a chunk. */
     pack->max_rows = pack->budget->limit / row_bytes(pack) + 2 * FTH_ROW_CHUNK;
     if (pack->max_rows > FTH_ROW_CANDIDATE)
@@ -284,6 +282,9 @@ static __attribute__((noinline)) void draw_weights(const struct fth_pack *pack, 
         fth_random_normal(seed, FTH_RANDOM_ROW_INIT, key, member->dim, 0, scale, weights);
     else
         pack->kernels->draw_uniform(seed, FTH_RANDOM_ROW_INIT, key, member->dim, -scale, scale, weights);
+    if (pack->optimizer->begin)
+        pack->optimizer->begin(&pack->optimizer_config, member->dim, weights,
+                               (float *[]){row + member->slot_at[0], row + member->slot_at[1]});
 }
 
 static inline void set_first_values(const struct fth_pack *pack, uint32_t table, uint64_t hash, float *row) {

@@ -114,6 +114,7 @@ struct fth_pack {
     struct fth_table *tables; /* member 0's */
     float *first; /* [stride] a new row, but for drawn weights and its meta; owned */
     const struct fth_optimizer *optimizer;
+    struct fth_optimizer_config optimizer_config;
     struct fth_embedding_config config;
     uint64_t seed;
     const struct fth_kernels *kernels;
@@ -137,9 +138,8 @@ struct fth_pack {
     uint32_t first_part, n_parts;
 };
 
-/* Sets up rows and shards; members, tables, optimizer, config, seed and budget are there already. */
-fth_status fth_pack_create(struct fth_pack *pack, const struct fth_optimizer_config *optimizer,
-                           fth_error *err);
+/* Sets up rows and shards; members, tables, optimizer, configurations, seed and budget are there already. */
+fth_status fth_pack_create(struct fth_pack *pack, fth_error *err);
 void fth_pack_destroy(struct fth_pack *pack);
 uint64_t fth_pack_rows(const struct fth_pack *pack);
 uint64_t fth_pack_candidates(const struct fth_pack *pack);

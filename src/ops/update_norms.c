@@ -1,15 +1,15 @@
 /* Updates by optimizers that scale a parameter's step by norms of all of it (LAMB), in two nodes, each a task a block of
  * rows: update_direction(parameter, gradient, clip factor or none) moves the slots, writes the direction and, a row a
  * block, the sums of squares of the block's weights and of its direction, two doubles in the place of four floats;
- * update_scaled(parameter, direction, squares) adds the squares in the order of the blocks and steps. Blocks follow from
- * the parameter alone, so neither the number of workers nor a pass that brings the gradient by tiles changes bits. */
+ * update_scaled(parameter, direction, squares) adds the squares in the order of the blocks and steps. Biases, norms'
+ * scales and what starts at 0, whose norm says nothing, step by the direction alone. Blocks follow from the parameter alone, so neither the number of workers nor a pass that brings the gradient by tiles changes bits. */
 #include "optim/optim.h"
 #include "ops/ops_private.h"
 
 struct state {
     struct fth_blocks blocks;
     const struct fth_optimizer *optimizer;
-    int no_decay, tiles;
+    int no_decay, unscaled, tiles;
 };
 
 static fth_status direction_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -29,7 +29,9 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     if (!state)
         return FTH_E_MEMORY;
     state->optimizer = prepare->optimizer;
-    state->no_decay = prepare->graph->values[prepare->node->inputs[0]].no_decay;
+    const struct fth_value *value = &prepare->graph->values[prepare->node->inputs[0]];
+    state->no_decay = value->no_decay;
+    state->unscaled = value->no_decay || value->init == FTH_PARAM_ZERO;
     fth_ops_update_blocks(w->rows, w->columns, 0, &state->blocks);
     prepare->tasks = fth_blocks_count(&state->blocks);
     return FTH_OK;
@@ -109,7 +111,7 @@ static void scaled_run(const struct fth_run *run) {
     for (uint32_t block = 0; block < parts->rows; block++)
         for (uint32_t i = 0; i < 2; i++)
             squares[i] += fth_ops_double_get(parts, block, i);
-    float factor = fth_optimizer_norm_factor(run->opt->lr, squares[0], squares[1]);
+    float factor = state->unscaled ? -run->opt->lr : fth_optimizer_norm_factor(run->opt->lr, squares[0], squares[1]);
     for (uint32_t r = range.row; r < range.row + range.rows; r++)
         fth_kernels_get()->axpy(w->columns, factor, direction->data + (size_t)r * direction->ld,
                                 w->data + (size_t)r * w->ld);

@@ -29,6 +29,8 @@ struct fth_optimizer {
                   const float *g, const struct fth_opt_args *args, float *direction);
     /* Slot's value before the first step. */
     float (*initial)(const struct fth_optimizer_config *config, uint32_t slot);
+    /* NULL, or sets what the slots of n first weights must be for the weights to count: they follow from slots. */
+    void (*begin)(const struct fth_optimizer_config *config, size_t n, const float *w, float *const *slots);
 };
 
 /* NULL when unknown; fth_optimizer_names lists them all (NULL-terminated). */

@@ -68,8 +68,17 @@ static float initial_SLOT1(const struct fth_optimizer_config *config, uint32_t s
     return slot == 1 ? (float)config->initial_accumulator : 0;
 }
 
+/* z by which w is what it is: the step's formula for w turned over. */
+static void begin_Z(const struct fth_optimizer_config *config, size_t n, const float *w, float *const *slots) {
+    double root = pow(config->initial_accumulator, -config->lr_power);
+    double rate = (config->beta + root) / config->lr + config->l2;
+    for (size_t i = 0; i < n; i++)
+        slots[0][i] = w[i] == 0 ? 0 : (float)(-(double)w[i] * rate - copysign(config->l1, (double)w[i]));
+}
+
+#define begin_NONE NULL
 static const struct fth_optimizer optimizers[] = {
-#define FTH_OPTIMIZER(id, slots, slot0, slot1, by_row, for_dense, for_sparse, whole, first, on_the_way) \
+#define FTH_OPTIMIZER(id, slots, slot0, slot1, by_row, for_dense, for_sparse, whole, first, from, on_the_way) \
     {.name = #id,                                                                                  \
      .n_slots = slots,                                                                             \
      .slot_names = {slot0, slot1},                                                                 \
@@ -79,13 +88,14 @@ static const struct fth_optimizer optimizers[] = {
      .step = FTH_STEP_##on_the_way,                                                                \
      .whole_parameter = whole,                                                                     \
      .apply = apply_##id,                                                                          \
-     .initial = initial_##first},
+     .initial = initial_##first,                                                                   \
+     .begin = begin_##from},
 #include "optim/optimizers.def"
 #undef FTH_OPTIMIZER
 };
 
 static const char *const names[] = {
-#define FTH_OPTIMIZER(id, slots, slot0, slot1, by_row, for_dense, for_sparse, whole, first, on_the_way) #id,
+#define FTH_OPTIMIZER(id, slots, slot0, slot1, by_row, for_dense, for_sparse, whole, first, from, on_the_way) #id,
 #include "optim/optimizers.def"
 #undef FTH_OPTIMIZER
     NULL,

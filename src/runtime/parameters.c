@@ -95,6 +95,11 @@ static void initialise(struct fth_parameter *p, const struct fth_value *value, u
         for (uint32_t s = 0; s < p->n_slots; s++)
             for (uint32_t c = 0; c < p->columns; c++)
                 p->slots[s][(size_t)r * p->ld + c] = optimizer->initial(config, s);
+        float *slots[FTH_MAX_SLOTS];
+        for (uint32_t s = 0; s < p->n_slots; s++)
+            slots[s] = p->slots[s] + (size_t)r * p->ld;
+        if (p->n_slots && optimizer->begin)
+            optimizer->begin(config, p->columns, row, slots);
     }
     fth_parameter_set(p, rows, p->columns);
 }

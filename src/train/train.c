@@ -31,6 +31,7 @@ struct loop {
     uint64_t saved_step;
     enum fth_evaluation_due saved_due; /* as saved */
     int lock; /* on checkpoint.dir; -1: none */
+    int told_rate;
 };
 
 #define REPORT_EVERY 100000000u /* nanoseconds */
@@ -257,10 +258,24 @@ static fth_status between_steps(struct loop *loop, const struct fth_batch *batch
     return save(loop, err);
 }
 
+/* Once, where a step is made behind the end of a schedule that falls to 0. */
+static void warn_of_rate(struct loop *loop) {
+    const struct fth_schedule_config *schedule = &loop->session->config->schedule;
+    if (loop->told_rate || schedule->kind == FTH_SCHEDULE_CONSTANT || schedule->end_factor > 0 ||
+        loop->session->step < (uint64_t)schedule->total_steps)
+        return;
+    loop->told_rate = 1;
+    fth_log(FTH_LOG_WARN,
+            "the learning rate is 0 from step %lld on (optimizer.schedule.total_steps), and there are more steps: they learn "
+            "nothing; raise total_steps, or set end_factor",
+            (long long)schedule->total_steps);
+}
+
 static fth_status train_on(struct loop *loop, const struct fth_batch *batch, fth_error *err) {
     struct fth_session *session = loop->session;
     const struct fth_train_config *config = &session->config->train;
     double loss = 0;
+    warn_of_rate(loop);
     fth_status status = step(loop, batch, &loss, err);
     /* Rows that found no room: nothing was trained on, and with more room training can go on. */
     if ((status == FTH_E_LIMIT || status == FTH_E_MEMORY) && loop->steps_here)

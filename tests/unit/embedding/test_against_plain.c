@@ -50,6 +50,9 @@ static struct plain_row *plain_add(struct plain *plain, const struct fth_lookup 
         for (uint32_t j = 0; j < slot_columns(plain, lookup->dim); j++)
             row->values[(1 + s) * DIM + j] = plain->optimizer->initial(&plain->config, s);
     }
+    if (plain->optimizer->begin)
+        plain->optimizer->begin(&plain->config, lookup->dim, row->values,
+                                (float *[]){row->values + DIM, row->values + 2 * DIM});
     return row;
 }
 

@@ -128,15 +128,19 @@ static fth_id named(const fth_graph *graph, const char *name) {
 
 enum { LAMB_IN = 450, LAMB_OUT = 40, LAMB_WEIGHTS = LAMB_IN * LAMB_OUT }; /* two blocks of rows */
 
+static float lamb_start(uint32_t i) {
+    return (float)(i * 13 % 29) / 10 - 1;
+}
+
 /* One parameter's step: what LAMB makes of its gradient in one piece, norms in double. */
 static void check_lamb(struct interpret *it, fth_graph *graph, const char *name, const struct fth_opt_args *args,
-                       float (*start)(uint32_t)) {
+                       int scaled) {
     static float before[LAMB_WEIGHTS], gradient[LAMB_WEIGHTS], m[LAMB_WEIGHTS], v[LAMB_WEIGHTS], r[LAMB_WEIGHTS];
     struct fth_value value = graph->values[named(graph, name)];
     uint32_t n = value.rows * LAMB_OUT;
     double weights = 0, direction = 0;
     for (uint32_t i = 0; i < n; i++) {
-        before[i] = start(i);
+        before[i] = lamb_start(i);
         m[i] = v[i] = 0;
         gradient[i] = value.rows > 1 ? *interpret_at(it, value.gradient, i / LAMB_OUT, i % LAMB_OUT)
                                      : *interpret_at(it, value.gradient, 0, i) + *interpret_at(it, value.gradient, 1, i);
@@ -146,7 +150,7 @@ static void check_lamb(struct interpret *it, fth_graph *graph, const char *name,
         weights += (double)before[i] * before[i];
         direction += (double)r[i] * r[i];
     }
-    double factor = args->lr * sqrt(weights) / sqrt(direction);
+    double factor = scaled ? args->lr * sqrt(weights) / sqrt(direction) : args->lr;
     for (uint32_t i = 0; i < n; i++) {
         double expected = before[i] - factor * r[i];
         assert_true(fabs(*interpret_at(it, value.id, i / LAMB_OUT, i % LAMB_OUT) - expected) <= 1e-6);
@@ -155,17 +159,16 @@ static void check_lamb(struct interpret *it, fth_graph *graph, const char *name,
     }
 }
 
-static float lamb_start(uint32_t i) {
-    return (float)(i * 13 % 29) / 10 - 1;
-}
-
-/* LAMB's norms are of whole parameters, its gradient is whole or by tiles; biases do not decay. */
-static void test_norms(void **state) {
+/* LAMB's norms are of whole parameters, its gradient is whole or by tiles; biases do not decay, nor are they scaled, nor
+ * what is 0 at first. */
+static void check_norms(int zeros) {
     struct gradcheck c = {.group = -1};
     CHECK_OK(&c, fth_graph_create(0, &c.graph, &c.err));
     fth_id x = gradcheck_input(&c, -1, LAMB_IN), y;
     c.graph->norm_updates = 1;
     CHECK_OK(&c, fth_layer_linear(c.graph, "fc", x, LAMB_OUT, 1, &y, &c.err));
+    if (zeros)
+        c.graph->values[named(c.graph, "fc.weight")].init = FTH_PARAM_ZERO;
     CHECK_OK(&c, fth_layer_linear(c.graph, "out", y, 1, 0, &c.graph->logit, &c.err));
     CHECK_OK(&c, fth_layer_loss(c.graph, 0, &c.err));
     CHECK_OK(&c, fth_graph_differentiate(c.graph, &c.err));
@@ -198,10 +201,15 @@ static void test_norms(void **state) {
     interpret_refresh(it);
     interpret_run(it, FTH_UPDATE);
     assert_true(interpret_transposed_equal(it));
-    check_lamb(it, c.graph, "fc.weight", &options.opt, lamb_start);
-    check_lamb(it, c.graph, "fc.bias", &options.opt_no_decay, lamb_start);
+    check_lamb(it, c.graph, "fc.weight", &options.opt, !zeros);
+    check_lamb(it, c.graph, "fc.bias", &options.opt_no_decay, 0);
     interpret_destroy(it);
     fth_graph_destroy(c.graph);
+}
+
+static void test_norms(void **state) {
+    check_norms(0);
+    check_norms(1);
 }
 
 /* A small network, one step of SGD with rate 1: what each weight moves by. */

@@ -72,6 +72,27 @@ static void arguments_of_a_step(void **state) {
     assert_true(args.lr == 0.5f && args.schedule == 0.25f);
 }
 
+/* z is what the first weights follow from: without a gradient they stay, whatever the settings. */
+static void first_weights_count(void **state) {
+    const struct fth_optimizer *ftrl = fth_optimizer_find("ftrl");
+    assert_null(fth_optimizer_find("adagrad")->begin);
+    for (int powers = 0; powers < 2; powers++) {
+        struct fth_optimizer_config c = config;
+        c.lr_power = powers ? -0.25 : -0.5;
+        float w[] = {0.5f, -0.01f, 0, 1e-4f}, z[4], n[4], g[4] = {0}, *slots[] = {z, n};
+        const float first[] = {0.5f, -0.01f, 0, 1e-4f};
+        struct fth_opt_args args;
+        fth_optimizer_args(ftrl, &c, &warm, 9, 64, 1, &args);
+        for (int i = 0; i < 4; i++)
+            n[i] = ftrl->initial(&c, 1);
+        ftrl->begin(&c, 4, w, slots);
+        assert_true(z[0] < -(float)c.l1 && z[1] > (float)c.l1 && z[2] == 0);
+        ftrl->apply(fth_kernels_get(), 4, w, slots, g, &args, NULL);
+        for (int i = 0; i < 4; i++)
+            assert_true(fabsf(w[i] - first[i]) <= 1e-6f * fabsf(first[i]) + 1e-7f);
+    }
+}
+
 /* ---- kernels that write down what they were given ---- */
 static struct {
     const char *kernel;
@@ -213,7 +234,7 @@ static void one_sum_a_row(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_the_list_agree),
-        cmocka_unit_test(only_accumulators_start_above_zero),
+        cmocka_unit_test(only_accumulators_start_above_zero), cmocka_unit_test(first_weights_count),
         cmocka_unit_test(arguments_of_a_step),
         cmocka_unit_test(each_meets_its_kernel_and_slots),
         cmocka_unit_test(lamb_scales_by_the_norms),

@@ -353,8 +353,37 @@ static void test_batches_of_any_size(void **state) {
     side_destroy(&owner);
 }
 
+/* FTRL's z begins as what the first weights follow from; what begins at 0 has none. */
+static void test_first_slots(void **state) {
+    static const struct fth_optimizer_config config = {.name = "ftrl", .lr = 0.5, .lr_power = -0.5,
+                                                       .beta = 3, .l2 = 1, .l1 = 0.25};
+    fth_graph *graph = zoo_graph(&(struct zoo_options){.model = "deepfm"});
+    fth_parameters *parameters = NULL;
+    fth_error err = {0};
+    must(fth_parameters_create(graph, fth_optimizer_find("ftrl"), &config, 1, &parameters, &err), &err);
+    static float row[4096];
+    uint32_t drawn = 0;
+    for (uint32_t i = 0; i < parameters->n; i++) {
+        const struct fth_parameter *p = &parameters->items[i];
+        for (uint32_t r = 0; p->n_slots && r < p->rows; r++) {
+            assert_true(p->columns <= 4096);
+            fth_parameter_get(p, r, 1, row);
+            for (uint32_t c = 0; c < p->columns; c++) {
+                float z = p->slots[0][(size_t)r * p->ld + c], expected = -7 * row[c] - copysignf(0.25f, row[c]);
+                assert_true(row[c] == 0 ? z == 0 : fabsf(z - expected) <= 1e-6f);
+                assert_true(p->slots[1][(size_t)r * p->ld + c] == 0);
+                drawn += row[c] != 0;
+            }
+        }
+    }
+    assert_true(drawn > 100);
+    fth_parameters_destroy(parameters);
+    fth_graph_destroy(graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_first_slots),
         cmocka_unit_test(test_every_model),
         cmocka_unit_test(test_batches_of_any_size),
     };
