@@ -228,7 +228,11 @@ static int has_target(struct fields *fields, const char *target) {
 static fth_status check_history(struct fth_loader *l, struct fields *fields) {
     const char *model = l->config->model.name;
     const char *target = l->config->model.target;
-    int sequence = 0;
+    int format = l->config->data.format, sequence = 0;
+    if (format == FTH_FORMAT_LIBSVM || format == FTH_FORMAT_LIBFFM)
+        return fth_load_fail_path(l, "model.name",
+                                  "%s attends to a history, and libsvm and libffm lines have none; use csv, or another model",
+                                  model);
     for (uint32_t i = 0; i < fields->n; i++)
         sequence |= fields->items[i].sequence;
     if (!sequence)
@@ -314,6 +318,9 @@ static fth_status check_model(struct fth_loader *l, struct fields *fields) {
     if (strcmp(name, "two_tower") == 0 && l->config->model.in_batch_softmax && l->config->train.label_smoothing > 0)
         return fth_load_fail_path(l, "train.label_smoothing",
                                   "the softmax of model.loss has no smoothing; leave it out");
+    if (strcmp(name, "two_tower") == 0 && l->config->model.in_batch_softmax && l->config->train.batch_size < 2)
+        return fth_load_fail_path(l, "train.batch_size",
+                                  "1; the softmax of model.loss sets an item against the others of its batch; use 2 or more");
     if (strcmp(name, "fm") == 0 || strcmp(name, "deepfm") == 0 || strcmp(name, "dlrm") == 0 ||
         strcmp(name, "xdeepfm") == 0)
         FTH_TRY(check_one_dim(l, fields));

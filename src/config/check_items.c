@@ -130,6 +130,8 @@ fth_status fth_check_categorical(struct fth_loader *l, uint32_t item) {
     int entries = format == FTH_FORMAT_LIBSVM || format == FTH_FORMAT_LIBFFM;
     if (!categorical->bins)
         FTH_TRY(check_name(l, &at, categorical->name, &categorical->columns));
+    if (entries && categorical->sequence)
+        return fth_check_fail_item(l, &at, "sequence", "libsvm and libffm lines have no sequences; use csv");
     if (entries && *categorical->separator)
         return fth_check_fail_item(l, &at, "separator",
                                    "libsvm and libffm lines have no cells to split; remove it");

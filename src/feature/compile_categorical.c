@@ -121,7 +121,10 @@ fth_status fth_compile_osrp(fth_feature_program *p, const char *key,
     field->info.pooling = config->pooling;
     fth_compile_separator(&field->separator, config->separator);
     field->info.group = (int32_t)p->n_groups;
-    p->groups[p->n_groups++] = (struct fth_feature_group){.name = "", .max = INT32_MAX};
+    /* A text is a bin's at most, and so many bins can have one. */
+    uint64_t texts = *config->separator ? FTH_WHOLE_LENGTH : osrp->n_columns;
+    p->groups[p->n_groups++] =
+        (struct fth_feature_group){.name = "", .max = (uint32_t)(osrp->bins < texts ? osrp->bins : texts)};
     return FTH_OK;
 }
 

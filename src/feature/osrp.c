@@ -100,6 +100,11 @@ fth_status fth_feature_run_osrp(struct fth_feature_chunk *chunk, uint32_t f) {
                      : put(chunk, osrp, c, text.bytes, text.length, keys + n);
         }
         n = fth_feature_osrp_reduce(field->salt, keys, n);
+        if (n > chunk->program->groups[g].max) {
+            fth_feature_refuse(chunk, i, NULL, "the columns of '%s' have texts in %u bins; a line may have them in %u",
+                               field->info.name, n, chunk->program->groups[g].max);
+            n = 0;
+        }
         ragged->offsets[row + 1] = used + n;
         ragged->total = used + n;
     }

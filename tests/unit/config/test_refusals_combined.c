@@ -214,6 +214,15 @@ static void combinations(void **state) {
         {FEATURES "model: {name: din}\n", NULL,
          "f.yaml:2:9: model.name: din attends to a history but no feature is a sequence; set "
          "sequence: true and a separator for one of features.categorical"},
+        {FEATURES "model: {name: din}\ndata: {format: libffm}\n", NULL,
+         "f.yaml:2:9: model.name: din attends to a history, and libsvm and libffm lines have none; use csv, or another "
+         "model"},
+        {"features: {categorical: [{columns: C1, sequence: true}]}\n" MODEL "data: {format: libsvm}\n", NULL,
+         "f.yaml:1:40: features.categorical.0.sequence: libsvm and libffm lines have no sequences; use csv"},
+        {"features: {categorical: [{columns: [u, i]}]}\nmodel: {name: two_tower, item_fields: [i], loss: "
+         "in_batch_softmax}\ntrain: {batch_size: 1}\n", NULL,
+         "f.yaml:3:9: train.batch_size: 1; the softmax of model.loss sets an item against the others of its batch; use 2 "
+         "or more"},
         {HISTORY "model: {name: din, target: hist}\n", NULL,
          "f.yaml:2:20: model.target: hist is not a single-valued categorical column that "
          "shares its table with a sequence, which din compares it with"},
