@@ -25,12 +25,6 @@ static fth_status check_sources(struct fth_loader *l) {
             l, "data.holdout.by",
             "tail cannot hold out the end of standard input, which has no known "
             "length; name files in data.valid");
-    if (piped && l->config->train.epochs > 1)
-        return fth_load_fail_path(
-            l, "train.epochs",
-            "%lld epochs cannot be read from standard input, which can be read once; "
-            "use 1, or files",
-            (long long)l->config->train.epochs);
     if (standard_inputs(&data->valid) && (l->config->train.eval_every || l->config->train.epochs > 1))
         return fth_load_fail_path(l, "data.valid",
                                   "standard input (\"-\") can be read once, and there may be several evaluations; use files");

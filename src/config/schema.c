@@ -23,7 +23,8 @@ static const struct fth_choice holdouts[] = {
 
 static const struct fth_key holdout_keys[] = {
     {ENUM("by", fth_data_config, holdout, "none", holdouts),
-     .help = "hash: a line is held out by a hash of its number; tail: the last lines of the files"},
+     .help = "hash: a line is held out by a hash of its number over all files; tail: the last lines of the files, in their "
+             "order"},
     {FLOAT("fraction", fth_data_config, holdout_fraction, "0.1", 0, 1,
            FTH_LOW_OPEN | FTH_HIGH_OPEN),
      .help = "share of the lines that is held out; tail: of the files' bytes, from the next line on"},
@@ -57,7 +58,8 @@ static const struct fth_key data_keys[] = {
     {ENUM("format", fth_data_config, format, "criteo", formats),
      .help = "how the files are written; criteo: label, I1 to I13, C1 to C26 between tabs"},
     {STRINGS("train", fth_data_config, train),
-     .help = "files, globs (quoted), or \"-\" for standard input; plain, gzip or zstd"},
+     .help = "files, globs (quoted; sorted byte by byte, so day-10 before day-9), or \"-\" for standard input; "
+             "plain, gzip or zstd"},
     {STRINGS("valid", fth_data_config, valid), .help = "the held-out part as files of its own"},
     {STRINGS("test", fth_data_config, test), .flags = FTH_NEUTRAL, .help = "what `fathom eval` reads when told no file"},
     {SECTION("holdout", &holdout_section, 0)},
@@ -68,7 +70,8 @@ static const struct fth_key data_keys[] = {
      .help = "a malformed line stops the run, or is left out and counted; \"skip up to N\" stops after more than N. csv: one "
              "that a quote takes over line ends is malformed up to the first of them, and what follows is read anew"},
     {INT("shuffle", fth_data_config, shuffle, "0", 0, 1e9),
-     .help = "examples in the shuffle buffer; 0: the order of the files"},
+     .help = "examples that are mixed, so many of the files at a time, in another order each epoch; 0: the order "
+             "of the files"},
     {INT("queue_depth", fth_data_config, queue_depth, "4", 1, 1024), .flags = FTH_NEUTRAL, .help = "batches read ahead"},
     {BYTES("block_bytes", fth_data_config, block_bytes, "128KiB", 1024), .flags = FTH_NEUTRAL, .help = "text read at once"},
     {INT("parse_threads", fth_data_config, parse_threads, "0", 0, 256), .flags = FTH_NEUTRAL,

@@ -89,3 +89,42 @@ fth_status fth_paths_expand(const struct fth_strings *patterns, const char *key,
     out->n = list.n;
     return FTH_OK;
 }
+
+struct identity {
+    dev_t device;
+    ino_t inode;
+};
+
+static int by_identity(const void *a, const void *b) {
+    const struct identity *x = a, *y = b;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    return (x->inode > y->inode) - (x->inode < y->inode);
+}
+
+static int identify(const char *path, struct identity *out) {
+    struct stat info;
+    if (strcmp(path, "-") == 0 || stat(path, &info) != 0 || !S_ISREG(info.st_mode))
+        return 0;
+    *out = (struct identity){info.st_dev, info.st_ino};
+    return 1;
+}
+
+const char *fth_paths_common(const struct fth_strings *a, const struct fth_strings *b) {
+    struct identity *known = fth_alloc((size_t)a->n + 1, sizeof *known), one;
+    const char *found = NULL;
+    uint32_t n = 0;
+    for (uint32_t i = 0; known && i < a->n; i++)
+        n += (uint32_t)identify(a->items[i], &known[n]);
+    if (known)
+        qsort(known, n, sizeof *known, by_identity);
+    for (uint32_t i = 0; known && i < b->n && !found; i++) {
+        struct identity *at = identify(b->items[i], &one) ? bsearch(&one, known, n, sizeof one, by_identity) : NULL;
+        int twice = at && ((at > known && by_identity(at, at - 1) == 0) ||
+                           (at + 1 < known + n && by_identity(at, at + 1) == 0));
+        if (at && (a != b || twice))
+            found = b->items[i];
+    }
+    fth_free(known);
+    return found;
+}

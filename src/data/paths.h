@@ -12,4 +12,8 @@
 fth_status fth_paths_expand(const struct fth_strings *patterns, const char *key, fth_arena *arena,
                             struct fth_strings *out, fth_error *err);
 
+/* The first file of `b` that is one of `a`, or, where b is a, that stands there twice, by any of its names; NULL: none.
+ * Pipes and files that are not there do not count, nor does memory that is out. */
+const char *fth_paths_common(const struct fth_strings *a, const struct fth_strings *b);
+
 #endif

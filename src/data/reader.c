@@ -24,12 +24,13 @@ static fth_status check_options(const fth_data_set *set, const struct fth_reader
         return fth_fail(err, FTH_E_ARGUMENT, "a batch size of 0; at least 1 is needed");
     if (set->again)
         return FTH_OK;
-    if (options->epochs > 1)
+    uint64_t before = options->start ? options->start->epoch : 0;
+    if (options->epochs > before + 1)
         return fth_fail(
             err, FTH_E_CONFIG,
             "%llu epochs over standard input or a pipe, which can be read only once; give files "
-            "or train.epochs: 1",
-            (unsigned long long)options->epochs);
+            "or train.epochs: %llu",
+            (unsigned long long)(options->epochs - before), (unsigned long long)before + 1);
     if (options->start &&
         (options->start->byte_offset || options->start->example || options->start->taken))
         return fth_fail(

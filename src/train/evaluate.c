@@ -116,6 +116,8 @@ static fth_status evaluate(struct fth_session *session, const struct fth_data_se
     struct fth_data_set_options reading = *options;
     reading.wake = forward.stop ? session->wake : 0;
     FTH_TRY_GOTO(status, fth_forward_open(session, &reading, 1, &forward, err), done);
+    if (options->part == FTH_PART_VALID)
+        fth_resume_warn_moved(session, forward.set);
     int grouped = fth_feature_schema(forward.program)->has_query;
     FTH_TRY_GOTO(status, tasks_create(session, grouped, &tasks, err), done);
     FTH_TRY_GOTO(status, fth_forward_batches(&forward, add_batch, &tasks, err), done);

@@ -29,6 +29,17 @@ static int same_strings(const struct fth_strings *a, const struct fth_strings *b
     return same;
 }
 
+/* By what the configurations say: files that have changed under their names are not looked at. */
+int fth_resume_holds_out_same(const fth_config *before, const fth_config *now) {
+    const struct fth_data_config *was = &before->data, *is = &now->data;
+    if (was->valid.n || is->valid.n)
+        return same_strings(&was->valid, &is->valid);
+    return was->holdout == is->holdout &&
+           (is->holdout == FTH_HOLDOUT_NONE ||
+            (was->holdout_fraction == is->holdout_fraction && same_strings(&was->train, &is->train) &&
+             (is->holdout != FTH_HOLDOUT_HASH || before->seed == now->seed)));
+}
+
 /* Whether what is held out of the same files now has examples that were trained on before. */
 static int holds_out_trained(const struct fth_config *before, const struct fth_config *now) {
     const struct fth_data_config *was = &before->data, *is = &now->data;
@@ -60,6 +71,39 @@ static const char *difference(const struct fth_data_file *was, const char *name,
     else if (was->modified != now.modified)
         snprintf(text, 128, "written to since");
     return text;
+}
+
+/* The file as the checkpoint knows it; n_data: not at all. */
+static uint32_t find_known(const struct fth_session *session, const char *name, uint32_t at) {
+    const struct fth_data_file *data = session->data;
+    if (at < session->n_data && data[at].name && strcmp(data[at].name, name) == 0)
+        return at;
+    for (uint32_t k = 0; k < session->n_data; k++)
+        if (data[k].name && strcmp(data[k].name, name) == 0)
+            return k;
+    return session->n_data;
+}
+
+void fth_resume_warn_moved(struct fth_session *session, const fth_data_set *set) {
+    const struct fth_data_config *config = &session->config->data;
+    struct fth_strings files = fth_data_set_files(set);
+    int moved = 0; /* lines of files from here on */
+    if (session->warned_moved || !session->step || config->valid.n || config->holdout != FTH_HOLDOUT_HASH)
+        return;
+    for (uint32_t f = 0; f < files.n; f++) {
+        char text[128];
+        uint32_t was = find_known(session, files.items[f], f);
+        if (was < session->n_data && (moved || was != f)) {
+            session->warned_moved = 1;
+            fth_log(FTH_LOG_WARN,
+                    "data.train: other lines stand before %s than when %s was saved, and lines are held out by their number "
+                    "(data.holdout.by: hash): some that were trained on are held out now, so evaluations look better than "
+                    "they are; put new files behind the others, or name files in data.valid",
+                    files.items[f], session->checkpoint_path);
+            return;
+        }
+        moved |= f < session->n_data && (was == session->n_data || *difference(&session->data[was], files.items[f], text));
+    }
 }
 
 int fth_resume_data_changed(const struct fth_session *session) {

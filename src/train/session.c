@@ -46,11 +46,25 @@ static fth_status copy_config(const fth_config *config, fth_config **out, fth_er
     return status;
 }
 
+/* Before anything waits for it: of an epoch after `before` the pipe has no more. */
+static fth_status check_piped(const fth_config *config, uint64_t before, fth_error *err) {
+    uint64_t epochs = (uint64_t)config->train.epochs;
+    for (uint32_t f = 0; f < config->data.train.n; f++)
+        if (strcmp(config->data.train.items[f], "-") == 0 && epochs > before + 1)
+            return fth_fail(err, FTH_E_CONFIG,
+                            "train.epochs: %llu epochs%s cannot be read from standard input, which can be read once; use "
+                            "%llu, or files",
+                            (unsigned long long)(epochs - before), before ? " more" : "", (unsigned long long)before + 1);
+    return FTH_OK;
+}
+
 fth_status fth_session_create(const fth_config *config, fth_purpose purpose, fth_session **out,
                               fth_error *err) {
     if (!config || !out)
         return fth_fail_null(err, "fth_session_create", "config, out");
     fth_config *own = NULL;
+    if (purpose == FTH_FOR_TRAINING)
+        FTH_TRY(check_piped(config, 0, err));
     FTH_TRY(copy_config(config, &own, err));
     fth_session *session = NULL;
     FTH_TRY(begin(own, purpose != FTH_FOR_SHAPE, &session, err));
@@ -66,11 +80,13 @@ fth_status fth_session_create(const fth_config *config, fth_purpose purpose, fth
     return FTH_OK;
 }
 
-/* Other settings of early stopping decide anew: another metric from the beginning, others by what was counted. */
+/* Other settings of early stopping decide anew: another metric, or other held-out data, whose metrics cannot be compared,
+ * from the beginning, others by what was counted. */
 static void decide_again(struct fth_session *session, const struct fth_config *own) {
     const struct fth_train_config *now = &session->config->train, *before = &own->train;
     int other = strcmp(now->early_stop_metric, before->early_stop_metric) != 0 ||
-                strcmp(now->early_stop_task, before->early_stop_task) != 0;
+                strcmp(now->early_stop_task, before->early_stop_task) != 0 ||
+                !fth_resume_holds_out_same(own, session->config);
     if (other) {
         session->best_metric = NAN;
         session->best_step = session->evaluations_without_better = 0;
@@ -105,6 +121,7 @@ static fth_status open_from(void *ctx, fth_checkpoint *checkpoint, fth_error *er
     session->begun_shuffle = own->data.shuffle;
     session->same_dir = strcmp(own->checkpoint.dir, session->config->checkpoint.dir) == 0;
     FTH_TRY_GOTO(status, fth_session_restore(session, checkpoint, err), done);
+    FTH_TRY_GOTO(status, check_piped(config, session->position.epoch, err), done);
     decide_again(session, own);
     if (session->step)
         fth_resume_warn_held_out(own, config, path);

@@ -72,6 +72,7 @@ struct fth_session {
     int wake; /* eventfd that ends a wait for a pipe's next bytes; -1 none */
     /* reports */
     int warned; /* of vocabularies in which hardly a text is found */
+    int warned_moved;
     uint8_t *labels_seen; /* [tasks] 1: a 0 was there, 2: a 1 */
     uint64_t labels_noted; /* examples that these are of */
     int labels_warned;
@@ -86,6 +87,12 @@ fth_status fth_resume_check_meaning(const fth_config *own, const fth_config *now
                                     fth_error *err);
 /* Warns where what is held out now was trained on before. */
 void fth_resume_warn_held_out(const fth_config *own, const fth_config *now, const char *checkpoint);
+
+/* Whether the same examples are held out, by the configurations. */
+int fth_resume_holds_out_same(const fth_config *before, const fth_config *now);
+/* Warns, once, where lines are held out by their numbers and files that the checkpoint knows have other lines before
+ * them now. */
+void fth_resume_warn_moved(struct fth_session *session, const fth_data_set *set);
 
 /* Whether files that the checkpoint was trained on are other ones now. */
 int fth_resume_data_changed(const struct fth_session *session);

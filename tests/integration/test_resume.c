@@ -278,7 +278,7 @@ static char told[1000];
 
 static void keep_warning(void *ctx, int level, const char *line) {
     (void)ctx;
-    if (level == 0 && strstr(line, "data.train"))
+    if (level == 0 && strstr(line, "data.train: file"))
         snprintf(told, sizeof told, "%s", line);
 }
 

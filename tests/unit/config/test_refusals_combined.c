@@ -6,9 +6,6 @@ static void combinations(void **state) {
         {MODEL FEATURES "data: {train: \"-\", holdout: {by: tail}}\n", NULL,
          "f.yaml:3:30: data.holdout.by: tail cannot hold out the end of standard input, which "
          "has no known length; name files in data.valid"},
-        {MODEL FEATURES "data: {train: \"-\"}\ntrain:\n  epochs: 2\n", NULL,
-         "f.yaml:5:3: train.epochs: 2 epochs cannot be read from standard input, which can be "
-         "read once; use 1, or files"},
         {MODEL FEATURES "data: {train: \"-\", test: \"-\"}\n", NULL,
          "f.yaml:3:1: data: standard input (\"-\") is given 2 times but can be read once; use "
          "files"},
