@@ -36,6 +36,10 @@ static fth_status check_sources(struct fth_loader *l) {
         return fth_load_fail_path(
             l, "data.holdout.by",
             "data.valid already names the held-out part; remove one of the two");
+    if (*data->holdout_column && data->holdout != FTH_HOLDOUT_HASH)
+        return fth_load_fail_path(l, "data.holdout.column", "only for data.holdout.by: hash; set that, or remove it");
+    if (*data->holdout_column && (data->format == FTH_FORMAT_LIBSVM || data->format == FTH_FORMAT_LIBFFM))
+        return fth_load_fail_path(l, "data.holdout.column", "libsvm and libffm lines have no columns; remove it");
     if (fth_node_find(l, "data.holdout.fraction") && !fth_node_find(l, "data.holdout.by"))
         return fth_load_fail_path(
             l, "data.holdout.by",

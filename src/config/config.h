@@ -51,6 +51,7 @@ struct fth_data_config {
     struct fth_strings test;    /* what `fathom eval` reads by default (may be empty) */
     int holdout;                /* enum fth_holdout: part of `train` held out when `valid` is empty */
     double holdout_fraction;    /* 0..1 */
+    const char *holdout_column; /* hash: lines with one text there belong together; "": each by its number */
     char delimiter;             /* csv */
     int header;                 /* csv: first line of each file names the columns */
     struct fth_strings columns; /* csv without header: the names in order */

@@ -28,6 +28,9 @@ static const struct fth_key holdout_keys[] = {
     {FLOAT("fraction", fth_data_config, holdout_fraction, "0.1", 0, 1,
            FTH_LOW_OPEN | FTH_HIGH_OPEN),
      .help = "share of the lines that is held out; tail: of the files' bytes, from the next line on"},
+    {STRING("column", fth_data_config, holdout_column),
+     .help = "hash: lines with the same text in this column (a user, a query) are held out together, by a hash of it, "
+             "wherever they stand; \"\": each by its number"},
 };
 static const struct fth_section holdout_section = {
     KEYS(holdout_keys), .selector = -1,

@@ -287,6 +287,7 @@ void fth_block_destroy(struct fth_block *block) {
     fth_free(block->line_start);
     fth_free(block->line_end);
     fth_free(block->line_number);
+    fth_free(block->drawn_by);
     fth_free(block->example_number);
     fth_free(block);
 }

@@ -58,6 +58,7 @@ struct fth_block {
     uint64_t *example_number; /* [n_lines] first_example + number among the block's data lines (well-formed
                                  or not). Blocks are parsed out of order, with first_example 0; the
                                  assembler adds what came before. */
+    uint64_t *drawn_by;      /* [n_lines] hash of the cell by which lines are held out, where they are held out so */
 
     /* How many malformed lines there were, and the one that stands first in the file. Filled by
      * fth_block_refuse; a refusal on an earlier line takes the first one's place. */

@@ -46,11 +46,11 @@ fth_status fth_block_reserve_lines(struct fth_block *block, size_t lines, fth_er
         return FTH_OK;
     size_t count = larger(old, lines);
     void *arrays[] = {block->line_start,  block->line_end,       block->entry_start,
-                      block->line_number, block->example_number, block->labels};
+                      block->line_number, block->example_number, block->labels,         block->drawn_by};
     static const size_t sizes[] = {sizeof(uint32_t), sizeof(uint32_t), sizeof(uint32_t),
-                                   sizeof(uint64_t), sizeof(uint64_t), sizeof(struct fth_cell)};
+                                   sizeof(uint64_t), sizeof(uint64_t), sizeof(struct fth_cell), sizeof(uint64_t)};
     int ok = count < SIZE_MAX;
-    for (int a = 0; a < 6 && ok; a++)
+    for (int a = 0; a < 7 && ok; a++)
         /* entry_start has one more. */
         ok = grow(&arrays[a], sizes[a], old ? old + (a == 2) : 0, count + (a == 2));
     block->line_start = arrays[0];
@@ -59,6 +59,7 @@ fth_status fth_block_reserve_lines(struct fth_block *block, size_t lines, fth_er
     block->line_number = arrays[3];
     block->example_number = arrays[4];
     block->labels = arrays[5];
+    block->drawn_by = arrays[6];
     if (!ok)
         return no_memory(err, count, "lines");
     block->lines_capacity = count;

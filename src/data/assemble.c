@@ -127,7 +127,7 @@ static fth_status choose(struct fth_reader *reader, struct fth_slot *slot, fth_e
         if (a->stop_at && block->line_number[row] > a->stop_at)
             break;
         examples->example_number[i] += a->examples_before;
-        if (!fth_data_set_has(reader->set, examples->example_number[i]))
+        if (!fth_data_set_has(reader->set, block, row, examples->example_number[i]))
             continue;
         a->chosen[a->n_chosen] = i;
         a->row[a->n_chosen++] = row;

@@ -53,7 +53,7 @@ static fth_status each_block(fth_data_set *set, size_t block_bytes,
         if (!more)
             break;
         block->first_example = before;
-        FTH_TRY_GOTO(status, set->parser.kind->parse(&set->parser, block, scratch, err), done);
+        FTH_TRY_GOTO(status, fth_parser_parse(&set->parser, block, scratch, err), done);
         before += block->n_data;
         FTH_TRY_GOTO(status, each(ctx, block, &more, err), done);
     }

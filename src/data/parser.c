@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/names.h"
+
 void fth_parser_init(const struct fth_data_config *config, struct fth_parser *out) {
     static const struct fth_parser_kind *const kinds[] = {
 #define FTH_READER(name, format) [format] = &fth_parser_##name,
@@ -16,9 +19,20 @@ void fth_parser_init(const struct fth_data_config *config, struct fth_parser *ou
         .skip_blank = config->skip_blank,
         .comment = config->comment ? config->comment : "",
         .n_columns = config->format == FTH_FORMAT_CRITEO ? FTH_CRITEO_COLUMNS : 0,
+        .drawn_by = FTH_NO_NAME,
         .kernels = fth_kernels_get(),
     };
     out->comment_length = strlen(out->comment);
+}
+
+fth_status fth_parser_parse(const struct fth_parser *parser, struct fth_block *block, uint32_t *scratch,
+                            fth_error *err) {
+    FTH_TRY(parser->kind->parse(parser, block, scratch, err));
+    for (uint32_t row = 0; parser->drawn_by != FTH_NO_NAME && row < block->n_lines; row++) {
+        struct fth_cell cell = block->cells[(size_t)row * block->n_columns + parser->drawn_by];
+        block->drawn_by[row] = fth_hash_bytes(block->text + cell.offset, cell.length, 0);
+    }
+    return FTH_OK;
 }
 
 size_t fth_parser_last_newline(const struct fth_parser *parser, const char *text, size_t n, size_t limit,

@@ -28,6 +28,7 @@ struct fth_parser {
     const char *comment; /* borrowed from the configuration */
     size_t comment_length;
     uint32_t n_columns; /* csv: cells a line must have; 0: not known yet */
+    uint32_t drawn_by;  /* column by which lines are held out; FTH_NO_NAME: by their numbers */
     const struct fth_kernels *kernels;
 };
 
@@ -51,6 +52,9 @@ struct fth_parser_kind {
 
 /* The parser of config->format. */
 void fth_parser_init(const struct fth_data_config *config, struct fth_parser *out);
+/* The kind's parse, and what lines are held out by while their cells are there. */
+fth_status fth_parser_parse(const struct fth_parser *parser, struct fth_block *block, uint32_t *scratch,
+                            fth_error *err);
 
 /* ---- for parsers ---- */
 

@@ -48,7 +48,7 @@ int fth_reader_read_last(const struct fth_reader *reader, const struct fth_slot 
 void fth_reader_parse(struct fth_reader *reader, struct fth_slot *slot, uint32_t *scratch) {
     const struct fth_parser *parser = &reader->set->parser;
     uint64_t since = fth_now_ns();
-    slot->status = parser->kind->parse(parser, slot->block, scratch, &slot->error);
+    slot->status = fth_parser_parse(parser, slot->block, scratch, &slot->error);
     if (slot->status == FTH_OK && !slot->only_count) {
         fth_batch_clear(slot->examples);
         slot->status = reader->transform.examples(reader->transform.ctx, slot->block,

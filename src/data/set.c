@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/names.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "data/paths.h"
@@ -371,6 +372,18 @@ static fth_status choose(fth_data_set *set, const struct fth_data_set_options *o
     return FTH_OK;
 }
 
+static fth_status find_drawn_by(fth_data_set *set, fth_error *err) {
+    const char *name = set->config->holdout_column;
+    if (!name || !*name || (set->select != FTH_SELECT_DRAWN && set->select != FTH_SELECT_NOT_DRAWN))
+        return FTH_OK;
+    for (uint32_t c = 0; c < set->columns.n; c++)
+        if (strcmp(set->columns.items[c], name) == 0) {
+            set->parser.drawn_by = c;
+            return FTH_OK;
+        }
+    return fth_fail(err, FTH_E_CONFIG, "data.holdout.column: the data has no column '%s'", name);
+}
+
 static fth_status set_init(fth_data_set *set, const struct fth_data_set_options *options,
                            fth_error *err) {
     set->arena = fth_arena_create(4096);
@@ -387,6 +400,7 @@ static fth_status set_init(fth_data_set *set, const struct fth_data_set_options 
     set->parser.labels_optional = options->labels_optional;
     FTH_TRY(choose(set, options, err));
     FTH_TRY(find_columns(set, err));
+    FTH_TRY(find_drawn_by(set, err));
     if (options->part == FTH_PART_TRAIN)
         FTH_TRY(check_headers(set, err));
     if (set->select == FTH_SELECT_HEAD || set->select == FTH_SELECT_TAIL)
@@ -430,11 +444,14 @@ int fth_data_set_again(const fth_data_set *set) {
     return set->again;
 }
 
-int fth_data_set_has(const fth_data_set *set, uint64_t example_number) {
+int fth_data_set_has(const fth_data_set *set, const struct fth_block *block, uint32_t row, uint64_t example_number) {
     uint32_t draw[4];
+    uint64_t drawn = example_number;
     if (set->select != FTH_SELECT_DRAWN && set->select != FTH_SELECT_NOT_DRAWN)
         return 1;
-    fth_random_draw(set->seed, FTH_RANDOM_HOLDOUT, example_number, 0, draw);
+    if (set->parser.drawn_by != FTH_NO_NAME)
+        drawn = block->drawn_by[row];
+    fth_random_draw(set->seed, FTH_RANDOM_HOLDOUT, drawn, 0, draw);
     return (fth_random_unit(draw[0]) < set->config->holdout_fraction) ==
            (set->select == FTH_SELECT_DRAWN);
 }

@@ -7,6 +7,7 @@
 #define FTH_DATA_SET_H
 
 #include "config/config.h"
+#include "core/batch.h"
 #include "io/io.h"
 
 typedef struct fth_data_set fth_data_set;
@@ -47,9 +48,9 @@ struct fth_strings fth_data_set_files(const fth_data_set *set);
 /* Whether it can be read more than once: no pipes, no standard input. */
 int fth_data_set_again(const fth_data_set *set);
 
-/* Whether the example of this number (core/batch.h) of a block of the set's files belongs to the set. What is held out
- * by position is in no block. */
-int fth_data_set_has(const fth_data_set *set, uint64_t example_number);
+/* Whether line `row` of a block of the set's files, whose example has this number (core/batch.h), belongs to the set.
+ * What is held out by position is in no block. */
+int fth_data_set_has(const fth_data_set *set, const struct fth_block *block, uint32_t row, uint64_t example_number);
 
 /* How file `index` was when it was opened first. 0: it has not been, or is no regular file. Any thread. */
 int fth_data_set_seen(fth_data_set *set, uint32_t index, struct fth_io_stat *out);

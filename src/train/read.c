@@ -203,7 +203,7 @@ static fth_status learn_block(void *ctx, struct fth_block *block, int *more, fth
             return fth_fail(err, FTH_E_MEMORY, "no memory to choose from %u lines", block->n_lines);
     }
     for (uint32_t row = 0; row < block->n_lines; row++)
-        if (fth_data_set_has(learning->set, block->example_number[row]))
+        if (fth_data_set_has(learning->set, block, row, block->example_number[row]))
             learning->which[n++] = row;
     FTH_TRY(fth_feature_learn_block(program, block, learning->which, n, err));
     learning->lines += n;

@@ -37,6 +37,7 @@ int fth_resume_holds_out_same(const fth_config *before, const fth_config *now) {
     return was->holdout == is->holdout &&
            (is->holdout == FTH_HOLDOUT_NONE ||
             (was->holdout_fraction == is->holdout_fraction && same_strings(&was->train, &is->train) &&
+             strcmp(was->holdout_column, is->holdout_column) == 0 &&
              (is->holdout != FTH_HOLDOUT_HASH || before->seed == now->seed)));
 }
 
@@ -46,7 +47,8 @@ static int holds_out_trained(const struct fth_config *before, const struct fth_c
     if (is->valid.n || is->holdout == FTH_HOLDOUT_NONE || !same_strings(&was->train, &is->train))
         return 0;
     return was->valid.n || was->holdout != is->holdout || is->holdout_fraction > was->holdout_fraction ||
-           (is->holdout == FTH_HOLDOUT_HASH && before->seed != now->seed);
+           (is->holdout == FTH_HOLDOUT_HASH &&
+            (before->seed != now->seed || strcmp(was->holdout_column, is->holdout_column) != 0));
 }
 
 void fth_resume_warn_held_out(const fth_config *own, const fth_config *now, const char *checkpoint) {
@@ -88,7 +90,8 @@ void fth_resume_warn_moved(struct fth_session *session, const fth_data_set *set)
     const struct fth_data_config *config = &session->config->data;
     struct fth_strings files = fth_data_set_files(set);
     int moved = 0; /* lines of files from here on */
-    if (session->warned_moved || !session->step || config->valid.n || config->holdout != FTH_HOLDOUT_HASH)
+    if (session->warned_moved || !session->step || config->valid.n || config->holdout != FTH_HOLDOUT_HASH ||
+        *config->holdout_column)
         return;
     for (uint32_t f = 0; f < files.n; f++) {
         char text[128];
@@ -98,7 +101,7 @@ void fth_resume_warn_moved(struct fth_session *session, const fth_data_set *set)
             fth_log(FTH_LOG_WARN,
                     "data.train: other lines stand before %s than when %s was saved, and lines are held out by their number "
                     "(data.holdout.by: hash): some that were trained on are held out now, so evaluations look better than "
-                    "they are; put new files behind the others, or name files in data.valid",
+                    "they are; put new files behind the others, or set data.holdout.column or data.valid",
                     files.items[f], session->checkpoint_path);
             return;
         }

@@ -9,6 +9,10 @@ static void combinations(void **state) {
         {MODEL FEATURES "data: {train: \"-\", test: \"-\"}\n", NULL,
          "f.yaml:3:1: data: standard input (\"-\") is given 2 times but can be read once; use "
          "files"},
+        {MODEL FEATURES "data: {train: a, holdout: {by: tail, column: C1}}\n", NULL,
+         "f.yaml:3:38: data.holdout.column: only for data.holdout.by: hash; set that, or remove it"},
+        {MODEL FEATURES "data: {train: a, format: libsvm, holdout: {by: hash, column: C1}}\n", NULL,
+         "f.yaml:3:54: data.holdout.column: libsvm and libffm lines have no columns; remove it"},
         {MODEL FEATURES "data: {train: a, holdout: {fraction: 0.2}}\n", NULL,
          "f.yaml:3:18: data.holdout.by: missing; data.holdout.fraction alone holds nothing out: hash or tail "
          "says which lines"},
