@@ -127,11 +127,15 @@ static int parse_iso(const char *bytes, size_t length, struct fth_date *date) {
     }
     if (at < length && bytes[at] == 'Z')
         return at + 1 == length;
+    if (length - at == 4 && memcmp(bytes + at, " UTC", 4) == 0)
+        return 1;
     if (at < length && (bytes[at] == '+' || bytes[at] == '-')) {
         at++;
         if (!digits(bytes, length, &at, 2, &unused))
             return 0;
-        at += at < length && bytes[at] == ':';
+        if (at == length)
+            return 1;
+        at += bytes[at] == ':';
         if (!digits(bytes, length, &at, 2, &unused))
             return 0;
     }
