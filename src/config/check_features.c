@@ -315,10 +315,11 @@ static fth_status check_model(struct fth_loader *l, struct fields *fields) {
         return fth_load_fail_path(
             l, "model.layer_norm",
             "a layer is normalised once; use batch_norm or layer_norm, not both");
-    if (strcmp(name, "two_tower") == 0 && l->config->model.in_batch_softmax && l->config->train.label_smoothing > 0)
+    int softmax = strcmp(name, "two_tower") == 0 && l->config->model.in_batch_softmax;
+    if (softmax && l->config->train.label_smoothing > 0)
         return fth_load_fail_path(l, "train.label_smoothing",
                                   "the softmax of model.loss has no smoothing; leave it out");
-    if (strcmp(name, "two_tower") == 0 && l->config->model.in_batch_softmax && l->config->train.batch_size < 2)
+    if (softmax && l->config->train.batch_size < 2)
         return fth_load_fail_path(l, "train.batch_size",
                                   "1; the softmax of model.loss sets an item against the others of its batch; use 2 or more");
     if (strcmp(name, "fm") == 0 || strcmp(name, "deepfm") == 0 || strcmp(name, "dlrm") == 0 ||

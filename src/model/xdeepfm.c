@@ -31,8 +31,9 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     uint32_t dim = 0;
     FTH_TRY(fth_parts_need("xdeepfm", inputs, 1, err));
     if (inputs->n_fields < 2)
-        return fth_fail(err, FTH_E_CONFIG, "features.categorical: xdeepfm crosses embeddings and needs two of them (of sparse entries: "
-                                           "libffm, which has fields)");
+        return fth_fail(err, FTH_E_CONFIG,
+                        "features.categorical: xdeepfm crosses embeddings and needs two of them (of sparse entries: "
+                        "libffm, which has fields)");
     if (!config->cin.n)
         return fth_fail(err, FTH_E_CONFIG, "model.cin: give at least one layer, such as [128, 128]");
     FTH_TRY(fth_parts_all(graph, inputs, &all, err));

@@ -2,7 +2,8 @@
  * rows: update_direction(parameter, gradient, clip factor or none) moves the slots, writes the direction and, a row a
  * block, the sums of squares of the block's weights and of its direction, two doubles in the place of four floats;
  * update_scaled(parameter, direction, squares) adds the squares in the order of the blocks and steps. Biases, norms'
- * scales and what starts at 0, whose norm says nothing, step by the direction alone. Blocks follow from the parameter alone, so neither the number of workers nor a pass that brings the gradient by tiles changes bits. */
+ * scales and what starts at 0, whose norm says nothing, step by the direction alone. Blocks follow from the parameter
+ * alone, so neither the number of workers nor a pass that brings the gradient by tiles changes bits. */
 #include "optim/optim.h"
 #include "ops/ops_private.h"
 

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "core/criteo.h"
 #include "data/inspect.h"
+#include "data/paths.h"
 #include "data/source.h"
 #include "train/session_private.h"
 
@@ -278,4 +279,21 @@ fth_status fth_session_program_for(struct fth_session *session, const fth_data_s
     }
     *out = program;
     return FTH_OK;
+}
+
+/* Slips of globs. A held-out file that cannot be expanded is an error when it is opened. */
+void fth_session_warn_files(struct fth_session *session) {
+    struct fth_strings train = fth_data_set_files(session->train_set), valid = {0};
+    const char *again = fth_paths_common(&train, &train), *held_out = NULL;
+    if (session->config->data.valid.n &&
+        fth_paths_expand(&session->config->data.valid, "data.valid", session->config->arena, &valid, NULL) == FTH_OK)
+        held_out = fth_paths_common(&train, &valid);
+    if (again)
+        fth_log(FTH_LOG_WARN, "data.train: %s stands there more than once: its lines are trained on as often in an epoch",
+                again);
+    if (held_out)
+        fth_log(FTH_LOG_WARN,
+                "data.valid: %s is one of the files of data.train: evaluations look better than they are; leave it out of "
+                "one",
+                held_out);
 }

@@ -134,6 +134,8 @@ fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const s
  * the training set, learning from its head, programs for other files. */
 fth_status fth_session_columns(struct fth_session *session, int from_data, fth_error *err);
 fth_status fth_session_train_set(struct fth_session *session, fth_error *err);
+/* Warns of a file that data.train names twice, or that data.valid names, too. The training set is open. */
+void fth_session_warn_files(struct fth_session *session);
 fth_status fth_session_learn(struct fth_session *session, fth_error *err);
 /* How much of the epoch's bytes lie behind the position, 0..1; -1 where that is not known (compressed files,
  * pipes). */

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "data/paths.h"
 #include "metric/metric.h"
 #include "train/session_private.h"
 
@@ -341,23 +340,6 @@ static fth_status check_order(const struct fth_session *session, fth_error *err)
                     (unsigned long long)session->begun_seed);
 }
 
-/* Slips of globs. A held-out file that cannot be expanded is an error when it is opened. */
-static void warn_of_files(struct fth_session *session) {
-    struct fth_strings train = fth_data_set_files(session->train_set), valid = {0};
-    const char *again = fth_paths_common(&train, &train), *held_out = NULL;
-    if (session->config->data.valid.n &&
-        fth_paths_expand(&session->config->data.valid, "data.valid", session->config->arena, &valid, NULL) == FTH_OK)
-        held_out = fth_paths_common(&train, &valid);
-    if (again)
-        fth_log(FTH_LOG_WARN, "data.train: %s stands there more than once: its lines are trained on as often in an epoch",
-                again);
-    if (held_out)
-        fth_log(FTH_LOG_WARN,
-                "data.valid: %s is one of the files of data.train: evaluations look better than they are; leave it out of "
-                "one",
-                held_out);
-}
-
 static fth_status open_reader(struct loop *loop, fth_error *err) {
     struct fth_session *session = loop->session;
     struct fth_reader_options options = {.batch_size = (uint32_t)session->config->train.batch_size,
@@ -370,7 +352,7 @@ static fth_status open_reader(struct loop *loop, fth_error *err) {
     FTH_TRY(fth_session_train_set(session, err));
     fth_resume_warn_data(session);
     fth_resume_warn_moved(session, session->train_set);
-    warn_of_files(session);
+    fth_session_warn_files(session);
     FTH_TRY(fth_session_program_for(session, session->train_set, 1, &loop->program, err));
     FTH_TRY(fth_feature_pass_create(loop->program, session->position.feature_state,
                                     session->position.n_feature_state, &loop->pass, err));

@@ -70,14 +70,14 @@ def line(results, comparison, model):
     if ours is None:
         return None
     target = None if c.only_amx and not results.machine.get("amx") else c.target
-    what, shown = c.what.format(model=TITLES[model]), f"{rate(ours / c.unit)} {c.name}"
+    what, shown = c.what.format(model=TITLES[model]), f"{rate(ours / c.unit)} {c.name}".rstrip()
     if not c.theirs:
         return Line(what, shown, "", "", ours / c.unit, target)
     theirs = [results.median(model, 4096, name, c.of, c.measure) for name in c.theirs]
     best = max((value for value in theirs if value is not None), default=None)
     if best is None:
         return None
-    return Line(what, shown, c.peer, f"{rate(best / c.unit)} {c.name}", ours / best, target)
+    return Line(what, shown, c.peer, f"{rate(best / c.unit)} {c.name}".rstrip(), ours / best, target)
 
 
 def lines(results):

@@ -57,6 +57,34 @@ static uint32_t keys_of(int64_t bins, const char *cells, uint64_t *out) {
     return n;
 }
 
+/* A line with texts in more bins than models have room for is malformed. */
+static void too_many_bins(void **state) {
+    static const char *const columns[] = {"label", "a", "b"}, *const of[] = {"a", "b"};
+    struct fth_categorical_config categorical = {.columns = {of, 2}, .name = "all", .bins = 1 << 20, .separator = ""};
+    struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"}, .embedding = {.dim = 1}};
+    config.features.categorical = &categorical;
+    config.features.n_categorical = 1;
+    fth_feature_program *program = NULL;
+    fth_feature_pass *pass = NULL;
+    struct fth_batch *batch = NULL;
+    assert_int_equal(fth_feature_create(&config, columns, 3, &program, NULL), FTH_OK);
+    assert_int_equal(program->groups[0].max, 2); /* a text a column */
+    program->groups[0].max = 1;
+    assert_int_equal(fth_feature_pass_create(program, NULL, 0, &pass, NULL), FTH_OK);
+    struct fth_transform transform = fth_feature_pass_transform(pass);
+    assert_int_equal(fth_batch_create(transform.schema, 1, &batch, NULL), FTH_OK);
+    struct fth_block *block = test_block_cells("0,x,\n1,p,q\n0,,y\n", ',');
+    assert_int_equal(transform.examples(transform.ctx, block, batch, NULL), FTH_OK);
+    assert_int_equal(batch->n, 2);
+    assert_int_equal(batch->groups[0].offsets[2], 2);
+    assert_int_equal(block->n_bad, 1);
+    assert_non_null(strstr(block->first_bad.message, "'all' have texts in 2 bins; a line may have them in 1"));
+    fth_block_destroy(block);
+    fth_batch_destroy(batch);
+    fth_feature_pass_destroy(pass);
+    fth_feature_destroy(program);
+}
+
 static void lines(void **state) {
     uint64_t x[64], y[64];
     /* Bins enough for all: a feature each; max_length does not cut, missing ones are none. */
@@ -98,7 +126,7 @@ static void spread(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signs_of_bins),
+        cmocka_unit_test(signs_of_bins), cmocka_unit_test(too_many_bins),
         cmocka_unit_test(lines),
         cmocka_unit_test(spread),
     };
