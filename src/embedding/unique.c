@@ -142,6 +142,7 @@ static void number_lookup(void *arg, uint32_t task, uint32_t worker) {
     embedding->kernels->gather(n, rows, pack->rows + member->at, pack->stride, member->dim, lookup->unique_rows,
                                lookup->unique.ld);
     lookup->unique.n = n;
+    lookup->unique.of = lookup->n;
 }
 
 void fth_embedding_unique_number(struct fth_embedding *embedding, fth_pool *pool) {

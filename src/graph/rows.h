@@ -28,6 +28,7 @@ struct fth_row_gradient {
 /* The unique rows of a lookup in the prepared batch, numbered by first occurrence. */
 struct fth_unique_rows {
     uint32_t n;               /* 0: not numbered, or too many to be worth it (fth_unique_most) */
+    uint32_t of;              /* so many examples */
     const uint32_t *number;   /* [examples] which one an example has */
     const uint32_t *examples; /* unique row u is in examples[begin[u] .. begin[u + 1]), which rise */
     const uint32_t *begin;    /* [n + 1] */
@@ -35,10 +36,15 @@ struct fth_unique_rows {
     uint32_t ld;
 };
 
-/* With more unique rows than this a batch's lookup is not worth treating row by row; a small batch never
- * is. Measured: docs/performance.md. */
+/* Whether they are at most so many sixteenths of the examples. */
+static inline int fth_unique_few(const struct fth_unique_rows *unique, uint32_t sixteenths) {
+    return unique->n && (uint64_t)unique->n * 16 <= (uint64_t)unique->of * sixteenths;
+}
+
+/* With more unique rows than this a batch's lookup is not worth treating row by row, not even forward; a small
+ * batch never is. Measured: docs/performance.md. */
 static inline uint32_t fth_unique_most(uint32_t batch) {
-    return batch < 256 ? 0 : batch * 3 / 8;
+    return batch < 256 ? 0 : (uint32_t)((uint64_t)batch * 11 / 16);
 }
 
 struct fth_rows {

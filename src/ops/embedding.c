@@ -52,7 +52,7 @@ static void run(const struct fth_run *run) {
     if (a->skip_factored) {
         float *out = run->out[0].data;
         for (uint32_t i = 0; i < a->n_lookups; i++) {
-            if (!rows->unique || !rows->unique(rows->ctx, a->lookups[i])->n)
+            if (!rows->unique || !fth_unique_few(rows->unique(rows->ctx, a->lookups[i]), a->skip_factored))
                 rows->gather(rows->ctx, a->lookups[i], run->example0, run->examples, out,
                              run->out[0].ld);
             out += run->out[0].columns / a->n_lookups;

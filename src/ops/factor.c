@@ -12,30 +12,45 @@ static void add_range(struct fth_factor_layout *layout, const struct fth_factor_
     layout->columns += piece->columns;
 }
 
-void fth_factor_layout_make(const struct fth_run *run, int gradient,
-                            struct fth_factor_layout *out) {
+/* NULL: not in this batch and this way. */
+static const struct fth_unique_rows *factorised(const struct fth_run *run, const struct fth_factor_piece *piece,
+                                                enum fth_factor_way way) {
     const struct fth_factor_attributes *a = run->node->attributes;
     const struct fth_rows *rows = run->rows;
+    if (piece->lookup < 0 || !rows->unique)
+        return NULL;
+    const struct fth_unique_rows *unique = rows->unique(rows->ctx, (uint32_t)piece->lookup);
+    return (way == FTH_FACTOR_FORWARD ? unique->n > 0 : fth_unique_few(unique, a->gradient_most)) ? unique : NULL;
+}
+
+static int wanted(const struct fth_factor_piece *piece, enum fth_factor_way way) {
+    return piece->gradient || way != FTH_FACTOR_DATA;
+}
+
+void fth_factor_layout_make(const struct fth_run *run, enum fth_factor_way way, struct fth_factor_layout *out) {
+    const struct fth_factor_attributes *a = run->node->attributes;
+    int weights = way == FTH_FACTOR_WEIGHTS;
     out->n_fields = out->unique_rows = out->columns = out->n_ranges = 0;
     for (uint32_t i = 0; i < a->n; i++) {
         const struct fth_factor_piece *piece = &a->pieces[i];
-        const struct fth_unique_rows *unique = NULL;
-        if (piece->lookup >= 0 && rows->unique)
-            unique = rows->unique(rows->ctx, (uint32_t)piece->lookup);
-        if (unique && unique->n) {
+        const struct fth_unique_rows *unique = factorised(run, piece, way);
+        if (unique) {
             out->fields[out->n_fields++] =
                 (struct fth_factor_field){unique, piece->column, out->unique_rows};
             out->unique_rows += unique->n;
-        } else if (piece->gradient || !gradient) {
+        } else if (wanted(piece, way) && !(weights && factorised(run, piece, FTH_FACTOR_FORWARD))) {
             add_range(out, piece);
         }
     }
+    for (uint32_t i = 0; weights && i < a->n; i++)
+        if (factorised(run, &a->pieces[i], FTH_FACTOR_FORWARD) && !factorised(run, &a->pieces[i], way))
+            add_range(out, &a->pieces[i]);
 }
 
-uint32_t fth_factor_columns(const struct fth_factor_attributes *a, int gradient, uint32_t plain) {
+uint32_t fth_factor_columns(const struct fth_factor_attributes *a, enum fth_factor_way way, uint32_t plain) {
     uint32_t columns = plain * a->dim;
     for (uint32_t i = 0; i < a->n; i++)
-        if (a->pieces[i].lookup < 0 && (a->pieces[i].gradient || !gradient))
+        if (a->pieces[i].lookup < 0 && wanted(&a->pieces[i], way))
             columns += a->pieces[i].columns;
     return columns;
 }

@@ -32,11 +32,15 @@ struct fth_factor_layout {
     struct fth_factor_range ranges[2 * FTH_FACTOR_LOOKUPS + 1];
 };
 
-/* This batch's. gradient: of dx, which leaves out the columns whose gradient nobody wants. When
- * nothing is factorised, operations work on x and W themselves. */
-void fth_factor_layout_make(const struct fth_run *run, int gradient, struct fth_factor_layout *out);
-/* Columns of x' when `plain` of the lookups are not factorised. */
-uint32_t fth_factor_columns(const struct fth_factor_attributes *a, int gradient, uint32_t plain);
+/* What is factorised: forward more fields than backward, where ReLU's zeros make the plain products cheaper.
+ * x' has the columns that are not factorised forward first, then the others that are not backward; dx leaves out those
+ * whose gradient nobody wants. */
+enum fth_factor_way { FTH_FACTOR_FORWARD, FTH_FACTOR_WEIGHTS, FTH_FACTOR_DATA };
+
+/* This batch's. When nothing is factorised, operations work on x and W themselves. */
+void fth_factor_layout_make(const struct fth_run *run, enum fth_factor_way way, struct fth_factor_layout *out);
+/* Columns of the rest when `plain` of the lookups are not factorised. */
+uint32_t fth_factor_columns(const struct fth_factor_attributes *a, enum fth_factor_way way, uint32_t plain);
 /* The attributes fit x with so many columns, each of its lookups the graph. */
 fth_status fth_factor_check(const fth_graph *graph, const struct fth_factor_attributes *a,
                             uint32_t columns, fth_error *err);

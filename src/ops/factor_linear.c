@@ -48,16 +48,16 @@ static void release(void *prepared) {
 /* `rest`: the shape of the products without the factorised columns, but for their number, which is
  * its k or (gradient) its n. */
 static fth_status make_products(struct fth_prepare *prepare, const struct fth_gemm_shape *whole,
-                                const struct fth_gemm_shape *rest, int gradient,
+                                const struct fth_gemm_shape *rest, enum fth_factor_way way,
                                 struct state *state, fth_error *err) {
     const struct fth_factor_attributes *a = prepare->node->attributes;
     FTH_TRY(fth_ops_product(prepare, whole, &state->products[a->n_lookups], err));
     for (uint32_t plain = 0; plain < a->n_lookups && prepare->training; plain++) {
         struct fth_gemm_shape shape = *rest;
-        uint32_t columns = fth_factor_columns(a, gradient, plain);
-        *(gradient ? &shape.n : &shape.k) = columns;
+        uint32_t columns = fth_factor_columns(a, way, plain);
+        *(way == FTH_FACTOR_DATA ? &shape.n : &shape.k) = columns;
         /* A gradient of one column is no matrix product. */
-        if (columns > (uint32_t)gradient)
+        if (columns > (way == FTH_FACTOR_DATA ? 1 : 0))
             FTH_TRY(fth_gemm_create(&shape, FTH_GEMM_AUTO, prepare->tuning,
                                     &state->products[plain], err));
     }
@@ -65,13 +65,13 @@ static fth_status make_products(struct fth_prepare *prepare, const struct fth_ge
 }
 
 static fth_status prepare_products(struct fth_prepare *prepare, const struct fth_gemm_shape *whole,
-                                   const struct fth_gemm_shape *rest, int gradient,
+                                   const struct fth_gemm_shape *rest, enum fth_factor_way way,
                                    fth_error *err) {
     struct state *state = fth_ops_state(prepare, sizeof *state, err);
     if (!state)
         return FTH_E_MEMORY;
     state->ld = rest->ldc;
-    return make_products(prepare, whole, rest, gradient, state, err);
+    return make_products(prepare, whole, rest, way, state, err);
 }
 
 static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
@@ -87,7 +87,7 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     rest.lda = prepare->out[1].ld;
     rest.panels = 1;
     rest.accumulate = 1;
-    return prepare_products(prepare, &whole, &rest, 0, err);
+    return prepare_products(prepare, &whole, &rest, FTH_FACTOR_FORWARD, err);
 }
 
 static int has_sum(const struct fth_node *node) {
@@ -120,7 +120,7 @@ static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
         FTH_TRY(check_sum(prepare->graph, prepare->node, err));
         whole.ldc = rest.ldc;
     }
-    FTH_TRY(prepare_products(prepare, &whole, &rest, 1, err));
+    FTH_TRY(prepare_products(prepare, &whole, &rest, FTH_FACTOR_DATA, err));
     prepare->scratch_bytes = (size_t)dy->rows * rest.ldc * sizeof(float);
     return FTH_OK;
 }
@@ -146,13 +146,14 @@ static void run(const struct fth_run *run) {
     const struct fth_kernels *kernels = fth_kernels_get();
     const struct fth_view *x = &run->in[0], *y = &run->out[0], *rest = &run->out[1];
     struct fth_factor_layout layout;
-    fth_factor_layout_make(run, 0, &layout);
-    const fth_gemm *product = state->products[a->n_lookups - layout.n_fields];
+    fth_factor_layout_make(run, FTH_FACTOR_WEIGHTS, &layout);
     for (uint32_t i = 0; run->training && i < layout.n_ranges; i++) {
         const struct fth_factor_range *range = &layout.ranges[i];
         kernels->copy(x->rows, range->columns, x->data + range->column, x->ld,
                       rest->data + range->at, rest->ld);
     }
+    fth_factor_layout_make(run, FTH_FACTOR_FORWARD, &layout);
+    const fth_gemm *product = state->products[a->n_lookups - layout.n_fields];
     struct fth_ops_bias_act f = {.act = a->act, .bias = run->in[2].data, .y = y->data, .rows = y->rows, .ld = y->ld};
     const struct fth_gemm_finish finish = {fth_ops_bias_act, &f};
     if (layout.n_fields)
@@ -189,7 +190,7 @@ static void grad_run(const struct fth_run *run) {
     const struct state *state = run->prepared;
     const struct fth_view *dy = &run->in[0], *w = &run->in[1], *sum = &run->in[3], *dx = &run->out[0];
     struct fth_factor_layout layout;
-    fth_factor_layout_make(run, 1, &layout);
+    fth_factor_layout_make(run, FTH_FACTOR_DATA, &layout);
     const fth_gemm *product = state->products[a->n_lookups - layout.n_fields];
     if (!layout.n_fields) {
         float *out = has_sum(run->node) ? run->scratch : dx->data;

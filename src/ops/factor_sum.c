@@ -81,14 +81,16 @@ static uint32_t make_group(const struct state *state, const struct fth_factor_la
 static void copy_rest(const struct fth_run *run, uint32_t column, uint32_t columns) {
     const struct fth_view *w = &run->in[0];
     struct fth_factor_layout layout;
-    fth_factor_layout_make(run, 0, &layout);
+    fth_factor_layout_make(run, FTH_FACTOR_FORWARD, &layout);
     struct fth_panels_target rest = {run->out[1].data, layout.columns, w->columns, FTH_FP32};
     for (uint32_t i = 0; i < layout.n_ranges; i++) {
         const struct fth_factor_range *range = &layout.ranges[i];
         fth_panels_store(&rest, range->at, column, range->columns, columns,
                          w->data + (size_t)range->column * w->ld + column, w->ld);
     }
-    fth_factor_layout_make(run, 1, &layout);
+    fth_factor_layout_make(run, FTH_FACTOR_DATA, &layout);
+    if (!layout.n_fields)
+        return;
     struct fth_panels_target transposed = {run->out[2].data, w->columns, layout.columns, FTH_FP32};
     for (uint32_t i = 0; i < layout.n_ranges; i++) {
         const struct fth_factor_range *range = &layout.ranges[i];
@@ -101,7 +103,7 @@ static void run(const struct fth_run *run) {
     const struct state *state = run->prepared;
     const struct fth_view *w = &run->in[0], *y = &run->out[0];
     struct fth_factor_layout layout;
-    fth_factor_layout_make(run, 0, &layout);
+    fth_factor_layout_make(run, FTH_FACTOR_FORWARD, &layout);
     if (!layout.n_fields)
         return;
     uint32_t column = run->task * FTH_FACTOR_BLOCK;

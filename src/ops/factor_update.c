@@ -111,7 +111,7 @@ static fth_status prepare_rest(struct fth_prepare *prepare, struct state *state,
         struct fth_view x = prepare->in[1];
         struct fth_prepare quiet = *prepare;
         struct fth_blocks blocks;
-        x.columns = fth_factor_columns(a, 0, plain);
+        x.columns = fth_factor_columns(a, FTH_FACTOR_WEIGHTS, plain);
         if (!x.columns)
             continue;
         if (plain < a->n_lookups)
@@ -270,7 +270,7 @@ static void run_rest(const struct fth_run *run, const struct fth_factor_layout *
 static void run(const struct fth_run *run) {
     const struct state *state = run->prepared;
     struct fth_factor_layout layout;
-    fth_factor_layout_make(run, 0, &layout);
+    fth_factor_layout_make(run, FTH_FACTOR_WEIGHTS, &layout);
     if (run->task < state->field_tasks)
         run_fields(run, &layout);
     else

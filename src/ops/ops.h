@@ -18,6 +18,8 @@ const struct fth_op *const *fth_ops(void);
 /* Makes the copies of a parameter (panels, transposed) equal to a block of `data`. */
 void fth_ops_store_copies(const struct fth_view *parameter, uint32_t row, uint32_t column, uint32_t rows,
                           uint32_t columns);
+/* Whether the value is what a ReLU or its gradient made, so that products may leave out its zeros (pass skip_zeros). */
+int fth_ops_zeros(const fth_graph *graph, fth_id value);
 
 /* linear(x, W, bias or none), domain_linear(x, domain, W, bias, panels or none): act(x W + bias). GELU is
  * refused: its gradient needs what stands before it. column: of linear_data_grad's input 5 */
@@ -35,7 +37,7 @@ struct fth_act_attributes {
 };
 /* embedding(): lookups side by side */
 struct fth_embedding_attributes {
-    int skip_factored; /* nobody reads the columns of lookups that are factorised in the batch */
+    uint32_t skip_factored; /* nobody reads the columns of lookups with so few unique rows (fth_unique_few) */
     uint32_t n_lookups;
     uint32_t lookups[];
 };
@@ -49,6 +51,7 @@ struct fth_row_entry {
     /* 0: a row an example. Else the input is a layer's row gradients, read when the lookup is
      * factorised; the entries of one input follow in its order. */
     uint32_t parts, dim;
+    uint32_t most;    /* factorised backward: with so few unique rows (fth_unique_few) */
     int not_factored; /* only when the lookup is not factorised in the batch */
 };
 struct fth_row_update_attributes {
@@ -183,6 +186,7 @@ struct fth_factor_attributes {
     fth_act act;
     uint32_t dim;
     int zeros; /* factor_data_grad: the factorised columns of dx are read; they get zeros */
+    uint32_t gradient_most; /* backward, fields with so few unique rows are factorised (fth_unique_few) */
     uint32_t n_lookups, n;
     struct fth_factor_piece pieces[];
 };

@@ -176,9 +176,7 @@ float *fth_ops_at(const struct fth_run *run, size_t section);
 /* The matrix product of this shape by the plan's tuning, reported to who asks for shapes. */
 fth_status fth_ops_product(const struct fth_prepare *prepare, const struct fth_gemm_shape *shape,
                            fth_gemm **out, fth_error *err);
-/* Whether the value is what a ReLU or its gradient made, so that products may leave out its zeros (pass skip_zeros). */
-int fth_ops_zeros(const fth_graph *graph, fth_id value);
-/* The same of a product's operands A and B (either may be FTH_NONE), as fth_gemm_shape has it. */
+/* fth_ops_zeros of a product's operands A and B (either may be FTH_NONE), as fth_gemm_shape has it. */
 int fth_ops_zeros_of(const struct fth_prepare *prepare, fth_id a, fth_id b);
 /* Bias and activation of rows of y, applied to columns when a product has made them (fth_gemm_finish). */
 struct fth_ops_bias_act {

@@ -30,9 +30,11 @@ size_t fth_ops_row_entries_bytes(const struct fth_row_update_attributes *a) {
     return fth_ops_align(a->n * sizeof(struct fth_row_gradient));
 }
 
-static uint32_t unique_rows(const struct fth_run *run, uint32_t lookup) {
+/* Of a lookup that is factorised backward; else 0. */
+static uint32_t unique_rows(const struct fth_run *run, const struct fth_row_entry *entry) {
     const struct fth_rows *rows = run->rows;
-    return rows->unique ? rows->unique(rows->ctx, lookup)->n : 0;
+    const struct fth_unique_rows *unique = rows->unique ? rows->unique(rows->ctx, entry->lookup) : NULL;
+    return unique && fth_unique_few(unique, entry->most) ? unique->n : 0;
 }
 
 /* Rows of a layer's row gradients: of entry i's input, or of those of its entries before i. */
@@ -41,7 +43,7 @@ static size_t layer_rows(const struct fth_run *run, const struct fth_row_update_
     size_t rows = 0;
     for (uint32_t j = 0; j < (before ? i : a->n); j++)
         if (a->entries[j].parts && a->entries[j].input == a->entries[i].input)
-            rows += unique_rows(run, a->entries[j].lookup);
+            rows += unique_rows(run, &a->entries[j]);
     return rows;
 }
 
@@ -53,7 +55,7 @@ const struct fth_row_gradient *fth_ops_row_entries(const struct fth_run *run,
     for (uint32_t i = 0; i < a->n; i++) {
         const struct fth_row_entry *entry = &a->entries[i];
         const struct fth_view *in = &run->in[entry->input];
-        if (unique_rows(run, entry->lookup) ? entry->not_factored : entry->parts != 0)
+        if (unique_rows(run, entry) ? entry->not_factored : entry->parts != 0)
             continue;
         struct fth_row_gradient *gradient = &gradients[(*n)++];
         *gradient = (struct fth_row_gradient){.lookup = entry->lookup,

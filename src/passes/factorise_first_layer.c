@@ -14,6 +14,11 @@
 #define LEAST_DIM 8     /* below it sums of rows cost what the products do */
 #define LEAST_COLUMNS 16
 
+/* Backward, in sixteenths of the batch: with more unique rows the plain products cost less, far less where they leave out
+ * the zeros of a ReLU. Measured: docs/performance.md. */
+#define FEW 9
+#define FEW_OF_ZEROS 3
+
 struct layer {
     struct fth_node *linear, *data_grad, *weight_grad; /* weight_grad: or linear_update */
     struct fth_factor_attributes *attributes;
@@ -168,6 +173,7 @@ static fth_status find_layer(fth_graph *graph, struct fth_node *linear, struct l
     FTH_TRY(find_pieces(graph, layer, err));
     const struct fth_linear_attributes *a = linear->attributes;
     layer->attributes->act = a ? a->act : FTH_ACT_NONE;
+    layer->attributes->gradient_most = fth_ops_zeros(graph, layer->dy) ? FEW_OF_ZEROS : FEW;
     return FTH_OK;
 }
 
@@ -288,12 +294,15 @@ static fth_status extend_rows(fth_graph *graph, const struct layer *layer, struc
         uint32_t lookup = (uint32_t)factor->pieces[p].lookup;
         for (uint32_t i = 0; i < old->n; i++)
             if (a->entries[i].lookup == lookup && !a->entries[i].parts && alone(graph, layer->dx) &&
-                fth_graph_root(graph, inputs[a->entries[i].input]) == fth_graph_root(graph, layer->dx))
+                fth_graph_root(graph, inputs[a->entries[i].input]) == fth_graph_root(graph, layer->dx)) {
                 a->entries[i].not_factored = 1;
+                a->entries[i].most = factor->gradient_most;
+            }
         a->entries[a->n++] = (struct fth_row_entry){.lookup = lookup,
                                                     .input = node->n_inputs,
                                                     .output = -1,
                                                     .parts = parts,
+                                                    .most = factor->gradient_most,
                                                     .dim = factor->dim};
     }
     node->attributes = a;
@@ -326,11 +335,12 @@ static int has_lookup(const struct fth_node *factor, uint32_t lookup) {
     return 0;
 }
 
-/* Whether nobody reads the node's numbered lookups but layers that factorise them. */
-static int may_skip(const fth_graph *graph, const struct fth_node *embedding) {
+/* Nobody reads columns of the node's numbered lookups but layers that factorise them when they have at most so many
+ * sixteenths of unique rows; 0: somebody does. */
+static uint32_t may_skip(const fth_graph *graph, const struct fth_node *embedding) {
     const struct fth_embedding_attributes *a = embedding->attributes;
     fth_id out = embedding->outputs[0];
-    uint32_t first = fth_graph_column(graph, out), last = first + graph->values[out].columns, readers = 0;
+    uint32_t first = fth_graph_column(graph, out), last = first + graph->values[out].columns, least = 0;
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         const struct fth_node *node = graph->nodes[i];
         for (uint32_t j = 0; j < node->n_inputs; j++) {
@@ -345,16 +355,18 @@ static int may_skip(const fth_graph *graph, const struct fth_node *embedding) {
             for (uint32_t l = 0; l < a->n_lookups; l++)
                 if (graph->lookups[a->lookups[l]].numbered && !has_lookup(node, a->lookups[l]))
                     return 0;
-            readers++;
+            uint32_t most = ((const struct fth_factor_attributes *)node->attributes)->gradient_most;
+            least = least && least < most ? least : most;
         }
     }
-    return readers > 0;
+    return least;
 }
 
 static fth_status skip_gathers(fth_graph *graph, fth_error *err) {
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         struct fth_node *node = graph->nodes[i];
-        if (node->op != &fth_op_embedding || !may_skip(graph, node))
+        uint32_t most = node->op == &fth_op_embedding ? may_skip(graph, node) : 0;
+        if (!most)
             continue;
         const struct fth_embedding_attributes *old = node->attributes;
         size_t bytes = sizeof *old + old->n_lookups * sizeof old->lookups[0];
@@ -362,7 +374,7 @@ static fth_status skip_gathers(fth_graph *graph, fth_error *err) {
         if (!a)
             return no_memory(err);
         memcpy(a, old, bytes);
-        a->skip_factored = 1;
+        a->skip_factored = most;
         node->attributes = a;
     }
     return FTH_OK;
