@@ -160,9 +160,10 @@ static fth_status check_optimizer(struct fth_loader *l) {
             l, "optimizer.dense.name",
             "rowwise_adagrad keeps one sum a row of an embedding table, dense "
             "parameters have no such rows; use adagrad");
-    if (strcmp(config->sparse_optimizer.name, "lamb") == 0)
+    int linear = strcmp(config->linear_optimizer.name, "lamb") == 0;
+    if (linear || strcmp(config->sparse_optimizer.name, "lamb") == 0)
         return fth_load_fail_path(
-            l, "optimizer.sparse.name",
+            l, linear ? "optimizer.linear.name" : "optimizer.sparse.name",
             "lamb scales by the norm of a whole layer, which rows updated one by one "
             "do not have; use adam or adamw");
     if (schedule->kind != FTH_SCHEDULE_CONSTANT && schedule->total_steps <= schedule->warmup_steps)

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -286,11 +287,18 @@ struct fth_config {
     struct fth_model_config model;
     struct fth_optimizer_config dense_optimizer;  /* optimizer.dense */
     struct fth_optimizer_config sparse_optimizer; /* optimizer.sparse */
+    struct fth_optimizer_config linear_optimizer; /* optimizer.linear */
     struct fth_schedule_config schedule;
     struct fth_train_config train;
     struct fth_checkpoint_config checkpoint;
     fth_arena *arena; /* owns every string and array above */
 };
+
+#define FTH_AS_SPARSE "as_sparse"
+/* Of linear terms' rows; NULL: that of all rows. */
+static inline const struct fth_optimizer_config *fth_config_linear_optimizer(const struct fth_config *config) {
+    return strcmp(config->linear_optimizer.name, FTH_AS_SPARSE) ? &config->linear_optimizer : NULL;
+}
 
 #define FTH_STANDARD_LENGTH 100
 #define FTH_WHOLE_LENGTH (1 << 20)

@@ -266,38 +266,51 @@ enum {
 static const struct fth_choice optimizers[] = {
     {"sgd", 0},  {"momentum", 0}, {"adagrad", 0}, {"rowwise_adagrad", 0}, {"adam", 0}, {"adamw", 0},
     {"ftrl", 0}, {"lamb", 0},     {NULL, 0}};
-static const char *const lr_by[] = {"0.01",  "0.01",  "0.01", "0.01",
-                                    "0.001", "0.001", "0.05", "0.001"};
-static const char *const eps_by[] = {"1e-8", "1e-8", "1e-10", "1e-10",
-                                     "1e-8", "1e-8", "1e-8",  "1e-6"};
-static const char *const decay_by[] = {"0", "0", "0", "0", "0", "0.01", "0", "0.01"};
+/* The same and one that uses no key. */
+static const struct fth_choice linear_optimizers[] = {
+    {"sgd", 0},  {"momentum", 0}, {"adagrad", 0},          {"rowwise_adagrad", 0}, {"adam", 0}, {"adamw", 0},
+    {"ftrl", 0}, {"lamb", 0},     {FTH_AS_SPARSE, 0}, {NULL, 0}};
+static const char *const lr_by[] = {"0.01",  "0.01",  "0.01", "0.01", "0.001",
+                                    "0.001", "0.05", "0.001", "1"};
+static const char *const eps_by[] = {"1e-8", "1e-8", "1e-10", "1e-10", "1e-8",
+                                     "1e-8", "1e-8",  "1e-6", "1"};
+static const char *const decay_by[] = {"0", "0", "0", "0", "0", "0.01", "0", "0.01", "0"};
+
+/* all: who uses what every optimizer has; 0: everybody. */
+#define RATES_AND_PENALTIES(all)                                                                                            \
+    {FLOAT("lr", fth_optimizer_config, lr, NULL, 0, 1000, FTH_LOW_OPEN), .standard_by = lr_by, .used_by = (all),            \
+     .help = "learning rate"},                                                                                              \
+    {FLOAT("eps", fth_optimizer_config, eps, NULL, 1e-37, 1, 0), .standard_by = eps_by,                                     \
+     .used_by = ADAGRAD | ROWWISE | ADAM | ADAMW | LAMB, .help = "added to the denominator"},                               \
+    {FLOAT("beta1", fth_optimizer_config, beta1, "0.9", 0, 1, FTH_HIGH_OPEN),                                               \
+     .used_by = ADAM | ADAMW | LAMB, .help = "decay of the first moment"},                                                  \
+    {FLOAT("beta2", fth_optimizer_config, beta2, "0.999", 0, 1, FTH_HIGH_OPEN),                                             \
+     .used_by = ADAM | ADAMW | LAMB, .help = "decay of the second moment"},                                                 \
+    {FLOAT("momentum", fth_optimizer_config, momentum, "0.9", 0, 1, FTH_HIGH_OPEN),                                         \
+     .used_by = MOMENTUM, .help = "decay of the velocity"},                                                                 \
+    {FLOAT("weight_decay", fth_optimizer_config, weight_decay, NULL, 0, 1000, 0),                                           \
+     .standard_by = decay_by, .used_by = ADAMW | LAMB,                                                                      \
+     .help = "decoupled: w -= lr * weight_decay * w (not of biases and other single rows of a layer)"},                     \
+    {FLOAT("l1", fth_optimizer_config, l1, "0", 0, 1e6, 0), .used_by = FTRL, .help = "L1 penalty"},                         \
+    {FLOAT("l2", fth_optimizer_config, l2, "0", 0, 1e6, 0), .used_by = (all),                                               \
+     .help = "L2 penalty; except with ftrl, added to the gradient: g += l2 * w (not of biases and other single rows of a layer)"},\
+    {FLOAT("initial_accumulator", fth_optimizer_config, initial_accumulator, "0", 0, 1e6, 0),                               \
+     .used_by = ADAGRAD | ROWWISE | FTRL, .help = "the sum of squares at the start"},                                       \
+    {FLOAT("lr_power", fth_optimizer_config, lr_power, "-0.5", -10, 0, 0), .used_by = FTRL,                                 \
+     .help = "exponent of the accumulator"},                                                                                \
+    {FLOAT("beta", fth_optimizer_config, beta, "1", 0, 1e6, 0), .used_by = FTRL,                                            \
+     .help = "smooths the first rates"},
 
 static const struct fth_key optimizer_keys[] = {
     {STRING("name", fth_optimizer_config, name), .choices = optimizers, .standard = "adagrad",
      .help = "rowwise_adagrad: sparse only; lamb: dense only; ftrl takes the sum of a batch's gradients, the others "
              "their mean"},
-    {FLOAT("lr", fth_optimizer_config, lr, NULL, 0, 1000, FTH_LOW_OPEN), .standard_by = lr_by,
-     .help = "learning rate"},
-    {FLOAT("eps", fth_optimizer_config, eps, NULL, 1e-37, 1, 0), .standard_by = eps_by,
-     .used_by = ADAGRAD | ROWWISE | ADAM | ADAMW | LAMB, .help = "added to the denominator"},
-    {FLOAT("beta1", fth_optimizer_config, beta1, "0.9", 0, 1, FTH_HIGH_OPEN),
-     .used_by = ADAM | ADAMW | LAMB, .help = "decay of the first moment"},
-    {FLOAT("beta2", fth_optimizer_config, beta2, "0.999", 0, 1, FTH_HIGH_OPEN),
-     .used_by = ADAM | ADAMW | LAMB, .help = "decay of the second moment"},
-    {FLOAT("momentum", fth_optimizer_config, momentum, "0.9", 0, 1, FTH_HIGH_OPEN),
-     .used_by = MOMENTUM, .help = "decay of the velocity"},
-    {FLOAT("weight_decay", fth_optimizer_config, weight_decay, NULL, 0, 1000, 0),
-     .standard_by = decay_by, .used_by = ADAMW | LAMB,
-     .help = "decoupled: w -= lr * weight_decay * w (not of biases and other single rows of a layer)"},
-    {FLOAT("l1", fth_optimizer_config, l1, "0", 0, 1e6, 0), .used_by = FTRL, .help = "L1 penalty"},
-    {FLOAT("l2", fth_optimizer_config, l2, "0", 0, 1e6, 0),
-     .help = "L2 penalty; except with ftrl, added to the gradient: g += l2 * w (not of biases and other single rows of a layer)"},
-    {FLOAT("initial_accumulator", fth_optimizer_config, initial_accumulator, "0", 0, 1e6, 0),
-     .used_by = ADAGRAD | ROWWISE | FTRL, .help = "the sum of squares at the start"},
-    {FLOAT("lr_power", fth_optimizer_config, lr_power, "-0.5", -10, 0, 0), .used_by = FTRL,
-     .help = "exponent of the accumulator"},
-    {FLOAT("beta", fth_optimizer_config, beta, "1", 0, 1e6, 0), .used_by = FTRL,
-     .help = "smooths the first rates"},
+    RATES_AND_PENALTIES(0)
+};
+static const struct fth_key linear_keys[] = {
+    {STRING("name", fth_optimizer_config, name), .choices = linear_optimizers, .standard = FTH_AS_SPARSE,
+     .help = FTH_AS_SPARSE ": all that optimizer.sparse says; lamb: dense only"},
+    RATES_AND_PENALTIES(SGD | MOMENTUM | ADAGRAD | ROWWISE | ADAM | ADAMW | FTRL | LAMB)
 };
 static const struct fth_section dense_section = {KEYS(optimizer_keys), .selector = 0,
                                                  .help = "For the layers' parameters."};
@@ -305,6 +318,12 @@ static const struct fth_section sparse_section = {
     KEYS(optimizer_keys), .selector = 0,
     .help = "For embedding rows. A row is updated in the steps that touch it only; l2 and weight_decay act there alone, "
             "against the mean of a batch, so that they weigh the more on rare keys the larger the batch is."};
+
+static const struct fth_section linear_section = {
+    KEYS(linear_keys), .selector = 0,
+    .help = "For the rows of linear terms (the wide part of wide_deep, the first-order terms of deepfm, fm and xdeepfm, all "
+            "of lr's), where they are to have another optimizer than the embeddings, such as FTRL with l1 beside AdaGrad "
+            "(Cheng et al. 2016, section 3.2). Linear terms of numbers and the bias are optimizer.dense's."};
 
 enum { SCHEDULED = 1 << FTH_SCHEDULE_POLYNOMIAL | 1 << FTH_SCHEDULE_COSINE };
 static const struct fth_choice schedules[] = {{"constant", FTH_SCHEDULE_CONSTANT},
@@ -324,11 +343,12 @@ static const struct fth_key schedule_keys[] = {
      .used_by = 1 << FTH_SCHEDULE_POLYNOMIAL, .help = "1: a straight line"},
 };
 static const struct fth_section schedule_section = {KEYS(schedule_keys), .selector = 0,
-                                                    .help = "Holds for both optimizers."};
+                                                    .help = "Holds for all optimizers."};
 
 static const struct fth_key optimizer_groups[] = {
     {SECTION("dense", &dense_section, offsetof(struct fth_config, dense_optimizer))},
     {SECTION("sparse", &sparse_section, offsetof(struct fth_config, sparse_optimizer))},
+    {SECTION("linear", &linear_section, offsetof(struct fth_config, linear_optimizer))},
     {SECTION("schedule", &schedule_section, offsetof(struct fth_config, schedule))},
 };
 static const struct fth_section optimizer_section = {

@@ -7,12 +7,18 @@
 #include "base/memory.h"
 #include "embedding/embedding_private.h"
 
+static const struct fth_optimizer_config *linear_of(const struct fth_embedding_options *options) {
+    return options->linear ? options->linear : options->optimizer;
+}
+
 static fth_status check_options(const struct fth_embedding_options *options, fth_error *err) {
-    const struct fth_optimizer *optimizer = fth_optimizer_find(options->optimizer->name);
-    if (!optimizer || !optimizer->sparse)
-        return fth_fail(err, FTH_E_CONFIG,
-                        "optimizer.sparse.name: %s is no optimizer for embeddings",
-                        options->optimizer->name);
+    for (int linear = 0; linear < 2; linear++) {
+        const struct fth_optimizer_config *config = linear ? linear_of(options) : options->optimizer;
+        const struct fth_optimizer *optimizer = fth_optimizer_find(config->name);
+        if (!optimizer || !optimizer->sparse)
+            return fth_fail(err, FTH_E_CONFIG, "optimizer.%s.name: %s is no optimizer for embeddings",
+                            linear ? "linear" : "sparse", config->name);
+    }
     if (options->config->memory_limit <= 0)
         return fth_fail(err, FTH_E_CONFIG, "embedding.memory_limit: must be above 0");
     if (options->max_batch == 0 || options->max_batch > (uint32_t)1 << 24)
@@ -81,18 +87,20 @@ static fth_status fill(struct fth_embedding *embedding, const struct fth_embeddi
         embedding->part_shift++;
     embedding->max_batch = options->max_batch;
     embedding->kernels = fth_kernels_get();
-    embedding->optimizer = fth_optimizer_find(options->optimizer->name);
+    for (int linear = 0; linear < 2; linear++) {
+        struct fth_row_optimizer *optimizer = &embedding->optimizer[linear];
+        optimizer->config = linear ? *linear_of(options) : *options->optimizer;
+        optimizer->is = fth_optimizer_find(optimizer->config.name);
+    }
     embedding->budget.limit = (uint64_t)options->config->memory_limit;
     FTH_TRY(fth_embedding_place(embedding, options, err));
     for (uint32_t p = 0; p < embedding->n_packs; p++) {
         struct fth_pack *pack = &embedding->packs[p];
-        pack->optimizer = embedding->optimizer;
-        pack->optimizer_config = *options->optimizer;
         pack->config = *options->config;
         pack->seed = options->seed;
         pack->kernels = embedding->kernels;
         pack->budget = &embedding->budget;
-        pack->single = pack->n_members == 1 && pack->one_number == 0 && !embedding->optimizer->rowwise;
+        pack->single = pack->n_members == 1 && pack->one_number == 0 && !pack->members[0].optimizer->is->rowwise;
         FTH_TRY(fth_pack_create(pack, err));
     }
     for (uint32_t i = 0; i < n; i++)
@@ -149,8 +157,10 @@ void fth_embedding_destroy(fth_embedding *embedding) {
     fth_free(embedding);
 }
 
-void fth_embedding_set_args(fth_embedding *embedding, const struct fth_opt_args *args) {
-    embedding->args = *args;
+void fth_embedding_set_args(fth_embedding *embedding, const struct fth_opt_args *args,
+                            const struct fth_opt_args *linear) {
+    embedding->args[0] = *args;
+    embedding->args[1] = linear ? *linear : *args;
 }
 
 const struct fth_rows *fth_embedding_rows(fth_embedding *embedding) {
@@ -175,14 +185,14 @@ static uint64_t member_bytes(const struct fth_pack *pack, uint32_t member) {
 void fth_embedding_pack_info(const fth_embedding *embedding, uint32_t number,
                              struct fth_pack_info *out) {
     const struct fth_view *view = &embedding->views[number];
-    const struct fth_pack *first = &embedding->packs[view->sources[0].pack];
+    const struct fth_member *first = &embedding->packs[view->sources[0].pack].members[view->sources[0].member];
     *out = (struct fth_pack_info){
         .dim = view->dim,
-        .n_slots = first->optimizer->n_slots,
+        .n_slots = first->optimizer->is->n_slots,
         .n_tables = view->n_tables,
         .table_names = view->names,
-        .slot_names = first->optimizer->slot_names,
-        .slot_columns = first->members[view->sources[0].member].slot_columns,
+        .slot_names = first->optimizer->is->slot_names,
+        .slot_columns = first->slot_columns,
     };
     for (uint32_t s = 0; s < view->n_sources; s++) {
         const struct fth_pack *pack = &embedding->packs[view->sources[s].pack];

@@ -1,4 +1,4 @@
-/* Embedding tables, packed: tables of one dimension (and the one sparse optimizer) share a pack:
+/* Embedding tables, packed: tables of one dimension and optimizer share a pack:
  * one index, one slab of rows, one operation a step for all their fields.
  *
  * A batch's way: fth_embedding_prepare finds (training: makes) the row of every key of the batch,
@@ -43,6 +43,7 @@ struct fth_embedding_options {
     uint32_t n_lookups;
     const struct fth_embedding_config *config;    /* copied */
     const struct fth_optimizer_config *optimizer; /* the sparse one; copied */
+    const struct fth_optimizer_config *linear;    /* of linear terms (fth_lookup.zero_init); NULL: the same; copied */
     uint64_t seed;
     uint32_t max_batch;
     int packing; /* 0: every table a pack of its own (--without packing): the same rows */
@@ -65,8 +66,9 @@ void fth_embedding_print(const fth_embedding *embedding, struct fth_text *out);
 fth_status fth_embedding_prepare(fth_embedding *embedding, fth_pool *pool,
                                  const struct fth_batch *batch, int training, uint64_t step,
                                  fth_error *err);
-/* The step's optimizer arguments for the following updates. */
-void fth_embedding_set_args(fth_embedding *embedding, const struct fth_opt_args *args);
+/* The step's optimizer arguments for the following updates; linear: of linear terms, NULL the same. */
+void fth_embedding_set_args(fth_embedding *embedding, const struct fth_opt_args *args,
+                            const struct fth_opt_args *linear);
 /* For the runtime; borrowed until destroy. */
 const struct fth_rows *fth_embedding_rows(fth_embedding *embedding);
 

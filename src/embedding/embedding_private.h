@@ -148,6 +148,7 @@ struct fth_place {
 /* What is shown as a pack: tables of one dimension, wherever they are. */
 struct fth_view {
     uint32_t dim, n_tables, n_sources;
+    int linear; /* fth_member's */
     const char **names;        /* [n_tables] */
     struct fth_place *places;  /* [n_tables] */
     struct fth_place *sources; /* members that are shown, all their tables; in the order of their rows */
@@ -162,9 +163,9 @@ struct fth_embedding {
     uint32_t n_lookups;
     struct fth_embedding_lookup **by_member; /* [n_lookups] the leading lookups' `members` */
     char *names; /* all table names, owned */
-    const struct fth_optimizer *optimizer;
+    struct fth_row_optimizer optimizer[2]; /* by fth_member.linear */
     const struct fth_kernels *kernels;
-    struct fth_opt_args args;
+    struct fth_opt_args args[2];
     struct fth_budget budget;
     uint32_t max_batch, max_dim, part_shift;
     uint64_t factor; /* of keys' places in a batch's tables: base/hash.h */

@@ -18,7 +18,7 @@ static void copy_out(const struct fth_pack *pack, const struct fth_member *membe
         arrays->tables[i] = member->tables[meta.table].number;
     if (arrays->weights)
         memcpy(arrays->weights + i * member->dim, from + member->at, member->dim * sizeof(float));
-    for (uint32_t s = 0; s < pack->optimizer->n_slots; s++) {
+    for (uint32_t s = 0; s < member->optimizer->is->n_slots; s++) {
         if (arrays->slots[s])
             memcpy(arrays->slots[s] + i * member->slot_columns[s], from + member->slot_at[s],
                    member->slot_columns[s] * sizeof(float));
@@ -73,7 +73,7 @@ static void copy_in(const struct fth_pack *pack, const struct fth_member *member
     float *to = fth_pack_row(pack, row);
     if (arrays->weights)
         memcpy(to + member->at, arrays->weights + i * member->dim, member->dim * sizeof(float));
-    for (uint32_t s = 0; s < pack->optimizer->n_slots; s++) {
+    for (uint32_t s = 0; s < member->optimizer->is->n_slots; s++) {
         if (arrays->slots[s])
             memcpy(to + member->slot_at[s], arrays->slots[s] + i * member->slot_columns[s],
                    member->slot_columns[s] * sizeof(float));

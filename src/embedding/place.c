@@ -7,9 +7,9 @@
  * batch, its name salts the keys. Those of the others follow: occurrence by occurrence they have the same rows, at
  * another place in them.
  *
- * Packs hold the rows of one list of members' dimensions. Views are what the outside sees as packs (checkpoints,
- * inspect), and do not depend on what shares rows: all tables of one dimension. Without packing every table has a
- * pack and a view of its own. */
+ * Packs hold the rows of one list of members' dimensions and optimizers. Views are what the outside sees as packs
+ * (checkpoints, inspect), and do not depend on what shares rows: all tables of one dimension and optimizer. Without
+ * packing every table has a pack and a view of its own. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -138,18 +138,26 @@ static void find_leads(struct plan *plan, const uint32_t *same_as) {
     }
 }
 
+/* Whether its rows are trained by the linear terms' optimizer. */
+static int linear_of(const struct plan *plan, uint32_t table) {
+    return plan->options->linear && first_of(plan, table)->zero_init;
+}
+
 /* ---- views ---- */
 
 static fth_status make_views(struct fth_embedding *embedding, const struct plan *plan,
                              struct fth_table *tables, fth_error *err) {
     for (uint32_t t = 0; t < plan->n_tables; t++) {
         uint32_t v = 0, dim = first_of(plan, t)->dim;
-        while (v < embedding->n_views && !(plan->options->packing && embedding->views[v].dim == dim))
+        int linear = linear_of(plan, t);
+        while (v < embedding->n_views && !(plan->options->packing && embedding->views[v].dim == dim &&
+                                           embedding->views[v].linear == linear))
             v++;
         struct fth_view *view = &embedding->views[v];
         if (v == embedding->n_views) {
             embedding->n_views++;
             view->dim = dim;
+            view->linear = linear;
             view->names = fth_alloc(plan->n_tables, sizeof *view->names);
             view->places = fth_alloc(plan->n_tables, sizeof *view->places);
             view->sources = fth_alloc(plan->n_tables, sizeof *view->sources);
@@ -178,7 +186,8 @@ static int fits(const struct fth_pack *pack, const struct plan *plan, const uint
     if (pack->n_members != n)
         return 0;
     for (uint32_t m = 0; m < n; m++)
-        if (pack->members[m].dim != first_of(plan, members[m])->dim)
+        if (pack->members[m].dim != first_of(plan, members[m])->dim ||
+            pack->members[m].linear != linear_of(plan, members[m]))
             return 0;
     return 1;
 }
@@ -194,6 +203,8 @@ static fth_status add_pack(struct fth_embedding *embedding, const struct plan *p
     for (uint32_t m = 0; m < n; m++) {
         struct fth_member *member = &pack->members[m];
         member->dim = first_of(plan, members[m])->dim;
+        member->linear = linear_of(plan, members[m]);
+        member->optimizer = &embedding->optimizer[member->linear];
         if (member->dim == 1 && pack->one_number == n)
             pack->one_number = m;
         member->view = plan->member[members[m]];

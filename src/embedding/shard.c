@@ -46,9 +46,8 @@ static fth_status region(size_t count, size_t size, int huge_pages, void **out, 
     return FTH_OK;
 }
 
-static fth_status lay_out_member(struct fth_pack *pack, struct fth_member *member, uint64_t *floats,
-                                 fth_error *err) {
-    uint32_t dim = member->dim, n_slots = pack->optimizer->n_slots;
+static fth_status lay_out_member(struct fth_member *member, uint64_t *floats, fth_error *err) {
+    uint32_t dim = member->dim, n_slots = member->optimizer->is->n_slots;
     uint64_t most = UINT32_MAX / 64;
     if (dim == 0 || dim > most / 3 || *floats > most - (1 + n_slots) * (uint64_t)dim)
         return fth_fail(err, FTH_E_ARGUMENT,
@@ -58,7 +57,7 @@ static fth_status lay_out_member(struct fth_pack *pack, struct fth_member *membe
     *floats += dim;
     for (uint32_t i = 0; i < n_slots; i++) {
         member->slot_at[i] = (uint32_t)*floats;
-        member->slot_columns[i] = pack->optimizer->rowwise ? 1 : dim;
+        member->slot_columns[i] = member->optimizer->is->rowwise ? 1 : dim;
         *floats += member->slot_columns[i];
     }
     member->floats = (uint32_t)*floats - member->at;
@@ -70,7 +69,7 @@ static uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / un
 static fth_status lay_out_row(struct fth_pack *pack, fth_error *err) {
     uint64_t floats = 0;
     for (uint32_t m = 0; m < pack->n_members; m++)
-        FTH_TRY(lay_out_member(pack, &pack->members[m], &floats, err));
+        FTH_TRY(lay_out_member(&pack->members[m], &floats, err));
     uint64_t unit = floats >= 16 ? 16 : 4, padded = round_up(floats, unit), with_tail = floats + FTH_TAIL_FLOATS;
     int fits = pack->n_tables <= UINT16_MAX + 1;
     pack->tail = fits && (with_tail <= padded || floats <= FTH_SMALL_FLOATS);
@@ -80,10 +79,13 @@ static fth_status lay_out_row(struct fth_pack *pack, fth_error *err) {
     pack->first = fth_alloc(padded, sizeof *pack->first);
     if (!pack->first)
         return fth_fail(err, FTH_E_MEMORY, "no memory for an embedding row");
-    for (uint32_t m = 0; m < pack->n_members; m++)
-        for (uint32_t i = 0; i < pack->optimizer->n_slots; i++)
-            for (uint32_t c = 0; c < pack->members[m].slot_columns[i]; c++)
-                pack->first[pack->members[m].slot_at[i] + c] = pack->optimizer->initial(&pack->optimizer_config, i);
+    for (uint32_t m = 0; m < pack->n_members; m++) {
+        const struct fth_member *member = &pack->members[m];
+        const struct fth_row_optimizer *optimizer = member->optimizer;
+        for (uint32_t i = 0; i < optimizer->is->n_slots; i++)
+            for (uint32_t c = 0; c < member->slot_columns[i]; c++)
+                pack->first[member->slot_at[i] + c] = optimizer->is->initial(&optimizer->config, i);
+    }
     return FTH_OK;
 }
 
@@ -282,9 +284,9 @@ static __attribute__((noinline)) void draw_weights(const struct fth_pack *pack, 
         fth_random_normal(seed, FTH_RANDOM_ROW_INIT, key, member->dim, 0, scale, weights);
     else
         pack->kernels->draw_uniform(seed, FTH_RANDOM_ROW_INIT, key, member->dim, -scale, scale, weights);
-    if (pack->optimizer->begin)
-        pack->optimizer->begin(&pack->optimizer_config, member->dim, weights,
-                               (float *[]){row + member->slot_at[0], row + member->slot_at[1]});
+    if (member->optimizer->is->begin)
+        member->optimizer->is->begin(&member->optimizer->config, member->dim, weights,
+                                     (float *[]){row + member->slot_at[0], row + member->slot_at[1]});
 }
 
 static inline void set_first_values(const struct fth_pack *pack, uint32_t table, uint64_t hash, float *row) {

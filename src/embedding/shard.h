@@ -92,9 +92,17 @@ struct fth_shard {
     uint32_t failed_table;
 } __attribute__((aligned(64)));
 
+/* How a member's rows are trained. */
+struct fth_row_optimizer {
+    const struct fth_optimizer *is;
+    struct fth_optimizer_config config;
+};
+
 /* Where one of the tables of a row lies in it; slots are a weight's each, or one a row. */
 struct fth_member {
     uint32_t dim;
+    int linear; /* linear terms, which may have an optimizer of their own */
+    const struct fth_row_optimizer *optimizer; /* the embedding's */
     uint32_t at, floats; /* in the row: where its weights begin; with its slots */
     uint32_t slot_columns[FTH_MAX_SLOTS], slot_at[FTH_MAX_SLOTS];
     struct fth_table *tables; /* [the pack's n_tables], owned */
@@ -113,8 +121,6 @@ struct fth_pack {
     uint32_t n_tables;
     struct fth_table *tables; /* member 0's */
     float *first; /* [stride] a new row, but for drawn weights and its meta; owned */
-    const struct fth_optimizer *optimizer;
-    struct fth_optimizer_config optimizer_config;
     struct fth_embedding_config config;
     uint64_t seed;
     const struct fth_kernels *kernels;

@@ -67,15 +67,15 @@ static int sum_row(const struct fth_update_work *work, uint32_t unique, float *o
 
 static void update_block(const struct fth_update_work *work, const struct fth_member *member,
                          struct block *block, const struct fth_opt_args *args) {
-    const struct fth_optimizer *optimizer = work->embedding->optimizer;
+    const struct fth_optimizer *optimizer = member->optimizer->is;
     float *slots[FTH_MAX_SLOTS] = {block->slot[0], block->slot[1]};
     for (uint32_t i = 0; i < block->n; i++) {
         block->weight[i] = block->row[i][member->at];
         for (uint32_t s = 0; s < optimizer->n_slots; s++)
             block->slot[s][i] = block->row[i][member->slot_at[s]];
     }
-    optimizer->apply(work->embedding->kernels, block->n, block->weight, slots, block->gradient, args,
-                     NULL);
+    optimizer->apply(work->embedding->kernels, block->n, block->weight, slots, block->gradient,
+                     &args[member->linear], NULL);
     for (uint32_t i = 0; i < block->n; i++) {
         block->row[i][member->at] = block->weight[i];
         for (uint32_t s = 0; s < optimizer->n_slots; s++)

@@ -35,7 +35,7 @@ static void find_ways(const struct fth_update_work *work) {
     for (uint32_t p = 0; p < embedding->n_packs; p++)
         for (uint32_t m = 0; m < embedding->packs[p].n_members; m++) {
             const struct fth_member *member = &embedding->packs[p].members[m];
-            int single = member->dim == 1 && !embedding->optimizer->rowwise;
+            int single = member->dim == 1 && !member->optimizer->is->rowwise;
             work->way[member->number] = single ? FTH_UPDATE_SINGLE : FTH_UPDATE_BLOCKS;
         }
     for (uint32_t l = 0; l < embedding->n_lookups; l++) {
@@ -266,8 +266,8 @@ static inline void apply(const struct fth_update_work *work, const struct fth_pa
     const struct fth_member *member = &pack->members[work->member];
     float *at = fth_pack_row(pack, row);
     float *slots[FTH_MAX_SLOTS] = {at + member->slot_at[0], at + member->slot_at[1]};
-    work->embedding->optimizer->apply(work->embedding->kernels, member->dim, at + member->at, slots,
-                                      gradient, args, NULL);
+    member->optimizer->is->apply(work->embedding->kernels, member->dim, at + member->at, slots, gradient,
+                                 &args[member->linear], NULL);
 }
 
 /* Collects the sources [at, end) of one row of a block, which begin_sources has begun, and fetches them; returns
@@ -374,8 +374,9 @@ void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, u
     if (task >= embedding->n_tasks)
         return;
     struct fth_update_work work = work_begin(embedding, gradients, n, scratch);
-    struct fth_opt_args args = embedding->args;
-    args.grad_scale *= grad_scale;
+    struct fth_opt_args args[] = {embedding->args[0], embedding->args[1]}; /* by fth_member.linear */
+    args[0].grad_scale *= grad_scale;
+    args[1].grad_scale *= grad_scale;
     struct fth_update_start begin = embedding->task_start[task],
                             end = embedding->task_start[task + 1];
     uint32_t segments = fth_segments(embedding);
@@ -385,9 +386,9 @@ void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, u
         uint32_t to = s == end.segment ? end.unique : segment.n;
         if (fth_pack_by_weight(embedding, segment.pack)) {
             if (s < end.segment)
-                fth_update_part(&work, &embedding->parts[s], &args);
+                fth_update_part(&work, &embedding->parts[s], args);
         } else {
-            update_members(&work, segment.pack, segment.start + from, segment.start + to, &args);
+            update_members(&work, segment.pack, segment.start + from, segment.start + to, args);
         }
     }
 }

@@ -70,7 +70,7 @@ static inline float fth_source_scale(const struct fth_embedding *embedding,
     return lookup->share ? lookup->share[example] : 1;
 }
 
-/* single.c: the update of unique keys [unique, last), of FTH_UPDATE_SINGLE. */
+/* single.c: the update of unique keys [unique, last), of FTH_UPDATE_SINGLE. args: two, by fth_member.linear. */
 void fth_update_single(const struct fth_update_work *work, const struct fth_pack *pack,
                        uint32_t unique, uint32_t last, const struct fth_opt_args *args);
 

@@ -163,8 +163,19 @@ static fth_status build_graph(struct fth_session *session, fth_error *err) {
     return fth_graph_verify(graph, err);
 }
 
+static int has_linear_terms(const fth_graph *graph) {
+    for (uint32_t l = 0; l < graph->n_lookups; l++)
+        if (graph->lookups[l].zero_init && !graph->lookups[l].counted)
+            return 1;
+    return 0;
+}
+
 static fth_status build_tables(struct fth_session *session, fth_error *err) {
     const struct fth_config *config = session->config;
+    if (fth_config_linear_optimizer(config) && !has_linear_terms(session->graph))
+        return fth_fail(err, FTH_E_CONFIG,
+                        "optimizer.linear.name: %s, but model %s has no linear terms of categories; expected " FTH_AS_SPARSE,
+                        config->linear_optimizer.name, config->model.name);
     if (!session->graph->n_lookups)
         return FTH_OK;
     struct fth_embedding_options options = {
@@ -172,6 +183,7 @@ static fth_status build_tables(struct fth_session *session, fth_error *err) {
         .n_lookups = session->graph->n_lookups,
         .config = &config->embedding,
         .optimizer = &config->sparse_optimizer,
+        .linear = fth_config_linear_optimizer(config),
         .seed = config->seed,
         .max_batch = (uint32_t)config->train.batch_size,
         .packing = fth_session_with(config, "packing"),

@@ -3,11 +3,22 @@
 
 #include "train/session_private.h"
 
+/* Of the step that follows. */
+static void set_row_args(const struct fth_session *session, uint32_t examples) {
+    const struct fth_config *config = session->config;
+    const struct fth_optimizer_config *of[] = {&config->sparse_optimizer, fth_config_linear_optimizer(config)};
+    struct fth_opt_args args[2];
+    for (int i = 0; i < 2 && of[i]; i++)
+        fth_optimizer_args(fth_optimizer_find(of[i]->name), of[i], &config->schedule, session->step + 1, examples, 1,
+                           &args[i]);
+    fth_embedding_set_args(session->embedding, &args[0], of[1] ? &args[1] : NULL);
+}
+
 fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const struct fth_batch *batch,
                             const struct fth_filler *filler, double *loss, fth_error *err) {
     const struct fth_config *config = session->config;
     uint64_t number = session->step + 1, start = fth_now_ns();
-    struct fth_opt_args opt, opt_no_decay, sparse;
+    struct fth_opt_args opt, opt_no_decay;
     fth_optimizer_args(session->dense_optimizer, &config->dense_optimizer, &config->schedule, number,
                        batch->n, 1, &opt);
     fth_optimizer_args(session->dense_optimizer, &config->dense_optimizer, &config->schedule, number,
@@ -19,11 +30,8 @@ fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const s
                            .step = number,
                            .filler = filler};
     if (session->embedding) {
-        const struct fth_optimizer *optimizer = fth_optimizer_find(config->sparse_optimizer.name);
-        fth_optimizer_args(optimizer, &config->sparse_optimizer, &config->schedule, number, batch->n, 1,
-                           &sparse);
         FTH_TRY(fth_embedding_prepare(session->embedding, session->pool, batch, 1, number, err));
-        fth_embedding_set_args(session->embedding, &sparse);
+        set_row_args(session, batch->n);
         run.rows = fth_embedding_rows(session->embedding);
         uint64_t keys = 0, unique = 0;
         fth_embedding_last_batch(session->embedding, &keys, &unique);

@@ -25,6 +25,7 @@ static void test_other_meaning(void **state) {
     } cases[] = {
         {"optimizer.dense={name: sgd}", FTH_E_CHECKPOINT, "another model or optimizer"},
         {"optimizer.sparse={name: adam}", FTH_E_CHECKPOINT, "optimizer slots"},
+        {"optimizer.linear={name: ftrl}", FTH_E_CHECKPOINT, "optimizer slots"},
         {"embedding.dim=4", FTH_E_CONFIG, "embedding.dim: "},
         {"model.hidden=[16, 9]", FTH_E_CONFIG, "model.hidden: "},
         {"model.hidden=[16, 9]", FTH_E_CONFIG, "was trained with [16, 8]"},

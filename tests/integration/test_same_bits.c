@@ -28,6 +28,7 @@ static void same(const struct run *expected, const struct run *run, const char *
 /* The digest sees what it should: another seed, learning rate, batch size or line of data is another model. */
 static void test_digest_tells_apart(void **state) {
     static const char *const changes[] = {"seed=8", "optimizer.dense.lr=0.011", "optimizer.sparse.lr=0.051",
+                                          "optimizer.linear={name: ftrl}", "optimizer.linear={name: adagrad, lr: 0.01}",
                                           "train.batch_size=99", "data.shuffle=201",
                                           "train.label_smoothing=0.01",
                                           "features.numeric.0.quantiles=6", "train.max_steps=38"};
@@ -70,6 +71,27 @@ static void test_machine_does_not_matter(void **state) {
         run_train_ok(&packed);
         same(&expected, &packed, "gzip");
     }
+}
+
+/* Linear terms with an optimizer of their own: the same bits stopped and gone on with, on one thread, unpacked; and those
+ * without, where it is the same one. */
+static void test_linear_optimizer(void **state) {
+    static const char *const ftrl = "optimizer.linear={name: ftrl, lr: 0.1, l1: 0.01}";
+    static const char *const changes[] = {NULL, "threads=1", "without=[packing]", "checkpoint.every_steps=7"};
+    struct run expected = {.config = run_config("wide_deep", run_data(0)), .overrides = {ftrl}}, plain;
+    run_train_ok(&expected);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct run run = {.config = expected.config, .dir = run_new_dir(), .overrides = {ftrl, changes[i]}, .stop_after = 11};
+        run_train_ok(&run);
+        assert_int_equal(run.training.steps, 11);
+        run.stop_after = 0;
+        run_resume_ok(&run);
+        same(&expected, &run, changes[i] ? changes[i] : "resumed");
+    }
+    reference(&plain, "wide_deep");
+    struct run named = {.config = plain.config, .overrides = {"optimizer.linear={name: adagrad, lr: 0.05}"}};
+    run_train_ok(&named);
+    same(&plain, &named, "the sparse one by name");
 }
 
 /* Batches large enough for the first layer to be factorised: that it was, shows in the digest without it. */
@@ -290,7 +312,8 @@ static void test_periodic_checkpoints(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_digest_tells_apart), cmocka_unit_test(test_machine_does_not_matter),
+        cmocka_unit_test(test_digest_tells_apart), cmocka_unit_test(test_linear_optimizer),
+        cmocka_unit_test(test_machine_does_not_matter),
         cmocka_unit_test(test_stop_and_resume),    cmocka_unit_test(test_resume_elsewhere),
         cmocka_unit_test(test_other_models),
         cmocka_unit_test(test_early_stopping),     cmocka_unit_test(test_more_steps),

@@ -92,10 +92,10 @@ static const char *const models[] = {
     "{name: dien}", "{name: two_tower}", "{name: dsin}", "{name: star}", "{name: atbrg}",
 };
 static const char *const optimizers[] = {
-    "{dense: {name: sgd}, sparse: {name: sgd}}",
+    "{dense: {name: sgd}, sparse: {name: sgd}, linear: {name: momentum}}",
     "{dense: {name: momentum}, sparse: {name: momentum}}",
-    "{dense: {name: ftrl}, sparse: {name: ftrl}}",
-    "{dense: {name: adamw}, sparse: {name: adamw}, schedule: {kind: polynomial, total_steps: 9}}",
+    "{dense: {name: ftrl}, sparse: {name: ftrl}, linear: {name: adamw}}",
+    "{dense: {name: adamw}, sparse: {name: adamw}, linear: {name: ftrl}, schedule: {kind: polynomial, total_steps: 9}}",
 };
 
 /* Whether the override is accepted on top of `text`, printed, changes what is printed, and reads

@@ -12,8 +12,8 @@ struct plain_row {
     float values[3 * DIM]; /* weights, slots */
 };
 struct plain {
-    const struct fth_optimizer *optimizer;
-    struct fth_optimizer_config config;
+    const struct fth_optimizer *optimizers[2]; /* by lookup's zero_init: of linear terms */
+    struct fth_optimizer_config configs[2];
     struct plain_row rows[ROWS];
     uint32_t n;
 };
@@ -33,8 +33,12 @@ static struct plain_row *plain_find(struct plain *plain, const struct fth_lookup
     return NULL;
 }
 
-static uint32_t slot_columns(const struct plain *plain, uint32_t dim) {
-    return plain->optimizer->rowwise ? 1 : dim;
+static const struct fth_optimizer *optimizer_of(const struct plain *plain, const struct fth_lookup *lookup) {
+    return plain->optimizers[lookup->zero_init];
+}
+
+static uint32_t slot_columns(const struct plain *plain, const struct fth_lookup *lookup) {
+    return optimizer_of(plain, lookup)->rowwise ? 1 : lookup->dim;
 }
 
 static struct plain_row *plain_add(struct plain *plain, const struct fth_lookup *lookup,
@@ -46,13 +50,15 @@ static struct plain_row *plain_add(struct plain *plain, const struct fth_lookup 
     if (!lookup->zero_init)
         fth_random_uniform(WORLD_SEED ^ fth_hash_bytes(lookup->table, strlen(lookup->table), 0),
                            FTH_RANDOM_ROW_INIT, key, lookup->dim, -scale, scale, row->values);
-    for (uint32_t s = 0; s < plain->optimizer->n_slots; s++) {
-        for (uint32_t j = 0; j < slot_columns(plain, lookup->dim); j++)
-            row->values[(1 + s) * DIM + j] = plain->optimizer->initial(&plain->config, s);
+    const struct fth_optimizer *optimizer = optimizer_of(plain, lookup);
+    const struct fth_optimizer_config *config = &plain->configs[lookup->zero_init];
+    for (uint32_t s = 0; s < optimizer->n_slots; s++) {
+        for (uint32_t j = 0; j < slot_columns(plain, lookup); j++)
+            row->values[(1 + s) * DIM + j] = optimizer->initial(config, s);
     }
-    if (plain->optimizer->begin)
-        plain->optimizer->begin(&plain->config, lookup->dim, row->values,
-                                (float *[]){row->values + DIM, row->values + 2 * DIM});
+    if (optimizer->begin)
+        optimizer->begin(config, lookup->dim, row->values,
+                         (float *[]){row->values + DIM, row->values + 2 * DIM});
     return row;
 }
 
@@ -203,6 +209,15 @@ static int plain_gradient(struct plain *plain, const struct plain_row *row,
     return 1;
 }
 
+static const struct fth_lookup *lookup_of_table(const char *table) {
+    for (uint32_t l = 0; l < LOOKUPS; l++) {
+        if (strcmp(world_lookups[l].table, table) == 0)
+            return &world_lookups[l];
+    }
+    return NULL;
+}
+
+/* args: two, by zero_init. */
 static void plain_update(struct plain *plain, const struct fth_batch *batch,
                          const struct world_gradients *gradients, const struct fth_opt_args *args) {
     static float sums[ROWS][DIM];
@@ -216,17 +231,11 @@ static void plain_update(struct plain *plain, const struct fth_batch *batch,
     for (uint32_t i = 0; i < plain->n; i++) {
         float *values = plain->rows[i].values;
         float *slots[] = {values + DIM, values + 2 * DIM};
+        const struct fth_lookup *lookup = lookup_of_table(plain->rows[i].table);
         if (dims[i])
-            plain->optimizer->apply(fth_kernels_get(), dims[i], values, slots, sums[i], args, NULL);
+            optimizer_of(plain, lookup)->apply(fth_kernels_get(), dims[i], values, slots, sums[i],
+                                               &args[lookup->zero_init], NULL);
     }
-}
-
-static const struct fth_lookup *lookup_of_table(const char *table) {
-    for (uint32_t l = 0; l < LOOKUPS; l++) {
-        if (strcmp(world_lookups[l].table, table) == 0)
-            return &world_lookups[l];
-    }
-    return NULL;
 }
 
 static void check_rows(struct plain *plain, const fth_embedding *embedding) {
@@ -244,9 +253,10 @@ static void check_rows(struct plain *plain, const fth_embedding *embedding) {
             assert_int_equal(row->frequency, of.rows.frequency[i]);
             assert_int_equal(row->last_step, of.rows.last_step[i]);
             assert_memory_equal(row->values, of.rows.weights + i * dim, dim * sizeof(float));
+            assert_int_equal(of.info.n_slots, optimizer_of(plain, lookup)->n_slots);
             for (uint32_t s = 0; s < of.info.n_slots; s++) {
                 uint32_t columns = of.info.slot_columns[s];
-                assert_int_equal(columns, slot_columns(plain, dim));
+                assert_int_equal(columns, slot_columns(plain, lookup));
                 assert_memory_equal(row->values + (1 + s) * DIM, of.rows.slots[s] + i * columns,
                                     columns * sizeof(float));
             }
@@ -266,24 +276,27 @@ static void check_rows(struct plain *plain, const fth_embedding *embedding) {
 
 static uint64_t first_step = 1, last_step = 6, stride = 1;
 
-static void check_against_plain(const char *optimizer, int packing, int threads) {
+/* linear: the optimizer of linear terms, or NULL. */
+static void check_against_plain(const char *optimizer, const char *linear, int packing, int threads) {
     static struct plain plain;
-    plain = (struct plain){.optimizer = fth_optimizer_find(optimizer),
-                           .config = world_optimizer(optimizer)};
-    fth_embedding *embedding = world_embedding(optimizer, packing);
+    const char *of_linear = linear ? linear : optimizer;
+    plain = (struct plain){.optimizers = {fth_optimizer_find(optimizer), fth_optimizer_find(of_linear)},
+                           .configs = {world_optimizer(optimizer), world_optimizer(of_linear)}};
+    fth_embedding *embedding = world_embedding_of(optimizer, linear, packing);
     fth_pool *pool = world_pool((uint32_t)threads);
     for (uint64_t step = first_step; step <= last_step; step += stride) {
         struct fth_batch *batch = world_batch(step, (uint32_t)(1 + step * 37 % WORLD_BATCH));
         struct world_gradients gradients;
-        struct fth_opt_args args = world_args(optimizer, step);
+        struct fth_opt_args args[] = {world_args(optimizer, step), world_args(of_linear, step)};
         world_gradients_make(&gradients, batch, step);
         plain_prepare(&plain, batch, step);
         OK(fth_embedding_prepare(embedding, pool, batch, 1, step, err));
         check_gather(&plain, embedding, batch);
-        fth_embedding_set_args(embedding, &args);
+        args[1].lr *= linear ? 0.5f : 1;
+        fth_embedding_set_args(embedding, &args[0], linear ? &args[1] : NULL);
         run_update(embedding, pool, gradients.list, LOOKUPS, 0.5f);
-        args.grad_scale = 0.5f;
-        plain_update(&plain, batch, &gradients, &args);
+        args[0].grad_scale = args[1].grad_scale = 0.5f;
+        plain_update(&plain, batch, &gradients, args);
         check_rows(&plain, embedding);
         world_gradients_free(&gradients);
         fth_batch_destroy(batch);
@@ -301,23 +314,33 @@ static void check_against_plain(const char *optimizer, int packing, int threads)
 static void every_sparse_optimizer(void **state) {
     for (const char *const *name = fth_optimizer_names(); *name; name++) {
         if (fth_optimizer_find(*name)->sparse)
-            check_against_plain(*name, 1, 2);
+            check_against_plain(*name, NULL, 1, 2);
     }
 }
 
 static void unpacked(void **state) {
-    check_against_plain("adagrad", 0, 1);
-    check_against_plain("adam", 0, 3);
+    check_against_plain("adagrad", NULL, 0, 1);
+    check_against_plain("adam", NULL, 0, 3);
+}
+
+/* With other slots than the embeddings beside which they lie, and a rate of their own. */
+static void linear_terms(void **state) {
+    static const char *const of[][2] = {{"adagrad", "ftrl"}, {"ftrl", "sgd"}, {"sgd", "rowwise_adagrad"}, {"adam", "adam"}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        for (int packing = 0; packing < 2; packing++)
+            check_against_plain(of[i][0], of[i][1], packing, 2);
 }
 
 static void long_lists(void **state) {
-    check_against_plain("adagrad", 1, 2);
+    check_against_plain("adagrad", NULL, 1, 2);
+    check_against_plain("adagrad", "ftrl", 1, 2);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_sparse_optimizer),
         cmocka_unit_test(unpacked),
+        cmocka_unit_test(linear_terms),
     };
     const struct CMUnitTest longer[] = {cmocka_unit_test(long_lists)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

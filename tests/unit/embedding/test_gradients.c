@@ -66,7 +66,7 @@ static double gradient_along(uint32_t l, const struct world_gradients *gradients
     for (uint32_t p = 0; p < packs; p++)
         snapshot_take(embedding, p, &before[p]);
     weighted_output(embedding, l, gradients); /* max pooling remembers where its maxima came from */
-    fth_embedding_set_args(embedding, &args);
+    fth_embedding_set_args(embedding, &args, NULL);
     run_update(embedding, pool, &gradients->list[l], 1, 1.0f);
     for (uint32_t p = 0; p < packs; p++) {
         snapshot_take(embedding, p, &after);

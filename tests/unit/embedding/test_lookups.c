@@ -168,7 +168,7 @@ static void check_sums(fth_embedding *embedding, fth_pool *pool, uint32_t rows, 
                                       {.gradient = gradient, .ld = 0}};
     struct fth_opt_args args = {.lr = 1, .grad_scale = 1};
     OK(fth_embedding_prepare(embedding, pool, batch, 1, 1, err));
-    fth_embedding_set_args(embedding, &args);
+    fth_embedding_set_args(embedding, &args, NULL);
     run_update(embedding, pool, list, lists, 1);
     for (uint32_t r = 0; r < rows; r++) {
         uint32_t n = 0;

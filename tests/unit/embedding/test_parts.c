@@ -47,7 +47,7 @@ static void update(fth_embedding *embedding, fth_pool *pool, uint64_t step) {
     for (uint32_t f = 0; f < FIELDS; f++)
         if (f != WITHOUT)
             list[n++] = (struct fth_row_gradient){.lookup = f, .gradient = gradient, .ld = 1};
-    fth_embedding_set_args(embedding, &args);
+    fth_embedding_set_args(embedding, &args, NULL);
     run_update(embedding, pool, list, n, 1);
 }
 
@@ -185,7 +185,7 @@ static void whole_parts(void **state) {
         for (uint32_t i = 0; i < PART; i++)
             batch->fields[f].keys[i] = whole_key(f, i);
     OK(fth_embedding_prepare(embedding, pool, batch, 1, 1, err));
-    fth_embedding_set_args(embedding, &args);
+    fth_embedding_set_args(embedding, &args, NULL);
     run_update(embedding, pool, NULL, 0, 1);
     snapshot_take(embedding, 0, &all);
     assert_int_equal(all.n, 1 + PART + PART / 2 + 3 + PART / 2);

@@ -152,7 +152,7 @@ static void known_keys_allocate_nothing(void **state) {
     job.scratch_bytes = (rows->update_scratch(rows->ctx) + 63) / 64 * 64;
     job.scratch = malloc(job.scratch_bytes * 2);
     struct fth_opt_args args = {.lr = 1, .grad_scale = 1};
-    fth_embedding_set_args(embedding, &args);
+    fth_embedding_set_args(embedding, &args, NULL);
     struct count_alloc counted;
     for (uint64_t step = 1; step <= 3; step++) {
         count_alloc_start();

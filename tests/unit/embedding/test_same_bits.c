@@ -284,7 +284,7 @@ static void squares_of_the_gradient(void **state) {
         for (uint32_t p = 0; p < fth_embedding_packs(embedding); p++)
             snapshot_take(embedding, p, &before[p]);
         struct fth_opt_args args = {.lr = 1, .grad_scale = 1};
-        fth_embedding_set_args(embedding, &args);
+        fth_embedding_set_args(embedding, &args, NULL);
         run_update(embedding, pool, gradients.list, LOOKUPS, 1);
         double moved = 0;
         for (uint32_t p = 0; p < fth_embedding_packs(embedding); p++) {

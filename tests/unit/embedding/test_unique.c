@@ -138,7 +138,7 @@ static void train(fth_embedding *embedding, fth_pool *pool, const struct fth_bat
         both[i] = (float)(world_random(&state) % 4 * 60);
     list[n++] = (struct fth_row_gradient){.lookup = 0, .gradient = both, .ld = DIM};
     list[n++] = (struct fth_row_gradient){.lookup = ALL - 1, .gradient = both, .ld = DIM};
-    fth_embedding_set_args(embedding, &args);
+    fth_embedding_set_args(embedding, &args, NULL);
     run_update(embedding, pool, list, n, 1);
     for (uint32_t i = 0; i < 2 * NUMBERED + 1; i++)
         free(data[i]);

@@ -134,12 +134,14 @@ static inline struct fth_optimizer_config world_optimizer(const char *name) {
                                          .beta = 1};
 }
 
-static inline fth_embedding *world_embedding(const char *optimizer, int packing) {
-    struct fth_optimizer_config config = world_optimizer(optimizer);
+/* linear: the optimizer of linear terms, or NULL. */
+static inline fth_embedding *world_embedding_of(const char *optimizer, const char *linear, int packing) {
+    struct fth_optimizer_config config = world_optimizer(optimizer), of_linear = world_optimizer(linear);
     struct fth_embedding_options options = {.lookups = world_lookups,
                                             .n_lookups = LOOKUPS,
                                             .config = &world_config,
                                             .optimizer = &config,
+                                            .linear = linear ? &of_linear : NULL,
                                             .seed = WORLD_SEED,
                                             .max_batch = WORLD_BATCH,
                                             .packing = packing,
@@ -147,6 +149,9 @@ static inline fth_embedding *world_embedding(const char *optimizer, int packing)
     fth_embedding *embedding;
     OK(fth_embedding_create(&options, &embedding, err));
     return embedding;
+}
+static inline fth_embedding *world_embedding(const char *optimizer, int packing) {
+    return world_embedding_of(optimizer, NULL, packing);
 }
 
 /* A random batch: many repetitions, keys 0 and ~0 among them, empty lists. */
@@ -250,7 +255,7 @@ static inline void world_step(fth_embedding *embedding, fth_pool *pool, const ch
         free(out);
     }
     world_gradients_make(&gradients, batch, step);
-    fth_embedding_set_args(embedding, &args);
+    fth_embedding_set_args(embedding, &args, NULL);
     run_update(embedding, pool, gradients.list, LOOKUPS, 0.75f);
     world_gradients_free(&gradients);
 }
@@ -356,7 +361,7 @@ static inline void world_update(fth_embedding *embedding, fth_pool *pool, uint32
         gradient[i] = (float)(i * step % 91) * 0.01f - 0.4f;
     for (uint32_t l = 0; l < lookups; l++)
         list[l] = (struct fth_row_gradient){.lookup = l, .gradient = gradient, .ld = dim};
-    fth_embedding_set_args(embedding, &args);
+    fth_embedding_set_args(embedding, &args, NULL);
     run_update(embedding, pool, list, lookups, 1);
     free(list);
     free(gradient);

@@ -207,7 +207,7 @@ static void step(struct world *world, const struct fth_batch *batch, uint64_t nu
     struct fth_opt_args args = {.lr = rate, .grad_scale = 1};
     fth_error err = {0};
     must(fth_embedding_prepare(world->embedding, world->pool, batch, 1, number, &err), &err);
-    fth_embedding_set_args(world->embedding, &args);
+    fth_embedding_set_args(world->embedding, &args, NULL);
     struct fth_step run = {.batch = batch,
                            .rows = fth_embedding_rows(world->embedding),
                            .opt = &args,

@@ -94,7 +94,7 @@ static int step(struct stepper *s, uint64_t number) {
         if (fth_embedding_prepare(s->session->embedding, s->session->pool, s->batch, 1, number, NULL) !=
             FTH_OK)
             return 0;
-        fth_embedding_set_args(s->session->embedding, &sparse);
+        fth_embedding_set_args(s->session->embedding, &sparse, NULL);
         run.rows = fth_embedding_rows(s->session->embedding);
     }
     fth_plan_run(s->plan, s->session->pool, &run);
