@@ -263,13 +263,11 @@ enum {
     FTRL = 1 << 6,
     LAMB = 1 << 7,
 };
-static const struct fth_choice optimizers[] = {
-    {"sgd", 0},  {"momentum", 0}, {"adagrad", 0}, {"rowwise_adagrad", 0}, {"adam", 0}, {"adamw", 0},
-    {"ftrl", 0}, {"lamb", 0},     {NULL, 0}};
-/* The same and one that uses no key. */
-static const struct fth_choice linear_optimizers[] = {
-    {"sgd", 0},  {"momentum", 0}, {"adagrad", 0},          {"rowwise_adagrad", 0}, {"adam", 0}, {"adamw", 0},
-    {"ftrl", 0}, {"lamb", 0},     {FTH_AS_SPARSE, 0}, {NULL, 0}};
+#define OPTIMIZERS                                                                                                          \
+    {"sgd", 0}, {"momentum", 0}, {"adagrad", 0}, {"rowwise_adagrad", 0}, {"adam", 0}, {"adamw", 0}, {"ftrl", 0}, {"lamb", 0}
+static const struct fth_choice optimizers[] = {OPTIMIZERS, {NULL, 0}};
+static const struct fth_choice linear_optimizers[] = {OPTIMIZERS, {FTH_AS_SPARSE, 0}, {NULL, 0}};
+/* By optimizer; the last, of as_sparse, is never used. */
 static const char *const lr_by[] = {"0.01",  "0.01",  "0.01", "0.01", "0.001",
                                     "0.001", "0.05", "0.001", "1"};
 static const char *const eps_by[] = {"1e-8", "1e-8", "1e-10", "1e-10", "1e-8",
@@ -293,7 +291,8 @@ static const char *const decay_by[] = {"0", "0", "0", "0", "0", "0.01", "0", "0.
      .help = "decoupled: w -= lr * weight_decay * w (not of biases and other single rows of a layer)"},                     \
     {FLOAT("l1", fth_optimizer_config, l1, "0", 0, 1e6, 0), .used_by = FTRL, .help = "L1 penalty"},                         \
     {FLOAT("l2", fth_optimizer_config, l2, "0", 0, 1e6, 0), .used_by = (all),                                               \
-     .help = "L2 penalty; except with ftrl, added to the gradient: g += l2 * w (not of biases and other single rows of a layer)"},\
+     .help = "L2 penalty; except with ftrl, added to the gradient: g += l2 * w (not of biases and other single rows of a "  \
+             "layer)"},                                                                                                     \
     {FLOAT("initial_accumulator", fth_optimizer_config, initial_accumulator, "0", 0, 1e6, 0),                               \
      .used_by = ADAGRAD | ROWWISE | FTRL, .help = "the sum of squares at the start"},                                       \
     {FLOAT("lr_power", fth_optimizer_config, lr_power, "-0.5", -10, 0, 0), .used_by = FTRL,                                 \

@@ -7,13 +7,13 @@
 #include "base/memory.h"
 #include "embedding/embedding_private.h"
 
-static const struct fth_optimizer_config *linear_of(const struct fth_embedding_options *options) {
+static const struct fth_optimizer_config *linear_config(const struct fth_embedding_options *options) {
     return options->linear ? options->linear : options->optimizer;
 }
 
 static fth_status check_options(const struct fth_embedding_options *options, fth_error *err) {
     for (int linear = 0; linear < 2; linear++) {
-        const struct fth_optimizer_config *config = linear ? linear_of(options) : options->optimizer;
+        const struct fth_optimizer_config *config = linear ? linear_config(options) : options->optimizer;
         const struct fth_optimizer *optimizer = fth_optimizer_find(config->name);
         if (!optimizer || !optimizer->sparse)
             return fth_fail(err, FTH_E_CONFIG, "optimizer.%s.name: %s is no optimizer for embeddings",
@@ -89,7 +89,7 @@ static fth_status fill(struct fth_embedding *embedding, const struct fth_embeddi
     embedding->kernels = fth_kernels_get();
     for (int linear = 0; linear < 2; linear++) {
         struct fth_row_optimizer *optimizer = &embedding->optimizer[linear];
-        optimizer->config = linear ? *linear_of(options) : *options->optimizer;
+        optimizer->config = linear ? *linear_config(options) : *options->optimizer;
         optimizer->is = fth_optimizer_find(optimizer->config.name);
     }
     embedding->budget.limit = (uint64_t)options->config->memory_limit;

@@ -72,7 +72,7 @@ void fth_embedding_set_args(fth_embedding *embedding, const struct fth_opt_args 
 /* For the runtime; borrowed until destroy. */
 const struct fth_rows *fth_embedding_rows(fth_embedding *embedding);
 
-/* ---- what is inside: checkpoints, inspect. Tables of one dimension are shown as a pack, those that
+/* ---- what is inside: checkpoints, inspect. Tables of one dimension and optimizer are shown as a pack, those that
  * share rows with others each on their own; a row's bytes beside the tables' floats count with the largest one. ---- */
 struct fth_pack_info {
     uint32_t dim, n_slots, n_tables;

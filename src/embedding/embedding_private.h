@@ -145,7 +145,7 @@ struct fth_place {
     uint32_t pack, member, table;
 };
 
-/* What is shown as a pack: tables of one dimension, wherever they are. */
+/* What is shown as a pack: tables of one dimension and optimizer, wherever they are. */
 struct fth_view {
     uint32_t dim, n_tables, n_sources;
     int linear; /* fth_member's */

@@ -139,7 +139,7 @@ static void find_leads(struct plan *plan, const uint32_t *same_as) {
 }
 
 /* Whether its rows are trained by the linear terms' optimizer. */
-static int linear_of(const struct plan *plan, uint32_t table) {
+static int is_linear(const struct plan *plan, uint32_t table) {
     return plan->options->linear && first_of(plan, table)->zero_init;
 }
 
@@ -149,7 +149,7 @@ static fth_status make_views(struct fth_embedding *embedding, const struct plan 
                              struct fth_table *tables, fth_error *err) {
     for (uint32_t t = 0; t < plan->n_tables; t++) {
         uint32_t v = 0, dim = first_of(plan, t)->dim;
-        int linear = linear_of(plan, t);
+        int linear = is_linear(plan, t);
         while (v < embedding->n_views && !(plan->options->packing && embedding->views[v].dim == dim &&
                                            embedding->views[v].linear == linear))
             v++;
@@ -187,7 +187,7 @@ static int fits(const struct fth_pack *pack, const struct plan *plan, const uint
         return 0;
     for (uint32_t m = 0; m < n; m++)
         if (pack->members[m].dim != first_of(plan, members[m])->dim ||
-            pack->members[m].linear != linear_of(plan, members[m]))
+            pack->members[m].linear != is_linear(plan, members[m]))
             return 0;
     return 1;
 }
@@ -203,7 +203,7 @@ static fth_status add_pack(struct fth_embedding *embedding, const struct plan *p
     for (uint32_t m = 0; m < n; m++) {
         struct fth_member *member = &pack->members[m];
         member->dim = first_of(plan, members[m])->dim;
-        member->linear = linear_of(plan, members[m]);
+        member->linear = is_linear(plan, members[m]);
         member->optimizer = &embedding->optimizer[member->linear];
         if (member->dim == 1 && pack->one_number == n)
             pack->one_number = m;

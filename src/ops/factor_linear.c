@@ -1,8 +1,8 @@
-/* factor_linear(x, W, bias or none, y0, W') -> y, x': on a tile's rows, act(y0 + x' W' + bias), where x' are the
- * columns of x whose fields are not factorised in this batch, kept for the weight gradient. When none is
- * factorised, and in evaluation: act(x W + bias).
- * factor_data_grad(dy, W, W'^T, sum or none) -> dx: the gradient of those columns; added to `sum`, which lies in dx' own
- * memory and may be some of its columns. */
+/* factor_linear(x, W, bias or none, y0, W') -> y, x': on a tile's rows, act(y0 + x' W' + bias), where of x' only the columns
+ * count whose fields are not factorised forward in this batch, its first; those behind them, not factorised backward, are
+ * kept for the weight gradient alone. When none is factorised, and in evaluation: act(x W + bias).
+ * factor_data_grad(dy, W, W'^T, sum or none) -> dx: the gradient of what is not factorised backward; added to `sum`, which
+ * lies in dx' own memory and may be some of its columns. */
 #include <string.h>
 
 #include "kernels/panels.h"

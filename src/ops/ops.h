@@ -171,8 +171,9 @@ struct fth_clip_attributes {
 
 /* A linear layer over concatenated embeddings whose fields' parts are computed once for each of the
  * batch's unique rows where those are few (ops/factor.h):
- *   factor_sum(W) -> y0, W', W'^T              y0: sums of the factorised fields; W' the rest of W, in panels
- *   factor_linear(x, W, b, y0, W') -> y, x'    x': the rest of x; y lies where y0 does
+ *   factor_sum(W) -> y0, W', W'^T              y0: sums of the factorised fields; W', W'^T: the rest of W forward and
+ *                                              backward, in panels
+ *   factor_linear(x, W, b, y0, W') -> y, x'    x': the rest of x, forward first; y lies where y0 does
  *   factor_data_grad(dy, W, W'^T, sum or none) -> dx   sum: what dx is added to, in place
  *   factor_weight_grad(W, x', dy) -> row gradients, dW
  *   factor_update(W, x', dy) -> row gradients, and W is updated
