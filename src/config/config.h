@@ -223,6 +223,7 @@ struct fth_model_config {
     struct fth_ints tower;    /* mmoe: of each task, without the last 1 */
     const char *activation;   /* relu prelu dice sigmoid tanh gelu */
     const char *attention_activation; /* din: of the attention unit's layers; "same": activation */
+    double base_rate;         /* where predictions begin; 0: the first batch's share of positive labels */
     double dropout;
     int batch_norm, layer_norm, residual;
     struct fth_strings wide;  /* wide_deep: categorical fields of the wide part; empty: all */

@@ -190,6 +190,10 @@ fth_status fth_layer_mlp(fth_graph *graph, const char *name, fth_id x, const str
  * (graph->task_weights). Plus the means of graph->losses. Sets graph->loss. */
 fth_status fth_layer_loss(fth_graph *graph, float label_smoothing, fth_error *err);
 
+/* Of the graph as the model has built it, before passes: the parameter (of one row) whose column *column is added to the
+ * logit of a task as it stands; the first one, where several are. 0: there is none. */
+int fth_layer_output_bias(const fth_graph *graph, uint32_t task, fth_id *bias, uint32_t *column);
+
 /* After fth_graph_differentiate: update nodes for every parameter that has a gradient, and one for all
  * embedding rows. clip_norm > 0: the global norm over all of them is taken first (its own phase). */
 fth_status fth_layer_updates(fth_graph *graph, float clip_norm, fth_error *err);

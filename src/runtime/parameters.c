@@ -74,7 +74,7 @@ static size_t lay_out(fth_parameters *parameters, const fth_graph *graph, const 
     return offset;
 }
 
-/* rows: [rows][columns], for the weights. */
+/* rows: [rows][columns], room for the weights. */
 static void initialise(struct fth_parameter *p, const struct fth_value *value, uint64_t seed,
                        const struct fth_optimizer *optimizer, const struct fth_optimizer_config *config,
                        float *rows) {
@@ -92,14 +92,21 @@ static void initialise(struct fth_parameter *p, const struct fth_value *value, u
                 row[c] = scale;
         else
             memset(row, 0, p->columns * sizeof *row);
-        for (uint32_t s = 0; s < p->n_slots; s++)
-            for (uint32_t c = 0; c < p->columns; c++)
-                p->slots[s][(size_t)r * p->ld + c] = optimizer->initial(config, s);
+    }
+    fth_parameter_begin(p, rows, optimizer, config);
+}
+
+void fth_parameter_begin(struct fth_parameter *p, const float *rows, const struct fth_optimizer *optimizer,
+                         const struct fth_optimizer_config *config) {
+    for (uint32_t r = 0; r < p->rows; r++) {
         float *slots[FTH_MAX_SLOTS];
-        for (uint32_t s = 0; s < p->n_slots; s++)
+        for (uint32_t s = 0; s < p->n_slots; s++) {
             slots[s] = p->slots[s] + (size_t)r * p->ld;
+            for (uint32_t c = 0; c < p->columns; c++)
+                slots[s][c] = optimizer->initial(config, s);
+        }
         if (p->n_slots && optimizer->begin)
-            optimizer->begin(config, p->columns, row, slots);
+            optimizer->begin(config, p->columns, rows + (size_t)r * p->columns, slots);
     }
     fth_parameter_set(p, rows, p->columns);
 }

@@ -43,6 +43,9 @@ fth_status fth_parameters_create(const fth_graph *graph, const struct fth_optimi
                                  fth_parameters **out, fth_error *err);
 void fth_parameters_destroy(fth_parameters *parameters); /* NULL-safe */
 
+/* Where training begins: the weights become those of rows[rows][columns], the slots what they are before the first step. */
+void fth_parameter_begin(struct fth_parameter *parameter, const float *rows, const struct fth_optimizer *optimizer,
+                         const struct fth_optimizer_config *config);
 /* All weights become those of rows[rows][ld], the copies as well. */
 void fth_parameter_set(struct fth_parameter *parameter, const float *rows, uint32_t ld);
 /* The weights of rows [first, + n), wherever they lie: out[n][columns]. */

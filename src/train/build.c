@@ -152,6 +152,7 @@ static fth_status build_graph(struct fth_session *session, fth_error *err) {
     graph->precision = (int)config->precision;
     graph->norm_updates = session->dense_optimizer->whole_parameter;
     FTH_TRY(model_graph(session, graph, err));
+    FTH_TRY(fth_session_find_output_biases(session, err));
     FTH_TRY(fth_layer_loss(graph, (float)config->train.label_smoothing, err));
     FTH_TRY(run_passes(session, FTH_PASS_FORWARD, err));
     FTH_TRY(fth_graph_differentiate(graph, err));

@@ -30,6 +30,12 @@ struct fth_session_times {
     uint64_t total;
 };
 
+/* What moves a task's logit as a whole (fth_layer_output_bias); parameter FTH_NONE: nothing does. */
+struct fth_output_bias {
+    fth_id parameter;
+    uint32_t column;
+};
+
 struct fth_session {
     fth_config *config;
     int training;   /* fth_session_train is running */
@@ -44,6 +50,7 @@ struct fth_session {
     fth_side_table **side_tables; /* [features.n_derived], of joins; NULL until lines are read */
     /* model */
     fth_graph *graph;
+    struct fth_output_bias *output_biases; /* [tasks], in the graph's arena */
     const struct fth_optimizer *dense_optimizer;
     fth_parameters *parameters;
     fth_embedding *embedding; /* NULL: a model without tables */
@@ -102,6 +109,11 @@ void fth_resume_warn_data(const struct fth_session *session);
 /* join.c: gives the program its side tables, which are read when they are first needed. */
 fth_status fth_session_join(struct fth_session *session, fth_feature_program *program, fth_error *err);
 void fth_session_drop_joins(struct fth_session *session);
+
+/* base_rate.c: finds them in the graph that the model has built. */
+fth_status fth_session_find_output_biases(struct fth_session *session, fth_error *err);
+/* Before the first step, on its batch: model.base_rate. */
+fth_status fth_session_begin_at_base_rate(struct fth_session *session, const struct fth_batch *batch, fth_error *err);
 
 /* vocabulary.c: reads the vocabulary files of the session's program. */
 fth_status fth_session_vocabularies(struct fth_session *session, fth_error *err);
