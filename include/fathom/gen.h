@@ -70,9 +70,9 @@ typedef enum fth_gen_format {
 /* A number column. */
 typedef struct fth_gen_number {
     char name[32];          /* csv */
-    double mean, deviation; /* of the normal draw */
+    double mean, deviation; /* of the normal draw; -20 .. 20, 0 .. 20 */
     int decimals;           /* 0: an integer, round(exp(normal)) - shift; 1..6: real with that many */
-    int shift;
+    int shift;              /* to 1,000,000 either way */
     double missing;         /* rate, 0..1 */
 } fth_gen_number;
 
@@ -99,8 +99,8 @@ typedef struct fth_gen_attribute {
 typedef struct fth_gen_sequence {
     uint64_t items, categories;
     double zipf;        /* of items within a category and of categories not favoured */
-    double mean_length; /* 0 .. max_length: truncated geometric */
-    uint32_t max_length;
+    double mean_length; /* above 0, below max_length: truncated geometric */
+    uint32_t max_length; /* 1 .. 50,000; without items 0 */
     uint32_t interests; /* that move through the categories, 1..8; 0: favoured categories that stand */
     char names[4][32];  /* of the item, its category, and the histories of both */
     char times[32];     /* of a list of the entries' times, which come in sessions; "": none */
@@ -116,8 +116,8 @@ typedef struct fth_gen_shares {
 typedef struct fth_gen_options {
     fth_gen_format format;
     uint64_t seed;
-    uint64_t first, examples; /* the file holds examples first .. first + examples - 1 of the seed's */
-    uint32_t threads; /* at least 1 */
+    uint64_t first, examples; /* the file holds examples first .. first + examples - 1 of the seed's; each below 2^63 */
+    uint32_t threads; /* 1 .. 1024 */
     fth_gen_number numbers[FTH_GEN_MAX_COLUMNS];
     uint32_t n_numbers;
     fth_gen_column columns[FTH_GEN_MAX_COLUMNS];
@@ -126,9 +126,9 @@ typedef struct fth_gen_options {
     int conversions;         /* csv: a second label */
     uint32_t domains;        /* csv: 0 none, to 100 */
     double base_rate;        /* share of positives, calibrated by the pilot */
-    double signal;           /* standard deviation of the logit; 0: labels are noise */
+    double signal;           /* standard deviation of the logit, to 20; 0: labels are noise */
     fth_gen_shares shares;
-    double head;             /* ids beyond it lose weight; > 0 */
+    double head;             /* ids beyond it lose weight; above 0, to 1e12 */
     uint32_t rank;           /* 1..8 */
     double drift_popularity, drift_weights; /* 0..1 */
     uint64_t drift_over; /* drift runs over examples 0 .. drift_over, then stands; 0: to the last */
@@ -150,7 +150,7 @@ typedef struct fth_gen_sink {
     void *ctx;
 } fth_gen_sink;
 
-/* Named settings: criteo-small, criteo-kaggle, csv, tasks, sequence, interest, amz, uba, elm, elm-long, libsvm, libffm
+/* Named settings: criteo-small, criteo-kaggle, csv, tasks, sequence, sessions, interest, amz, uba, elm, elm-long, libsvm, libffm
  * (gen_presets.def). Fills all options; 0 when there is no such name. The first is the default. */
 FTH_API int fth_gen_preset(const char *name, fth_gen_options *out);
 /* Name and one-line description of preset `index`, NULL past the last. */

@@ -2,7 +2,11 @@
  *
  * Threads: a session belongs to one thread; fth_session_interrupt alone may be called from anywhere, also
  * from a signal handler. Callbacks run on the session's thread, which needs a stack of 1 MiB, as the session's own
- * threads have. */
+ * threads have. From a callback the session may be looked at, evaluated, used to predict and saved into a directory other
+ * than its checkpoint.dir; not trained, not destroyed.
+ *
+ * Where a function fails, what its `out` points to is as it was, unless said otherwise. A session uses one thread of OpenBLAS,
+ * and sets that for the process (openblas_set_num_threads). */
 #ifndef FATHOM_SESSION_H
 #define FATHOM_SESSION_H
 
@@ -25,8 +29,8 @@ typedef enum fth_purpose {
     FTH_FOR_TRAINING, /* a checkpoint.dir that fth_session_train would refuse is refused before data is read */
 } fth_purpose;
 
-/* A new model. The configuration is copied. Reads the head of the training data (column names, learned
- * boundaries). Owned: fth_session_destroy. */
+/* A new model. The configuration is copied. Reads the head of the training data where it needs it (column names, learned
+ * boundaries): else files that are not there are missed by fth_session_train. Owned: fth_session_destroy. */
 FTH_API fth_status fth_session_create(const fth_config *config, fth_purpose purpose, fth_session **out,
                                       fth_error *err);
 /* From a checkpoint (one step-* folder or a checkpoint.dir, whose newest is taken). The configuration is the
@@ -70,7 +74,7 @@ typedef struct fth_training {
     uint64_t steps, examples, epochs;
     double final_loss;            /* mean over the last steps */
     int stopped_early, interrupted;
-    int already_finished;         /* the checkpoint was of a finished run: nothing was done, nothing saved */
+    int already_finished;         /* there was nothing left to do: nothing was done, nothing saved */
     int evaluated;                /* `last` and `best` are set */
     fth_evaluation last, best;
     uint64_t best_step;
@@ -81,12 +85,15 @@ typedef struct fth_training {
  * configured. FTH_E_INTERRUPTED does not come from here: an interrupted run saves (if checkpoint.dir is set),
  * sets result->interrupted and returns FTH_OK. Data that cannot be read (FTH_E_DATA, FTH_E_IO) and rows
  * without room (FTH_E_LIMIT, FTH_E_MEMORY) end it, too, and what was trained until then is saved;
- * FTH_E_NUMERIC of a step does not save, that of an evaluation does. FTH_E_ARGUMENT: called from one of its own callbacks. `callbacks` and `result` may be
- * NULL; result is filled as far as training came whatever is returned, its evaluations borrow from the session. */
+ * FTH_E_NUMERIC of a step does not save, that of an evaluation does. FTH_E_CHECKPOINT: checkpoint.dir holds another run's
+ * checkpoints (fth_session_open goes on from them), or another run saves there now. FTH_E_ARGUMENT: called from one of its
+ * own callbacks. Where the last save failed, calling it again makes it up. `callbacks` and `result` may be NULL; result is filled as far as training came whatever is returned, its evaluations borrow from the session. */
 FTH_API fth_status fth_session_train(fth_session *session, const fth_callbacks *callbacks,
                                      fth_training *result, fth_error *err);
-/* Asks a running fth_session_train to stop after the step in progress, or in its wait for a pipe's next bytes. An
- * evaluation ends behind the batch in progress; a run that goes on from the checkpoint makes it anew. Async-signal-safe. */
+/* Asks fth_session_train, fth_session_evaluate or fth_session_predict to stop: the one that runs, or else the next one.
+ * A training stops after the step in progress, or in its wait for a pipe's next bytes, its evaluation behind the batch in
+ * progress (a run that goes on from the checkpoint makes it anew); the others likewise, with FTH_E_INTERRUPTED.
+ * Async-signal-safe. */
 FTH_API void fth_session_interrupt(fth_session *session);
 
 /* Evaluates on files (globs as in data.train); n == 0: data.test, else data.valid or the held-out part. What `out`
@@ -96,12 +103,15 @@ FTH_API fth_status fth_session_evaluate(fth_session *session, const char *const 
 
 /* One probability a data line, in order, "%.9g\n" each, to `out` (of several tasks one each with commas between,
  * in the configuration's order); a malformed line (on_bad_line: skip) gives "nan", and so does one for which the model
- * has no number, which is logged as a warning. Labels are not needed. path "-" is standard input. *lines: how many were written, also when it fails; what had not been flushed is left to `out`. */
+ * has no number, which is logged as a warning. Labels are not needed. path: a file or a glob, "-" is standard input.
+ * Written batch by batch (train.batch_size), in the end flushed. *lines: how many were written, also when it fails; what
+ * had not been flushed then is left to `out`. */
 FTH_API fth_status fth_session_predict(fth_session *session, const char *path, FILE *out,
                                        uint64_t *lines, fth_error *err);
 
-/* Writes a checkpoint into `dir` (as DIR/step-N, keeping `keep`, 0 all). FTH_E_CHECKPOINT: another state of this
- * step is there; any failure leaves what was there. */
+/* Writes a checkpoint into `dir`, which is made if need be, as DIR/step-N. keep: of the checkpoints there up to this one
+ * the newest `keep` stay, 0 all; later ones neither count nor go. FTH_E_CHECKPOINT: another state of this step is there,
+ * or a run saves there now; any failure leaves what was there. */
 FTH_API fth_status fth_session_save(fth_session *session, const char *dir, int64_t keep,
                                     fth_error *err);
 

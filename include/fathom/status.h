@@ -18,7 +18,7 @@ extern "C" {
 typedef enum fth_status {
     FTH_OK = 0,
     FTH_E_ARGUMENT = -1,    /* a caller's argument is out of its documented range, or NULL where it must not be */
-    FTH_E_MEMORY = -2,      /* an allocation failed */
+    FTH_E_MEMORY = -2,      /* an allocation failed, or a thread could not be started */
     FTH_E_IO = -3,          /* the operating system refused a file operation */
     FTH_E_CONFIG = -4,      /* the configuration is wrong: unknown key, type, combination */
     FTH_E_DATA = -5,        /* input data is malformed */

@@ -297,7 +297,7 @@ static fth_status prune(struct save *save, const char *dir, uint64_t step, int64
     while (n < all && folders[n].step <= step)
         n++;
     for (size_t i = 0; keep > 0 && i + (size_t)keep < n; i++)
-        if (folders[i].step != best)
+        if (!best || folders[i].step != best)
             FTH_TRY(discard(save, dir, &folders[i], err));
     return FTH_OK;
 }

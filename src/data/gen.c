@@ -137,6 +137,8 @@ static fth_status check_attribute(const fth_gen_attribute *attribute, uint32_t a
 
 static fth_status check_sequence(const fth_gen_options *o, fth_error *err) {
     const fth_gen_sequence *s = &o->sequence;
+    if (s->n_attributes > FTH_GEN_MAX_ATTRIBUTES)
+        return wrong(err, "sequence.attributes", "at most 16");
     if (s->items == 0)
         return s->max_length == 0 ? FTH_OK : wrong(err, "sequence.max_length", "0 without items");
     if (o->format != FTH_GEN_CSV)
@@ -151,8 +153,6 @@ static fth_status check_sequence(const fth_gen_options *o, fth_error *err) {
         return wrong(err, "sequence.mean_length", "above 0 and below max_length");
     if (s->interests > 8)
         return wrong(err, "sequence.interests", "0 to 8");
-    if (s->n_attributes > FTH_GEN_MAX_ATTRIBUTES)
-        return wrong(err, "sequence.attributes", "at most 16");
     for (uint32_t a = 0; a < s->n_attributes; a++)
         FTH_TRY(check_attribute(&s->attributes[a], a, err));
     return FTH_OK;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -75,6 +76,19 @@ static void warn_directory(const struct fth_session *session, const char *dir) {
         fth_log(FTH_LOG_WARN,
                 "checkpoint.dir: checkpoints are saved into %s, not where %s lies; checkpoint.dir=%.*s would be there", dir,
                 from, slash ? (int)(slash - from) : 1, slash ? from : ".");
+}
+
+/* The lock of a training that saves there now, from a callback of which this is called. */
+static int has_lock(const struct fth_session *session, const char *dir) {
+    struct stat there, own;
+    return session->training && *session->config->checkpoint.dir && stat(dir, &there) == 0 &&
+           stat(session->config->checkpoint.dir, &own) == 0 && there.st_dev == own.st_dev && there.st_ino == own.st_ino;
+}
+
+fth_status fth_session_lock_directory(const struct fth_session *session, const char *dir, int *lock, fth_error *err) {
+    *lock = -1;
+    FTH_TRY(fth_io_make_dirs(fth_io_posix(), dir, err));
+    return has_lock(session, dir) ? FTH_OK : lock_directory(dir, lock, err);
 }
 
 fth_status fth_session_ask_directory(const struct fth_session *session, fth_error *err) {

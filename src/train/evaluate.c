@@ -110,11 +110,11 @@ static fth_status evaluate(struct fth_session *session, const struct fth_data_se
                            int which, fth_evaluation *out, fth_error *err) {
     uint64_t start = fth_now_ns();
     fth_evaluation *all = session->evaluations + (size_t)which * fth_session_tasks(session->config);
-    struct fth_forward forward = {.stop = which == FTH_EVALUATION_LAST ? &session->interrupted : NULL};
+    struct fth_forward forward = {0};
     struct tasks tasks = {0};
     fth_status status;
     struct fth_data_set_options reading = *options;
-    reading.wake = forward.stop ? session->wake : 0;
+    reading.wake = session->wake;
     FTH_TRY_GOTO(status, fth_forward_open(session, &reading, 1, &forward, err), done);
     if (options->part == FTH_PART_VALID)
         fth_resume_warn_moved(session, forward.set);
@@ -185,5 +185,7 @@ fth_status fth_session_evaluate(fth_session *session, const char *const *files, 
     else if (n == 0)
         return fth_fail(err, FTH_E_CONFIG,
                         "no data to evaluate on: name files, or set data.test, data.valid or data.holdout");
-    return evaluate(session, &options, FTH_EVALUATION_ASKED, out, err);
+    fth_status status = evaluate(session, &options, FTH_EVALUATION_ASKED, out, err);
+    fth_session_interrupt_heard(session);
+    return status == FTH_E_INTERRUPTED ? fth_fail(err, status, "the evaluation was stopped") : status;
 }

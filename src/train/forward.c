@@ -7,7 +7,7 @@ fth_status fth_forward_open(struct fth_session *session, const struct fth_data_s
     struct fth_reader_options reading = {.batch_size = (uint32_t)session->config->train.batch_size,
                                          .seed = session->config->seed,
                                          .pool = session->pool,
-                                         .wake = out->stop ? session->wake : 0,
+                                         .wake = session->wake,
                                          .epochs = 1};
     out->session = session;
     FTH_TRY(fth_session_open_set(session, options, &out->set, err));
@@ -50,7 +50,7 @@ fth_status fth_forward_batches(struct fth_forward *forward, fth_forward_use *use
                                fth_error *err) {
     for (;;) {
         struct fth_batch *batch = NULL;
-        if (forward->stop && atomic_load(forward->stop))
+        if (atomic_load(&forward->session->interrupted))
             return FTH_E_INTERRUPTED;
         FTH_TRY(fth_reader_next(forward->reader, &batch, err));
         if (!batch) {

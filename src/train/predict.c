@@ -67,13 +67,16 @@ static fth_status finish(struct writer *writer, const struct fth_forward *forwar
 
 fth_status fth_session_predict(fth_session *session, const char *path, FILE *out, uint64_t *lines,
                                fth_error *err) {
+    if (lines)
+        *lines = 0;
     if (!session || !path || !out || !lines)
         return fth_fail_null(err, "fth_session_predict", "session, path, out, lines");
     FTH_TRY(fth_session_needs_data(session, err));
     struct fth_data_set_options options = {.part = FTH_PART_FILES,
                                            .files = {&path, 1},
                                            .files_key = "FILE",
-                                           .labels_optional = 1};
+                                           .labels_optional = 1,
+                                           .wake = session->wake};
     struct writer writer = {.out = out, .tasks = fth_session_tasks(session->config)};
     struct fth_forward forward = {0};
     fth_status status = fth_forward_open(session, &options, 0, &forward, err);
@@ -82,6 +85,7 @@ fth_status fth_session_predict(fth_session *session, const char *path, FILE *out
     if (status == FTH_OK)
         status = finish(&writer, &forward, err);
     fth_forward_close(&forward);
+    fth_session_interrupt_heard(session);
     *lines = writer.lines;
-    return status;
+    return status == FTH_E_INTERRUPTED ? fth_fail(err, status, "the prediction was stopped") : status;
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "train/session_private.h"
@@ -95,6 +96,7 @@ fth_status fth_session_write(struct fth_session *session, const char *dir, int64
         return status;
     free(session->checkpoint_path);
     session->checkpoint_path = path;
+    session->unsaved = 0;
     session->other = (struct fth_difference){0}; /* it is of these settings */
     return FTH_OK;
 }
@@ -116,7 +118,14 @@ fth_status fth_session_save(fth_session *session, const char *dir, int64_t keep,
     if (!session || !dir)
         return fth_fail_null(err, "fth_session_save", "session, dir");
     FTH_TRY(fth_session_needs_data(session, err));
-    return fth_session_write(session, dir, keep, 0, 0, err);
+    if (keep < 0)
+        return fth_fail(err, FTH_E_ARGUMENT, "fth_session_save: keep is %lld; 0 keeps all", (long long)keep);
+    int lock;
+    FTH_TRY(fth_session_lock_directory(session, dir, &lock, err));
+    fth_status status = fth_session_write(session, dir, keep, 0, 0, err);
+    if (lock >= 0)
+        close(lock);
+    return status;
 }
 
 fth_status fth_session_digest(fth_session *session, char out[17], fth_error *err) {

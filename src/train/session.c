@@ -62,6 +62,8 @@ fth_status fth_session_create(const fth_config *config, fth_purpose purpose, fth
                               fth_error *err) {
     if (!config || !out)
         return fth_fail_null(err, "fth_session_create", "config, out");
+    if (purpose != FTH_FOR_ALL && purpose != FTH_FOR_SHAPE && purpose != FTH_FOR_TRAINING)
+        return fth_fail(err, FTH_E_ARGUMENT, "fth_session_create: there is no purpose %d", (int)purpose);
     fth_config *own = NULL;
     if (purpose == FTH_FOR_TRAINING)
         FTH_TRY(check_piped(config, 0, err));

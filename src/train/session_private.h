@@ -75,6 +75,7 @@ struct fth_session {
     uint32_t n_data;
     struct fth_difference other; /* by which training goes on otherwise than the checkpoint's did; key "": as it did */
     char *checkpoint_path;
+    int unsaved; /* steps were made since then */
     atomic_int interrupted;
     int wake; /* eventfd that ends a wait for a pipe's next bytes; -1 none */
     /* reports */
@@ -185,7 +186,6 @@ struct fth_forward {
     fth_feature_pass *pass;
     fth_reader *reader;
     struct fth_filler filler; /* the reader's */
-    const atomic_int *stop;   /* asks for an end between two batches, FTH_E_INTERRUPTED; NULL: nobody does */
 };
 /* A batch and its logits [n][ld], a column a task. */
 typedef fth_status fth_forward_use(void *ctx, const struct fth_batch *batch, const float *logits, uint32_t ld,
@@ -201,11 +201,17 @@ int fth_session_owns_directory(const struct fth_session *session, const char *di
 /* checkpoint.dir, if one is set, is made, locked (*lock is a file to be closed after training; left as it is where there
  * is no directory) and refused where it holds another run's checkpoints. */
 fth_status fth_session_take_directory(struct fth_session *session, int *lock, fth_error *err);
-/* Refuses what that would refuse now, and changes nothing. */
+/* For one save into `dir`: made and locked likewise, unless a training of the session has it. */
+fth_status fth_session_lock_directory(const struct fth_session *session, const char *dir, int *lock, fth_error *err);
+/* Refuses what fth_session_take_directory would refuse now, and changes nothing. */
 fth_status fth_session_ask_directory(const struct fth_session *session, fth_error *err);
 
 /* train.c: whether all epochs or steps are done, or training stopped early. */
 int fth_session_is_finished(const struct fth_session *session);
+
+/* train.c: behind what a request to stop was for (training, evaluation, prediction), not before, so that one that came
+ * early is heard. Within a training it is the training's. */
+void fth_session_interrupt_heard(struct fth_session *session);
 
 /* session.c: bytes of dense parameters and tables. */
 uint64_t fth_session_model_bytes(const struct fth_session *session);

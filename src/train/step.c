@@ -50,5 +50,6 @@ fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const s
                         "step %llu: the loss is not finite; " FTH_DIVERGED_ADVICE,
                         (unsigned long long)number);
     session->step = number;
+    session->unsaved = 1;
     return FTH_OK;
 }

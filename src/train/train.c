@@ -180,7 +180,7 @@ static fth_status save(struct loop *loop, fth_error *err) {
         loop->saved_due = session->evaluation_due;
         return known == session->evaluation_due ? FTH_OK : amend(loop, err);
     }
-    if (loop->steps_here == 0 && fth_session_owns_directory(session, config->dir))
+    if (!session->unsaved && fth_session_owns_directory(session, config->dir))
         return loop->result->epochs ? amend(loop, err) : FTH_OK; /* the data's end was found; make_up has amended */
     uint64_t start = fth_now_ns();
     loop->last_save = start;
@@ -387,7 +387,8 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
     *result = (fth_training){0};
     if (!session->config->data.train.n)
         return fth_fail(err, FTH_E_CONFIG, "data.train: no training files are named");
-    if (session->step && fth_session_is_finished(session) && !session->evaluation_due) {
+    int save_is_missing = session->unsaved && *session->config->checkpoint.dir; /* it failed at the last end */
+    if (session->step && fth_session_is_finished(session) && !session->evaluation_due && !save_is_missing) {
         result->already_finished = 1;
         result->stopped_early = session->stopped_early;
         result->best_step = session->best_step;
@@ -420,6 +421,8 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
         report(&loop);
     status = save(&loop, err);
 done:
+    if (loop.loss_steps) /* it ended with an error */
+        result->final_loss = loop.loss_sum / (double)loop.loss_steps;
     session->training = 0;
     if (loop.lock >= 0)
         close(loop.lock);
@@ -434,11 +437,17 @@ done:
     result->examples = session->examples - loop.examples_begun;
     result->stopped_early = session->stopped_early;
     result->lines_bad = session->position.lines_bad;
-    atomic_store(&session->interrupted, 0); /* not at the beginning: one that came early is heard */
-    uint64_t woken;
-    ssize_t unused_count = read(session->wake, &woken, sizeof woken); /* the next training's waits are its own */
-    (void)unused_count;
+    fth_session_interrupt_heard(session);
     return status;
+}
+
+void fth_session_interrupt_heard(struct fth_session *session) {
+    uint64_t woken;
+    if (session->training)
+        return;
+    atomic_store(&session->interrupted, 0);
+    ssize_t unused_count = read(session->wake, &woken, sizeof woken); /* the next one's waits are its own */
+    (void)unused_count;
 }
 
 void fth_session_interrupt(fth_session *session) {
