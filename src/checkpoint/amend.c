@@ -8,11 +8,9 @@
 static fth_status write_manifest(const fth_checkpoint *there, const struct fth_checkpoint_state *state, uint64_t digest,
                                  fth_error *err) {
     const char *name = fth_arena_printf(there->arena, "%s/manifest.json", there->path);
-    json_t *manifest = fth_manifest_make(state, digest, there->files, there->n_files, there->packs, there->n_packs);
-    char *text = manifest && name ? json_dumps(manifest, JSON_INDENT(1)) : NULL;
-    fth_status status = text ? fth_io_write_file_atomic(there->io, name, text, strlen(text), err)
+    char *text = fth_manifest_make(state, digest, there->files, there->n_files, there->packs, there->n_packs);
+    fth_status status = text && name ? fth_io_write_file_atomic(there->io, name, text, strlen(text), err)
                              : fth_fail(err, FTH_E_MEMORY, "no memory to write a checkpoint");
-    json_decref(manifest);
     free(text);
     return status;
 }

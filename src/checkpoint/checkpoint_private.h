@@ -53,10 +53,10 @@ fth_status fth_checkpoint_digest_u64(const fth_parameters *parameters, const fth
                                      const struct fth_checkpoint_state *state, uint64_t *out,
                                      fth_error *err);
 
-/* manifest.c: the JSON of a manifest, with its own check value; reading verifies it. */
-json_t *fth_manifest_make(const struct fth_checkpoint_state *state, uint64_t digest,
-                          const struct fth_listed_file *files, uint32_t n_files,
-                          const struct fth_saved_pack *packs, uint32_t n_packs);
+/* manifest.c: the text of a manifest, with its own check value; reading verifies it. Owned: free(); NULL: no memory. */
+char *fth_manifest_make(const struct fth_checkpoint_state *state, uint64_t digest,
+                        const struct fth_listed_file *files, uint32_t n_files,
+                        const struct fth_saved_pack *packs, uint32_t n_packs);
 fth_status fth_manifest_read(fth_checkpoint *checkpoint, fth_error *err);
 
 /* folder.c: step-* names in a checkpoint.dir, newest last. */

@@ -59,13 +59,14 @@ static json_t *data_json(const struct fth_checkpoint_state *state) {
     for (uint32_t i = 0; i < state->n_data; i++) {
         const struct fth_data_file *file = &state->data[i];
         json_t *entry = json_object(), *name = file->name ? json_string(file->name) : NULL;
-        if (name)
-            json_object_set_new(entry, "name", name);
-        if (file->known) {
-            json_object_set_new(entry, "bytes", json_integer((json_int_t)file->bytes));
-            json_object_set_new(entry, "modified", json_integer(file->modified));
-        }
-        json_array_append_new(array, entry);
+        int failed = name && json_object_set_new(entry, "name", name) != 0;
+        if (file->known)
+            failed |= json_object_set_new(entry, "bytes", json_integer((json_int_t)file->bytes)) != 0 ||
+                      json_object_set_new(entry, "modified", json_integer(file->modified)) != 0;
+        if (failed)
+            json_decref(entry);
+        else
+            json_array_append_new(array, entry);
     }
     return whole_list(array, state->n_data);
 }
@@ -81,9 +82,8 @@ static json_t *pack_json(const struct fth_saved_pack *pack) {
 static const char *const due_names[] = {
     [FTH_DUE_NOTHING] = "nothing", [FTH_DUE_RESULT] = "result", [FTH_DUE_DECISION] = "decision"};
 
-json_t *fth_manifest_make(const struct fth_checkpoint_state *state, uint64_t digest,
-                          const struct fth_listed_file *files, uint32_t n_files,
-                          const struct fth_saved_pack *packs, uint32_t n_packs) {
+static json_t *make(const struct fth_checkpoint_state *state, uint64_t digest, const struct fth_listed_file *files,
+                    uint32_t n_files, const struct fth_saved_pack *packs, uint32_t n_packs) {
     json_t *list = json_array(), *pack_list = json_array();
     for (uint32_t i = 0; i < n_files; i++)
         json_array_append_new(list, json_pack("{s:s, s:I, s:o}", "name", files[i].name, "bytes",
@@ -277,6 +277,31 @@ static void read_lists(fth_checkpoint *c, const char **bad) {
     }
 }
 
+/* Takes the check value off. 0: there is none, or another than the content's. */
+static int take_check(json_t *manifest, int *no_memory) {
+    const char *bad = NULL;
+    uint64_t check = get_hex(manifest, "check", &bad), found = 0;
+    json_object_del(manifest, "check");
+    *no_memory = !check_value(manifest, &found);
+    return !bad && !*no_memory && check == found;
+}
+
+/* Read once more as it will be: an allocation that failed inside the JSON library may have left a text without an end or
+ * a member. */
+char *fth_manifest_make(const struct fth_checkpoint_state *state, uint64_t digest, const struct fth_listed_file *files,
+                        uint32_t n_files, const struct fth_saved_pack *packs, uint32_t n_packs) {
+    json_t *manifest = make(state, digest, files, n_files, packs, n_packs);
+    char *text = manifest ? json_dumps(manifest, JSON_INDENT(1)) : NULL;
+    json_t *back = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    int no_memory, whole = back && json_equal(back, manifest) && take_check(back, &no_memory);
+    json_decref(back);
+    json_decref(manifest);
+    if (whole)
+        return text;
+    free(text);
+    return NULL;
+}
+
 fth_status fth_manifest_read(fth_checkpoint *c, fth_error *err) {
     const char *path = fth_arena_printf(c->arena, "%s/manifest.json", c->path);
     char *text = NULL;
@@ -299,12 +324,11 @@ fth_status fth_manifest_read(fth_checkpoint *c, fth_error *err) {
         return fth_fail(err, FTH_E_CHECKPOINT,
                         "%s: format version %llu; this program (%s) reads version %d", path,
                         (unsigned long long)version, FTH_VERSION, FTH_CHECKPOINT_VERSION);
-    uint64_t check = get_hex(c->manifest, "check", &bad), digest = get_hex(c->manifest, "digest", &bad);
-    uint64_t found = 0;
-    json_object_del(c->manifest, "check");
-    if (!check_value(c->manifest, &found))
+    uint64_t digest = get_hex(c->manifest, "digest", &bad);
+    int no_memory, whole = take_check(c->manifest, &no_memory);
+    if (no_memory)
         return fth_fail(err, FTH_E_MEMORY, "no memory to read a checkpoint");
-    if (bad || check != found)
+    if (bad || !whole)
         return fth_fail(err, FTH_E_CHECKPOINT, "%s: damaged: its content does not match its check value",
                         path);
     read_state(c->manifest, &c->state, &bad);

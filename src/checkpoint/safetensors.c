@@ -49,7 +49,7 @@ static fth_status make_header(const struct fth_tensor *tensors, uint32_t n, stru
         offset = end;
     }
     fth_text_append(header, "}", 1);
-    while (header->length % 8)
+    while (header->length % 8 && !header->failed)
         fth_text_append(header, " ", 1);
     return header->failed ? fth_fail(err, FTH_E_MEMORY, "no memory for a checkpoint's header") : FTH_OK;
 }

@@ -245,10 +245,7 @@ static fth_status write_folder(struct save *save, const struct fth_checkpoint_st
     FTH_TRY(save_dense(save, err));
     for (uint32_t p = 0; p < n_packs; p++)
         FTH_TRY(save_pack(save, p, err));
-    json_t *manifest =
-        fth_manifest_make(state, digest, save->files, save->n_files, save->packs, save->n_packs);
-    char *text = manifest ? json_dumps(manifest, JSON_INDENT(1)) : NULL;
-    json_decref(manifest);
+    char *text = fth_manifest_make(state, digest, save->files, save->n_files, save->packs, save->n_packs);
     fth_status status = write_text(save, "manifest.json", text, 0, err);
     free(text);
     if (status == FTH_OK)

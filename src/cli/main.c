@@ -1,4 +1,5 @@
 /* fathom: finds the command and runs it. */
+#include <cblas.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -67,17 +68,36 @@ static void fill_standard_streams(void) {
             _exit(CLI_FAILURE);
 }
 
+/* On a CPU that is younger than it OpenBLAS takes its oldest kernels (two_tower's softmax: a third as fast): it is told
+ * which it can run. */
+static int name_openblas_kernels(void) {
+    if (getenv("OPENBLAS_CORETYPE") || strcmp(openblas_get_corename(), "Prescott") != 0 ||
+        !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        return 0;
+    int avx512 = __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+                 __builtin_cpu_supports("avx512bw");
+    return setenv("OPENBLAS_CORETYPE", avx512 ? "SkylakeX" : "Haswell", 1) == 0;
+}
+
+static int space_is_limited(void) {
+    struct rlimit space, data;
+    return getrlimit(RLIMIT_AS, &space) == 0 && getrlimit(RLIMIT_DATA, &data) == 0 &&
+           (space.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY);
+}
+
 /* While it is loaded OpenBLAS starts a thread for every core, which are of no use to us, and each maps a buffer of
  * 128 MB. Where address space or data is limited, one that gets none tries again for ever, and the program's end waits
- * for it: then the program begins anew without those threads. */
-static void restart_where_space_is_limited(char **argv) {
-    struct rlimit space, data;
+ * for it: then it is told to start none. */
+static int spare_openblas_threads(void) {
     const char *threads = getenv("OPENBLAS_NUM_THREADS");
-    int known = getrlimit(RLIMIT_AS, &space) == 0 && getrlimit(RLIMIT_DATA, &data) == 0;
-    if (!known || (space.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY) ||
-        (threads && strcmp(threads, "1") == 0) || setenv("OPENBLAS_NUM_THREADS", "1", 1) != 0)
-        return;
-    execv("/proc/self/exe", argv); /* where that fails, all is as before */
+    return space_is_limited() && !(threads && strcmp(threads, "1") == 0) && setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0;
+}
+
+/* It reads both while it is loaded: the program begins anew. Where that fails, all is as before. */
+static void restart_for_openblas(char **argv) {
+    int threads = spare_openblas_threads(), kernels = name_openblas_kernels();
+    if (threads || kernels)
+        execv("/proc/self/exe", argv);
 }
 
 /* What was half written goes with a program that a signal ends. (Training has a handler of its own.) */
@@ -129,13 +149,15 @@ static void *call_main(void *arg) {
     return NULL;
 }
 
-/* Where the stack is limited to less than a matrix product of libxsmm takes (ulimit -s), on a thread that has another. */
+/* Where the stack is limited to less than a matrix product of libxsmm takes (ulimit -s), or may find no address space to
+ * grow into, on a thread that has another. */
 static int run_with_stack(int argc, char **argv) {
     struct rlimit stack;
     struct call call = {.argc = argc, .argv = argv};
     pthread_attr_t attributes;
     pthread_t thread;
-    if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= LEAST_STACK || pthread_attr_init(&attributes) != 0)
+    if (getrlimit(RLIMIT_STACK, &stack) != 0 || (stack.rlim_cur >= LEAST_STACK && !space_is_limited()) ||
+        pthread_attr_init(&attributes) != 0)
         return run(argc, argv);
     int started = pthread_attr_setstacksize(&attributes, OWN_STACK) == 0 &&
                   pthread_create(&thread, &attributes, call_main, &call) == 0;
@@ -148,7 +170,7 @@ static int run_with_stack(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     fill_standard_streams();
-    restart_where_space_is_limited(argv);
+    restart_for_openblas(argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, which is told, not an end */
     watch_signals();
     atexit(close_output);

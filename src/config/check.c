@@ -65,6 +65,16 @@ static fth_status check_csv(struct fth_loader *l) {
     return FTH_OK;
 }
 
+/* ---- labels ---- */
+int fth_config_label_bound(const char *item, double *bound, int *above) {
+    *above = strncmp(item, "> ", 2) == 0;
+    if (!*above && strncmp(item, ">= ", 3) != 0)
+        return 0;
+    item += *above ? 2 : 3;
+    item += strspn(item, " ");
+    return fth_parse_f64(item, strlen(item), bound);
+}
+
 /* ---- tasks ---- */
 static int good_name(const char *name) {
     size_t n = strlen(name);

@@ -81,6 +81,16 @@ int fth_check_is_label(const struct fth_config *config, const char *column) {
     return found && config->data.format == FTH_FORMAT_CSV;
 }
 
+/* Whether the column before `item` of this name is a cross of n columns. */
+static int is_cross(const struct fth_loader *l, uint32_t item, const char *name, uint32_t n) {
+    for (uint32_t d = 0; d < item; d++) {
+        const struct fth_derived_config *derived = &l->config->features.derived[d];
+        if (derived->as == FTH_DERIVE_CROSS && strcmp(derived->name, name) == 0)
+            return derived->from.n == n;
+    }
+    return 0;
+}
+
 fth_status fth_check_derived(struct fth_loader *l, uint32_t item) {
     const struct fth_derived_config *derived = &l->config->features.derived[item];
     const struct field at = {.section = "derived", .item = item};
@@ -89,13 +99,18 @@ fth_status fth_check_derived(struct fth_loader *l, uint32_t item) {
         return fth_check_fail_item(l, &at, "from", "libsvm and libffm lines have no columns");
     if (!*derived->name)
         return fth_check_fail_item(l, &at, "name", "missing; name the new column");
-    if (join && (!*derived->file || !*derived->key || !*derived->value))
-        return fth_check_fail_item(l, &at, !*derived->file ? "file" : !*derived->key ? "key" : "value",
+    if (join && (!*derived->file || !derived->key.n || !*derived->value))
+        return fth_check_fail_item(l, &at, !*derived->file ? "file" : !derived->key.n ? "key" : "value",
                                    "missing; a join needs a file and two of its columns, key and value");
     if (derived->as == FTH_DERIVE_CROSS && derived->from.n < 2)
         return fth_check_fail_item(l, &at, "from", "a cross needs two columns or more");
     if (derived->as != FTH_DERIVE_CROSS && derived->from.n > 1)
-        return fth_check_fail_item(l, &at, "from", "joins, dates and sessions are made from one column");
+        return fth_check_fail_item(l, &at, "from", join ? "a join is made from one column; for a key of several make their cross before"
+                                                     : "dates and sessions are made from one column");
+    if (join && derived->key.n > 1 && !is_cross(l, item, derived->from.items[0], derived->key.n))
+        return fth_check_fail_item(l, &at, "key",
+                                   "several columns of the file are compared with a cross of as many, which is made before and "
+                                   "named in from");
     if (derived->as == FTH_DERIVE_SESSIONS &&
         (!*derived->separator || strpbrk(derived->separator, "0123456789")))
         return fth_check_fail_item(l, &at, "separator",

@@ -66,7 +66,7 @@ struct fth_data_config {
     int64_t block_bytes;        /* text read at once; with its cells it should stay in L2 */
     int64_t parse_threads;
     const char *label;          /* column name; criteo and libsvm have their own */
-    struct fth_strings positive; /* label texts that mean 1; empty: the numbers 0 and 1 (-1 is 0) */
+    struct fth_strings positive; /* label texts that mean 1, and bounds; empty: the numbers 0 and 1 (-1 is 0) */
     const char *weight;         /* sample weight's column, "" none */
     const char *query;          /* grouping column for grouped AUC, "" none */
 };
@@ -169,7 +169,8 @@ struct fth_derived_config {
     struct fth_strings from;  /* one column; cross: two or more; derived ones that stand before, too */
     const char *separator;    /* join, date: of list cells, whose values are taken one by one; "": none; sessions */
     const char *file;         /* join: a CSV with a header */
-    const char *key, *value;  /* join: its columns */
+    struct fth_strings key;   /* join: its columns that are compared; several: with a cross */
+    const char *value;        /* join: its column that is taken */
     char delimiter;           /* join */
     int strip;                /* join */
     const char *format;       /* date, sessions: "iso", "unix", "unix_ms" or a pattern such as "%y%m%d%H" */
@@ -294,6 +295,10 @@ struct fth_config {
     struct fth_checkpoint_config checkpoint;
     fth_arena *arena; /* owns every string and array above */
 };
+
+/* An item of `positive` that is ">= X" or "> X": labels are numbers, and 1 from X on, or above it. 0: it is a label's text
+ * (as ">50K" is). */
+int fth_config_label_bound(const char *item, double *bound, int *above);
 
 #define FTH_AS_SPARSE "as_sparse"
 /* Of linear terms' rows; NULL: that of all rows. */

@@ -74,7 +74,7 @@ static const struct fth_key data_keys[] = {
              "that a quote takes over line ends is malformed up to the first of them, and what follows is read anew"},
     {INT("shuffle", fth_data_config, shuffle, "0", 0, 1e9),
      .help = "examples that are mixed, so many of the files at a time, in another order each epoch; 0: the order "
-             "of the files"},
+             "of the files. Files sorted by time or user are learned best with all of their examples at a time"},
     {INT("queue_depth", fth_data_config, queue_depth, "4", 1, 1024), .flags = FTH_NEUTRAL, .help = "batches read ahead"},
     {BYTES("block_bytes", fth_data_config, block_bytes, "128KiB", 1024), .flags = FTH_NEUTRAL, .help = "text read at once"},
     {INT("parse_threads", fth_data_config, parse_threads, "0", 0, 256), .flags = FTH_NEUTRAL,
@@ -82,7 +82,8 @@ static const struct fth_key data_keys[] = {
              "threads do it between steps"},
     {STRING("label", fth_data_config, label), .used_by = CSV, .help = "the label's column"},
     {STRINGS("positive", fth_data_config, positive),
-     .help = "label texts that mean 1, all others 0; empty: the label is a number, 1, 0 or -1"},
+     .help = "label texts that mean 1, all others 0, or a bound of numbers such as \">= 4\" or \"> 15\"; empty: the label "
+             "is a number, 1, 0 or -1"},
     {STRING("weight", fth_data_config, weight), .used_by = CSV,
      .help = "the sample weight's column"},
     {STRING("query", fth_data_config, query), .used_by = CSV | CRITEO,
@@ -97,7 +98,8 @@ static const struct fth_key task_keys[] = {
     {STRING("label", fth_task_config, label),
      .help = "the label's column; where it is empty the example does not count in this task"},
     {STRINGS("positive", fth_task_config, positive),
-     .help = "label texts that mean 1, all others 0; empty: the label is a number, 1, 0 or -1"},
+     .help = "label texts that mean 1, all others 0, or a bound of numbers such as \">= 4\" or \"> 15\"; empty: the label "
+             "is a number, 1, 0 or -1"},
     {FLOAT("weight", fth_task_config, weight, "1", 0, 1e6, 0),
      .help = "of the task's loss; the loss that is trained is the weighted sum of all tasks'"},
     {STRING("sample_weight", fth_task_config, sample_weight),
@@ -375,7 +377,7 @@ static const struct fth_section early_section = {KEYS(early_keys), .selector = -
 
 static const struct fth_key train_keys[] = {
     {INT("batch_size", fth_train_config, batch_size, "4096", 1, 1 << 20),
-     .help = "examples a step"},
+     .help = "examples a step; those of the short batch that ends an epoch count as much as any other"},
     {INT("epochs", fth_train_config, epochs, "1", 1, 1e6), .flags = FTH_NEUTRAL,
      .help = "times the training data is read"},
     {INT("max_steps", fth_train_config, max_steps, "0", 0, 1e12), .flags = FTH_NEUTRAL,

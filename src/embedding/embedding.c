@@ -2,6 +2,7 @@
  * prepare.c, reading them gather.c, training them update.c, moving them export.c.
  *
  * Threads: create, destroy and the questions here belong to one thread, between steps. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -210,15 +211,20 @@ void fth_embedding_last_batch(const fth_embedding *embedding, uint64_t *keys,
 
 fth_status fth_embedding_limit_error(const struct fth_embedding *embedding,
                                      const struct fth_pack *pack, uint32_t table, fth_error *err) {
-    uint64_t rows = 0;
-    for (uint32_t p = 0; p < embedding->n_packs; p++)
+    uint64_t rows = 0, waiting = 0;
+    char candidates[64] = "";
+    for (uint32_t p = 0; p < embedding->n_packs; p++) {
         rows += fth_pack_rows(&embedding->packs[p]) * embedding->packs[p].n_members;
+        waiting += fth_pack_candidates(&embedding->packs[p]);
+    }
+    if (waiting)
+        snprintf(candidates, sizeof candidates, " and %llu keys below their min_count", (unsigned long long)waiting);
     return fth_fail(
         err, FTH_E_LIMIT,
-        "embedding table '%s' needs a new row, and the %llu rows of all tables use %llu bytes "
+        "embedding table '%s' needs room for a new key, and the %llu rows%s of all tables use %llu bytes "
         "of the %llu that embedding.memory_limit allows (tables grow %d rows at a time, here %llu bytes): raise it, or "
-        "admit fewer keys (min_count, buckets)",
-        pack->tables[table].name, (unsigned long long)rows,
-        (unsigned long long)embedding->budget.used, (unsigned long long)embedding->budget.limit, FTH_ROW_CHUNK,
-        (unsigned long long)(FTH_ROW_CHUNK * pack->stride * sizeof(float)));
+        "admit fewer keys (%sbuckets)",
+        pack->tables[table].name, (unsigned long long)rows, candidates, (unsigned long long)embedding->budget.used,
+        (unsigned long long)embedding->budget.limit, FTH_ROW_CHUNK,
+        (unsigned long long)(FTH_ROW_CHUNK * pack->stride * sizeof(float)), waiting ? "" : "min_count, ");
 }

@@ -199,9 +199,9 @@ static fth_status map_list(const struct context *c, struct fth_feature_text in,
     return put_together(c, c->scratch->values, n, separator, out);
 }
 
-/* The texts with a byte between them that texts do not have: "a", "bc" and "ab", "c" differ. */
+/* "a", "bc" and "ab", "c" differ. */
 static fth_status cross(const struct context *c, struct fth_feature_text *out) {
-    static const struct fth_separator between = {"\x1f", 1};
+    static const struct fth_separator between = {FTH_CROSS, 1};
     uint32_t n = c->derived->config->from.n;
     FTH_TRY(reserve_values(c, n));
     *out = (struct fth_feature_text){nothing, 0};

@@ -48,6 +48,13 @@ static void put_fused_join(struct fth_text *out, const fth_feature_program *p,
                     derived->counted ? ", but while a vocabulary is learned from it" : "");
 }
 
+static void put_join(struct fth_text *out, const struct fth_derived_config *config) {
+    fth_text_printf(out, " | join %s (", config->file);
+    for (uint32_t i = 0; i < config->key.n; i++)
+        fth_text_printf(out, "%s%s", i ? ", " : "", config->key.items[i]);
+    fth_text_printf(out, " -> %s)", config->value);
+}
+
 static void put_derived(struct fth_text *out, const fth_feature_program *p,
                         const struct fth_feature_derived *derived) {
     const struct fth_derived_config *config = derived->config;
@@ -57,7 +64,7 @@ static void put_derived(struct fth_text *out, const fth_feature_program *p,
     if (derived->separator.length)
         put_split(out, &derived->separator, 0, 0);
     if (config->as == FTH_DERIVE_JOIN)
-        fth_text_printf(out, " | join %s (%s -> %s)", config->file, config->key, config->value);
+        put_join(out, config);
     else if (config->as == FTH_DERIVE_DATE)
         fth_text_printf(out, " | %s of the date (%s)", parts[config->part], config->format);
     else if (config->as == FTH_DERIVE_SESSIONS)

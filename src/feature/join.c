@@ -24,7 +24,7 @@ void fth_feature_count_lookups(const struct fth_feature_derived *derived, uint64
     uint64_t before = atomic_fetch_add(&lookups->values, values);
     if (before < FIRST_LOOKUPS && before + values >= FIRST_LOOKUPS && atomic_load(&lookups->found) == 0)
         fth_log(FTH_LOG_WARN, "column '%s': none of the first %u values of '%s' is a key ('%s') of %s", config->name,
-                FIRST_LOOKUPS, config->from.items[0], config->key, config->file);
+                FIRST_LOOKUPS, config->from.items[0], config->key.items[0], config->file);
 }
 
 /* ---- when the side table, or a vocabulary, comes ---- */

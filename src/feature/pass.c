@@ -116,9 +116,18 @@ enum label { LABEL_IS_0, LABEL_IS_1, LABEL_MISSING, LABEL_BAD };
 static enum label read_label(const fth_feature_program *program, struct fth_feature_text text,
                              const struct fth_strings *positive) {
     float x;
-    for (uint32_t p = 0; p < positive->n; p++)
+    double bound;
+    int above, is_number = -1; /* not looked at */
+    for (uint32_t p = 0; p < positive->n; p++) {
         if (strlen(positive->items[p]) == text.length && memcmp(positive->items[p], text.bytes, text.length) == 0)
             return LABEL_IS_1;
+        if (!fth_config_label_bound(positive->items[p], &bound, &above))
+            continue;
+        if (is_number < 0)
+            is_number = fth_number_parse(text.bytes, text.length, &x) == FTH_NUMBER_OK;
+        if (is_number && (above ? (double)x > bound : (double)x >= bound))
+            return LABEL_IS_1;
+    }
     if (positive->n == 0 && text.length == 1 && (text.bytes[0] == '0' || text.bytes[0] == '1'))
         return text.bytes[0] == '1' ? LABEL_IS_1 : LABEL_IS_0;
     if (positive->n == 0 && fth_number_parse(text.bytes, text.length, &x) == FTH_NUMBER_OK &&
@@ -126,16 +135,20 @@ static enum label read_label(const fth_feature_program *program, struct fth_feat
         return x == 1 ? LABEL_IS_1 : LABEL_IS_0;
     if (fth_feature_is_missing(program, text.bytes, text.length))
         return LABEL_MISSING;
-    return positive->n ? LABEL_IS_0 : LABEL_BAD;
+    return positive->n && is_number != 0 ? LABEL_IS_0 : LABEL_BAD;
 }
 
 static void refuse_label(struct fth_feature_chunk *chunk, uint32_t i, struct fth_feature_text text, const char *name,
-                         const char *key) {
+                         const char *key, const struct fth_strings *positive) {
     char quoted[96];
     fth_text_quote(quoted, sizeof quoted, text.bytes, text.length);
-    fth_feature_refuse(chunk, i, text.bytes,
-                       "column '%s': label '%s' is neither 0 nor 1 (nor -1); %s names texts that mean 1%s", name, quoted,
-                       key, about_spaces(text));
+    if (positive->n)
+        fth_feature_refuse(chunk, i, text.bytes, "column '%s': label '%s' is not a number, which %s (%s) asks for%s", name,
+                           quoted, key, positive->items[0], about_spaces(text));
+    else
+        fth_feature_refuse(chunk, i, text.bytes,
+                           "column '%s': label '%s' is neither 0 nor 1 (nor -1); %s names texts that mean 1, or a bound "
+                           "(\">= 4\")%s", name, quoted, key, about_spaces(text));
 }
 
 static void run_label(struct fth_feature_chunk *chunk, uint32_t column) {
@@ -149,7 +162,7 @@ static void run_label(struct fth_feature_chunk *chunk, uint32_t column) {
         if (label == LABEL_MISSING)
             fth_feature_refuse(chunk, i, text.bytes, "column '%s': the label is missing", name);
         else if (label == LABEL_BAD)
-            refuse_label(chunk, i, text, name, "data.positive");
+            refuse_label(chunk, i, text, name, "data.positive", &program->config->data.positive);
     }
 }
 
@@ -164,7 +177,7 @@ static void run_task(struct fth_feature_chunk *chunk, uint32_t task, uint32_t co
         chunk->out->weight[at] = label == LABEL_MISSING ? 0 : 1;
         chunk->out->label[at] = label == LABEL_IS_1 ? 1 : 0;
         if (label == LABEL_BAD)
-            refuse_label(chunk, i, text, program->columns[column], "its positive");
+            refuse_label(chunk, i, text, program->columns[column], "its positive", &program->config->tasks[task].positive);
     }
 }
 

@@ -10,6 +10,9 @@
 
 typedef struct fth_side_table fth_side_table;
 
+/* Between the texts of a cross, and so of a key of several columns: a byte that texts do not have. */
+#define FTH_CROSS "\x1f"
+
 /* Owned: fth_side_table_destroy (NULL-safe). */
 fth_status fth_side_table_create(fth_side_table **out, fth_error *err);
 void fth_side_table_destroy(fth_side_table *table);

@@ -43,6 +43,7 @@ struct fth_run {
     const struct fth_view *in, *out; /* [n_inputs], [n_outputs] */
     uint32_t example0, examples;     /* of the tile or tiles; whole batch: 0 and the batch's number */
     uint32_t batch;                  /* examples of the whole batch */
+    uint32_t mean_over;              /* what the loss's gradient is divided by (fth_step) */
     uint32_t tile, n_tiles;          /* the first of them; of the whole batch */
     uint32_t task;                   /* whole batch: which task */
     const uint32_t *position0;       /* [groups] first position of the tile or tiles in each ragged group */

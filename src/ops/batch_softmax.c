@@ -136,7 +136,7 @@ static void finish_row(const struct fth_run *run, const struct batch_softmax *so
                        float log_sum, float inverse, const float *mean) {
     const struct fth_kernels *k = fth_kernels_get();
     const struct fth_view *u = &run->in[U], *v = &run->in[V], *c = &run->in[C];
-    float *du = run->out[2].data + (size_t)i * run->out[2].ld, dot, scale = r / (float)run->batch;
+    float *du = run->out[2].data + (size_t)i * run->out[2].ld, dot, scale = r / (float)run->mean_over;
     const float *item = v->data + (size_t)i * v->ld;
     k->row_dot_rows(1, softmax->k, u->data + (size_t)i * u->ld, u->ld, item, v->ld, &dot, 1);
     if (c->data)
@@ -225,7 +225,7 @@ static void grad_run(const struct fth_run *run) {
         for (uint32_t t = 0; t < m; t++) {
             most[t] = log_sum->data[(size_t)which[t] * log_sum->ld];
             total[t] = 0;
-            r[t] /= (float)run->batch;
+            r[t] /= (float)run->mean_over;
         }
         k->softmax_block(m, ROWS, s, ROWS, c, most, total, factor);
         k->scale_rows(m, ROWS, r, 1, s, ROWS, NULL, 0, s, ROWS);
@@ -234,7 +234,7 @@ static void grad_run(const struct fth_run *run) {
     for (uint32_t j = first; j < first + rows; j++) {
         float *row = sum + (size_t)(j - first) * ld, weight = weight_of(run, j);
         if (weight > 0)
-            k->axpy(softmax->k, -weight / (float)run->batch, u->data + (size_t)j * u->ld, row);
+            k->axpy(softmax->k, -weight / (float)run->mean_over, u->data + (size_t)j * u->ld, row);
         k->copy(1, softmax->k, row, ld, dv->data + (size_t)j * dv->ld, dv->ld);
     }
 }

@@ -72,7 +72,7 @@ static void run(const struct fth_run *run) {
                         weight = column_of(&run->in[2], t), dz = column_of(&run->out[1], t);
         fth_kernels_get()->bce(rows, z.data, z.ld, fth_ops_dense_column(&label, scratch),
                                fth_ops_dense_column(&weight, scratch + stride), a->smoothing,
-                               a->weights[t] / (float)run->batch, plain ? losses : of_task, dz.data,
+                               a->weights[t] / (float)run->mean_over, plain ? losses : of_task, dz.data,
                                dz.ld);
         if (!plain)
             add_weighted(rows, a->weights[t], of_task, losses);

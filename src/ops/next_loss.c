@@ -120,7 +120,7 @@ static void run(const struct fth_run *run) {
         if (length < 2)
             continue;
         uint32_t pairs = length - 1;
-        float each = factor / (float)pairs, scale = each / (float)run->batch;
+        float each = factor / (float)pairs, scale = each / (float)run->mean_over;
         fth_kernels_get()->row_dot_rows(pairs, h->columns, h->data + (size_t)first * h->ld, h->ld,
                                         x->data + (size_t)(first + 1) * x->ld, x->ld, z, 1);
         float sum = pairs_loss(pairs, z, 1.0f, scale, labels, dpositive, first);

@@ -65,6 +65,7 @@ void fth_plan_destroy(fth_plan *plan); /* NULL-safe */
 /* One run over a batch of 1 to max_batch examples. */
 struct fth_step {
     const struct fth_batch *batch;
+    uint32_t mean_over; /* the loss's gradient is that of the examples' sum divided by this; 0: by their number */
     const struct fth_rows *rows; /* NULL in graphs without embeddings; prepared for this batch */
     const struct fth_opt_args *opt, *opt_no_decay; /* training */
     uint64_t seed, step;

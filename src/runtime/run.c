@@ -128,6 +128,7 @@ static void run_node(struct fth_plan *plan, uint32_t index, const struct extent 
                           .example0 = extent->example0,
                           .examples = extent->examples,
                           .batch = step->batch->n,
+                          .mean_over = step->mean_over ? step->mean_over : step->batch->n,
                           .tile = extent->tile,
                           .n_tiles = plan->n_tiles,
                           .task = task,

@@ -9,17 +9,42 @@ struct filling {
     fth_side_table *table;
     const char *key_path; /* in the configuration, for messages */
     const char *separator; /* of lists that are joined; "" none */
-    uint32_t key, value;  /* columns */
+    const uint32_t *key;  /* [n_key] columns */
+    uint32_t n_key, value;
+    struct fth_text cross; /* a line's key of several columns */
 };
 
+/* The text of a line's key: of several columns as a cross of them has it (FTH_CROSS). */
+static const char *key_of(struct filling *filling, const struct fth_block *block, const struct fth_cell *cells,
+                          uint32_t *length) {
+    static const char padding[FTH_TEXT_PADDING];
+    struct fth_cell first = cells[filling->key[0]];
+    *length = first.length;
+    if (filling->n_key == 1)
+        return block->text + first.offset;
+    filling->cross.length = 0;
+    for (uint32_t k = 0; k < filling->n_key; k++) {
+        struct fth_cell cell = cells[filling->key[k]];
+        fth_text_append(&filling->cross, FTH_CROSS, k > 0);
+        fth_text_append(&filling->cross, block->text + cell.offset, cell.length);
+    }
+    *length = (uint32_t)filling->cross.length;
+    fth_text_append(&filling->cross, padding, sizeof padding); /* read behind it */
+    return fth_text_get(&filling->cross);
+}
+
 static fth_status add_block(void *ctx, struct fth_block *block, int *more, fth_error *err) {
-    const struct filling *filling = ctx;
+    struct filling *filling = ctx;
     (void)more;
     if (block->n_bad)
         return fth_fail(err, FTH_E_DATA, "%s: %s", filling->key_path, block->first_bad.message);
     for (uint32_t i = 0; i < block->n_lines; i++) {
         const struct fth_cell *cells = block->cells + (size_t)i * block->n_columns;
-        struct fth_cell key = cells[filling->key], value = cells[filling->value];
+        struct fth_cell value = cells[filling->value];
+        uint32_t length;
+        const char *key = key_of(filling, block, cells, &length);
+        if (filling->cross.failed)
+            return fth_fail(err, FTH_E_MEMORY, "%s: no memory to read it", filling->key_path);
         int differs;
         size_t separator = strlen(filling->separator);
         if (separator && memmem(block->text + value.offset, value.length, filling->separator, separator)) {
@@ -30,14 +55,15 @@ static fth_status add_block(void *ctx, struct fth_block *block, int *more, fth_e
                             filling->key_path, block->file, (unsigned long long)block->line_number[i],
                             quoted, filling->separator);
         }
-        FTH_TRY(fth_side_table_add(filling->table, block->text + key.offset, key.length,
+        FTH_TRY(fth_side_table_add(filling->table, key, length,
                                    block->text + value.offset, value.length, &differs, err));
         if (differs) {
             char quoted[96];
-            fth_text_quote(quoted, sizeof quoted, block->text + key.offset, key.length);
+            fth_text_quote(quoted, sizeof quoted, key, length);
             return fth_fail(err, FTH_E_DATA,
-                            "%s: %s:%llu: the key '%s' has another value on an earlier line", filling->key_path,
-                            block->file, (unsigned long long)block->line_number[i], quoted);
+                            "%s: %s:%llu: the key '%s' has another value on an earlier line%s", filling->key_path,
+                            block->file, (unsigned long long)block->line_number[i], quoted,
+                            filling->n_key == 1 ? "; a key of several columns is compared with a cross" : "");
         }
     }
     return FTH_OK;
@@ -80,13 +106,21 @@ static fth_status load(const struct fth_derived_config *config, const char *path
     struct filling filling = {.key_path = file_key, .separator = config->separator};
     fth_data_set *set = NULL;
     fth_status status;
+    uint32_t *key = fth_alloc(config->key.n, sizeof *key);
+    if (!key)
+        return fth_fail(err, FTH_E_MEMORY, "%s: no memory to read it", file_key);
+    filling.key = key;
+    filling.n_key = config->key.n;
     FTH_TRY_GOTO(status, fth_data_set_create(&data, &options, &set, err), done);
-    FTH_TRY_GOTO(status, find_column(config, set, path, "key", config->key, &filling.key, err), done);
+    for (uint32_t k = 0; k < config->key.n; k++)
+        FTH_TRY_GOTO(status, find_column(config, set, path, "key", config->key.items[k], &key[k], err), done);
     FTH_TRY_GOTO(status, find_column(config, set, path, "value", config->value, &filling.value, err), done);
     FTH_TRY_GOTO(status, fth_side_table_create(&filling.table, err), done);
     status = fth_data_each_block(set, add_block, &filling, err);
 done:
     fth_data_set_destroy(set);
+    fth_text_free(&filling.cross);
+    fth_free(key);
     if (status == FTH_OK)
         *out = filling.table;
     else

@@ -116,6 +116,9 @@ fth_status fth_session_find_output_biases(struct fth_session *session, fth_error
 /* Before the first step, on its batch: model.base_rate. */
 fth_status fth_session_begin_at_base_rate(struct fth_session *session, const struct fth_batch *batch, fth_error *err);
 
+/* numbers.c: warns of columns of large numbers, by the first batch. */
+void fth_session_warn_numbers(const struct fth_batch *batch);
+
 /* vocabulary.c: reads the vocabulary files of the session's program. */
 fth_status fth_session_vocabularies(struct fth_session *session, fth_error *err);
 /* After lines have run through the program: warns, once a session, of vocabularies in which hardly a text was found. */

@@ -3,7 +3,16 @@
 
 #include "train/session_private.h"
 
-/* Of the step that follows. */
+/* An example of the short batch that ends an epoch counts as much as any other: as if the batch were full. One example
+ * by itself would move the model as far as thousands do. An epoch of a single batch is taken as it is. */
+static uint32_t mean_over(const struct fth_session *session, const struct fth_batch *batch) {
+    const struct fth_position *at = &session->position;
+    uint32_t full = (uint32_t)session->config->train.batch_size;
+    int first = !at->file_index && !at->byte_offset && !at->block && !at->taken;
+    return first ? batch->n : full;
+}
+
+/* Of the step that follows; examples: that a gradient is the mean over. */
 static void set_row_args(const struct fth_session *session, uint32_t examples) {
     const struct fth_config *config = session->config;
     const struct fth_optimizer_config *of[] = {&config->sparse_optimizer, fth_config_linear_optimizer(config)};
@@ -21,11 +30,13 @@ fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const s
     if (session->step == 0)
         FTH_TRY(fth_session_begin_at_base_rate(session, batch, err));
     struct fth_opt_args opt, opt_no_decay;
+    uint32_t examples = mean_over(session, batch);
     fth_optimizer_args(session->dense_optimizer, &config->dense_optimizer, &config->schedule, number,
-                       batch->n, 1, &opt);
+                       examples, 1, &opt);
     fth_optimizer_args(session->dense_optimizer, &config->dense_optimizer, &config->schedule, number,
-                       batch->n, 0, &opt_no_decay);
+                       examples, 0, &opt_no_decay);
     struct fth_step run = {.batch = batch,
+                           .mean_over = examples,
                            .opt = &opt,
                            .opt_no_decay = &opt_no_decay,
                            .seed = config->seed,
@@ -33,7 +44,7 @@ fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const s
                            .filler = filler};
     if (session->embedding) {
         FTH_TRY(fth_embedding_prepare(session->embedding, session->pool, batch, 1, number, err));
-        set_row_args(session, batch->n);
+        set_row_args(session, examples);
         run.rows = fth_embedding_rows(session->embedding);
         uint64_t keys = 0, unique = 0;
         fth_embedding_last_batch(session->embedding, &keys, &unique);

@@ -38,6 +38,8 @@ struct loop {
 
 static fth_status step(struct loop *loop, const struct fth_batch *batch, double *loss, fth_error *err) {
     struct fth_session *session = loop->session;
+    if (session->step == 0)
+        fth_session_warn_numbers(batch);
     FTH_TRY(fth_session_step(session, loop->plan, batch, &loop->filler, loss, err));
     session->examples += batch->n;
     fth_session_note_labels(session, batch);

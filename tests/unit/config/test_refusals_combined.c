@@ -163,7 +163,14 @@ static void combinations(void **state) {
          "f.yaml:2:12: features.categorical: a and b are of the group g but differ in sequence; "
          "give both the same"},
         {MODEL "features: {derived: [{as: join, name: b, from: [a, c], file: f, key: k, value: v}]}\n", NULL,
-         "f.yaml:2:42: features.derived.0.from: joins, dates and sessions are made from one column"},
+         "f.yaml:2:42: features.derived.0.from: a join is made from one column; for a key of several make their "
+         "cross before"},
+        {MODEL "features: {derived: [{as: date, name: b, from: [a, c]}]}\n", NULL,
+         "f.yaml:2:42: features.derived.0.from: dates and sessions are made from one column"},
+        {MODEL "features: {derived: [{as: cross, name: b, from: [a, c]}, {as: join, name: d, from: a, file: f, key: [k, l], "
+               "value: v}]}\n", NULL,
+         "f.yaml:2:96: features.derived.1.key: several columns of the file are compared with a cross of as many, which is "
+         "made before and named in from"},
         {MODEL "features: {derived: [{as: sessions, name: b, from: a}]}\n", NULL,
          "f.yaml:2:22: features.derived.0.separator: sessions need a list of times, with something between them "
          "that has no digits"},

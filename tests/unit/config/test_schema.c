@@ -51,6 +51,8 @@ static int sample(const struct fth_key *key, size_t number, char *out, size_t si
     };
     if (strcmp(key->name, "wide") == 0 || strcmp(key->name, "target") == 0)
         snprintf(out, size, "item");
+    else if (strcmp(key->name, "key") == 0) /* several need a cross before the join */
+        snprintf(out, size, "[x]");
     else if (key->choices)
         snprintf(out, size, "%s", key->choices[number].name ? key->choices[number].name : "");
     else if (key->type == FTH_KEY_BOOL)

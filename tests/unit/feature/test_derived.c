@@ -345,8 +345,9 @@ static void unknown_keys(void **state) {
     static const char *const some[][2] = {{"nobody", "x"}}, *const known[][2] = {{"item7", "x"}};
     static const char *const columns[] = {"label", "history"};
     static const char *const history[] = {"history"}, *const kinds[] = {"kinds"};
+    static const char *const key[] = {"id"};
     struct fth_derived_config derived = {.as = FTH_DERIVE_JOIN, .name = "kinds", .from = {history, 1},
-                                         .separator = ";", .file = "kinds.csv", .key = "id"};
+                                         .separator = ";", .file = "kinds.csv", .key = {key, 1}};
     struct fth_categorical_config categorical = {.columns = {kinds, 1}, .separator = ";", .max_length = 10};
     struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"}, .embedding = {.dim = 1}};
     config.features.derived = &derived;

@@ -134,7 +134,7 @@ static void tasks_have_labels_of_their_own(void **state) {
         const char *line, *message;
     } cases[] = {
         {"2,no,5,1,1\n", "hand.csv:1:1: column 'c': label '2' is neither 0 nor 1 (nor -1); its positive names "
-                         "texts that mean 1"},
+                         "texts that mean 1, or a bound (\">= 4\")"},
         {"1,no,5,1,\n", "hand.csv:1:10: column 'v': the sample weight is missing"},
         {"1,no,5,-1,1\n", "hand.csv:1:8: column 'w': sample weight -1 is below 0"},
     };

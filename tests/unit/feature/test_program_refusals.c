@@ -23,11 +23,11 @@ static void bad_cells_are_refused_with_their_place(void **state) {
         {"1,3,-1e39,c,1\n", "hand.csv:2:5: column 'pay': '-1e39' is too large for a 32-bit float"},
         {"1, 3,1,c,1\n", "hand.csv:2:3: column 'age': ' 3' is not a number; data.csv.strip drops spaces around cells"},
         {"1 ,3,1,c,1\n", "hand.csv:2:1: column 'label': label '1 ' is neither 0 nor 1 (nor -1); "
-                         "data.positive names texts that mean 1; data.csv.strip drops spaces around cells"},
+                         "data.positive names texts that mean 1, or a bound (\">= 4\"); data.csv.strip drops spaces around cells"},
         {"2,3,1,c,1\n", "hand.csv:2:1: column 'label': label '2' is neither 0 nor 1 (nor -1); "
-                        "data.positive names texts that mean 1"},
+                        "data.positive names texts that mean 1, or a bound (\">= 4\")"},
         {"yes,3,1,c,1\n",
-         "hand.csv:2:1: column 'label': label 'yes' is neither 0 nor 1 (nor -1); data.positive names texts that mean 1"},
+         "hand.csv:2:1: column 'label': label 'yes' is neither 0 nor 1 (nor -1); data.positive names texts that mean 1, or a bound (\">= 4\")"},
         {",3,1,c,1\n", "hand.csv:2:1: column 'label': the label is missing"},
         {"1,3,1,c,-0.5\n", "hand.csv:2:9: column 'w': sample weight -0.5 is below 0"},
         {"1,3,1,c,\n", "hand.csv:2:9: column 'w': the sample weight is missing"},
