@@ -9,8 +9,9 @@
 #define FEW 256 /* examples whose lists tell little of the others' */
 
 static fth_status no_memory(fth_error *err, uint64_t count, const char *what) {
-    return fth_fail(err, FTH_E_MEMORY, "no memory for a batch of %llu %s", (unsigned long long)count,
-                    what);
+    return fth_fail(err, FTH_E_MEMORY,
+                    "no memory for a batch of %llu %s; train.batch_size, data.shuffle and data.queue_depth say how many are held",
+                    (unsigned long long)count, what);
 }
 
 /* Replaces *array by one of `count` elements that starts with the `keep` first ones of the old. */

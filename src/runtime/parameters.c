@@ -201,8 +201,10 @@ fth_status fth_parameters_create(const fth_graph *graph, const struct fth_optimi
     fth_free(uses.transposed);
     fth_free(uses.in_panels);
     if (!made) {
+        size_t bytes = parameters ? parameters->bytes : 0;
         fth_parameters_destroy(parameters);
-        return fth_fail(err, FTH_E_MEMORY, "no memory for the dense parameters");
+        return fth_fail(err, FTH_E_MEMORY, "no memory for the dense parameters (%zu bytes), whose number the model's widths say",
+                        bytes);
     }
     *out = parameters;
     return FTH_OK;

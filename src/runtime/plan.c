@@ -277,7 +277,7 @@ static fth_status make_workers(struct fth_plan *plan, fth_error *err) {
         ok = worker->scratch && worker->op_scratch && worker->views && worker->position0 && worker->ns &&
              worker->counters;
     }
-    return ok ? FTH_OK : fth_fail(err, FTH_E_MEMORY, "no memory for a step's buffers (%zu bytes)",
+    return ok ? FTH_OK : fth_fail(err, FTH_E_MEMORY, "no memory for a step's buffers (%zu bytes); a smaller train.batch_size takes fewer",
                                   plan->buffer_bytes + plan->scratch_bytes);
 }
 

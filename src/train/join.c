@@ -44,7 +44,7 @@ static fth_status add_block(void *ctx, struct fth_block *block, int *more, fth_e
         uint32_t length;
         const char *key = key_of(filling, block, cells, &length);
         if (filling->cross.failed)
-            return fth_fail(err, FTH_E_MEMORY, "%s: no memory to read it", filling->key_path);
+            return fth_fail(err, FTH_E_MEMORY, "no memory to read it");
         int differs;
         size_t separator = strlen(filling->separator);
         if (separator && memmem(block->text + value.offset, value.length, filling->separator, separator)) {
@@ -121,6 +121,8 @@ done:
     fth_data_set_destroy(set);
     fth_text_free(&filling.cross);
     fth_free(key);
+    if (status == FTH_E_MEMORY)
+        fth_error_frame(err, file_key);
     if (status == FTH_OK)
         *out = filling.table;
     else
