@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -149,15 +150,32 @@ static void *call_main(void *arg) {
     return NULL;
 }
 
-/* Where the stack is limited to less than a matrix product of libxsmm takes (ulimit -s), or may find no address space to
- * grow into, on a thread that has another. */
+/* The stack takes its address space now, while there is some, where that is limited: later it would end the program
+ * without a word. (A thread with a stack of its own has an allocator of its own, too, which wants 64 MB.) */
+__attribute__((noinline)) static void grow_stack(void) {
+    volatile char room[LEAST_STACK];
+    for (size_t i = sizeof room; i > 0; i -= 1024)
+        room[i - 1] = 0;
+}
+
+static void grow_stack_where_space_is_limited(void) {
+    size_t room = 2 * (size_t)LEAST_STACK;
+    void *free_space = space_is_limited() ? mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    if (free_space == MAP_FAILED)
+        return;
+    munmap(free_space, room);
+    grow_stack();
+}
+
+/* Where the stack is limited to less than a matrix product of libxsmm takes (ulimit -s), on a thread that has another. */
 static int run_with_stack(int argc, char **argv) {
     struct rlimit stack;
     struct call call = {.argc = argc, .argv = argv};
     pthread_attr_t attributes;
     pthread_t thread;
-    if (getrlimit(RLIMIT_STACK, &stack) != 0 || (stack.rlim_cur >= LEAST_STACK && !space_is_limited()) ||
-        pthread_attr_init(&attributes) != 0)
+    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur > 2 * LEAST_STACK)
+        grow_stack_where_space_is_limited();
+    if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= LEAST_STACK || pthread_attr_init(&attributes) != 0)
         return run(argc, argv);
     int started = pthread_attr_setstacksize(&attributes, OWN_STACK) == 0 &&
                   pthread_create(&thread, &attributes, call_main, &call) == 0;
