@@ -87,7 +87,8 @@ typedef struct fth_training {
  * without room (FTH_E_LIMIT, FTH_E_MEMORY) end it, too, and what was trained until then is saved;
  * FTH_E_NUMERIC of a step does not save, that of an evaluation does. FTH_E_CHECKPOINT: checkpoint.dir holds another run's
  * checkpoints (fth_session_open goes on from them), or another run saves there now. FTH_E_ARGUMENT: called from one of its
- * own callbacks. Where the last save failed, calling it again makes it up. `callbacks` and `result` may be NULL; result is filled as far as training came whatever is returned, its evaluations borrow from the session. */
+ * own callbacks. Where the last save failed, calling it again makes it up. `callbacks` and `result` may be NULL; result
+ * is filled as far as training came whatever is returned, its evaluations borrow from the session. */
 FTH_API fth_status fth_session_train(fth_session *session, const fth_callbacks *callbacks,
                                      fth_training *result, fth_error *err);
 /* Asks fth_session_train, fth_session_evaluate or fth_session_predict to stop: the one that runs, or else the next one.

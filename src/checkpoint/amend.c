@@ -10,7 +10,7 @@ static fth_status write_manifest(const fth_checkpoint *there, const struct fth_c
     const char *name = fth_arena_printf(there->arena, "%s/manifest.json", there->path);
     char *text = fth_manifest_make(state, digest, there->files, there->n_files, there->packs, there->n_packs);
     fth_status status = text && name ? fth_io_write_file_atomic(there->io, name, text, strlen(text), err)
-                             : fth_fail(err, FTH_E_MEMORY, "no memory to write a checkpoint");
+                                     : fth_fail(err, FTH_E_MEMORY, "no memory to write a checkpoint");
     free(text);
     return status;
 }

@@ -5,7 +5,7 @@ static const char doc[] =
     "Evaluate a checkpoint (a step-* folder, or a checkpoint.dir whose newest is taken).\v"
     "Without FILE the configuration's data.test is read, or else data.valid or the held-out part "
     "of data.train. '-' is standard input. The result goes to standard output. With early stopping the "
-    "newest checkpoint is not the best one, which is kept beside it: 'fathom train' names it in the end.\n\n"
+    "newest checkpoint need not be the best one, which is kept beside it: 'fathom train' names it in the end.\n\n"
     "Examples:\n"
     "  fathom eval checkpoints\n"
     "  fathom eval checkpoints/step-000000001200 monday.tsv 'tuesday-*.tsv.gz'";

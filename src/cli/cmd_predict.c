@@ -7,8 +7,8 @@
 static const char doc[] =
     "Print a probability for every data line of FILE (default: standard input), one a line, in "
     "order; of several tasks one each, with commas between, in the configuration's order.\v"
-    "CHECKPOINT is a step-* folder, or a checkpoint.dir whose newest is taken (with early stopping that is "
-    "not the best one, which is kept beside it: 'fathom train' names it in the end). Lines are in the "
+    "CHECKPOINT is a step-* folder, or a checkpoint.dir whose newest is taken (with early stopping that need "
+    "not be the best one, which is kept beside it: 'fathom train' names it in the end). Lines are in the "
     "format of the training data; labels are not looked at and may be lacking (of csv their columns). "
     "With "
     "data.on_bad_line=skip a malformed line gives 'nan', so that lines still match. Of two towers trained by "

@@ -120,7 +120,8 @@ static fth_status move(struct fth_feature_counts *counts, size_t slots, uint64_t
     size_t old = counts->slots ? counts->mask + 1 : 0;
     struct count *before = counts->slots, *after = fth_alloc(slots, sizeof *after);
     if (!after)
-        return fth_fail(err, FTH_E_MEMORY, "no memory to count %zu texts: learn from fewer lines (features.learn_lines; 0 is all)", slots / 2);
+        return fth_fail(err, FTH_E_MEMORY,
+                        "no memory to count %zu texts: learn from fewer lines (features.learn_lines; 0 is all)", slots / 2);
     counts->slots = after;
     counts->mask = slots - 1;
     counts->factor = fth_hash_factor();

@@ -186,8 +186,8 @@ fth_status fth_layer_mlp(fth_graph *graph, const char *name, fth_id x, const str
 
 /* Where a model has set graph->softmax: the mean over the batch of label * weight * (log sum exp - score), without
  * smoothing (batch_softmax.c). Else the mean binary cross-entropy of graph->logit against the batch's labels,
- * sample weights as factors, divided by the number of examples (the gradient: by fth_run's mean_over); of several tasks the sum, each times its weight
- * (graph->task_weights). Plus the means of graph->losses. Sets graph->loss. */
+ * sample weights as factors, divided by the number of examples; of several tasks the sum, each times its weight
+ * (graph->task_weights). Plus the means of graph->losses. Sets graph->loss. Gradients are divided by fth_run's mean_over. */
 fth_status fth_layer_loss(fth_graph *graph, float label_smoothing, fth_error *err);
 
 /* Of the graph as the model has built it, before passes: the parameter (of one row) whose column *column is added to the

@@ -277,8 +277,10 @@ static fth_status make_workers(struct fth_plan *plan, fth_error *err) {
         ok = worker->scratch && worker->op_scratch && worker->views && worker->position0 && worker->ns &&
              worker->counters;
     }
-    return ok ? FTH_OK : fth_fail(err, FTH_E_MEMORY, "no memory for a step's buffers (%zu bytes); a smaller train.batch_size takes fewer",
-                                  plan->buffer_bytes + plan->scratch_bytes);
+    if (ok)
+        return FTH_OK;
+    return fth_fail(err, FTH_E_MEMORY, "no memory for a step's buffers (%zu bytes); a smaller train.batch_size takes fewer",
+                    plan->buffer_bytes + plan->scratch_bytes);
 }
 
 static fth_status make_sessions(struct fth_plan *plan, fth_error *err) {

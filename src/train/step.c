@@ -27,8 +27,6 @@ fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const s
                             const struct fth_filler *filler, double *loss, fth_error *err) {
     const struct fth_config *config = session->config;
     uint64_t number = session->step + 1, start = fth_now_ns();
-    if (session->step == 0)
-        FTH_TRY(fth_session_begin_at_base_rate(session, batch, err));
     struct fth_opt_args opt, opt_no_decay;
     uint32_t examples = mean_over(session, batch);
     fth_optimizer_args(session->dense_optimizer, &config->dense_optimizer, &config->schedule, number,
@@ -51,6 +49,8 @@ fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const s
         session->keys += keys;
         session->unique_rows += unique;
     }
+    if (session->step == 0) /* behind the rows, for which there may be no room: once */
+        FTH_TRY(fth_session_begin_at_base_rate(session, batch, err));
     uint64_t looked_up = fth_now_ns();
     session->times.lookup += looked_up - start;
     fth_plan_run(plan, session->pool, &run);
