@@ -2,8 +2,8 @@
  *
  * Threads: a session belongs to one thread; fth_session_interrupt alone may be called from anywhere, also
  * from a signal handler. Callbacks run on the session's thread, which needs a stack of 1 MiB, as the session's own
- * threads have. From a callback the session may be looked at, evaluated, used to predict and saved into a directory other
- * than its checkpoint.dir; not trained, not destroyed.
+ * threads have. From a callback the session may be looked at, evaluated, used to predict and saved; not trained, not
+ * destroyed.
  *
  * Where a function fails, what its `out` points to is as it was, unless said otherwise. A session uses one thread of OpenBLAS,
  * and sets that for the process (openblas_set_num_threads). */

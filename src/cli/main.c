@@ -173,9 +173,10 @@ static int run_with_stack(int argc, char **argv) {
     struct call call = {.argc = argc, .argv = argv};
     pthread_attr_t attributes;
     pthread_t thread;
-    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur > 2 * LEAST_STACK)
+    int known = getrlimit(RLIMIT_STACK, &stack) == 0;
+    if (known && stack.rlim_cur > 2 * LEAST_STACK)
         grow_stack_where_space_is_limited();
-    if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= LEAST_STACK || pthread_attr_init(&attributes) != 0)
+    if (!known || stack.rlim_cur >= LEAST_STACK || pthread_attr_init(&attributes) != 0)
         return run(argc, argv);
     int started = pthread_attr_setstacksize(&attributes, OWN_STACK) == 0 &&
                   pthread_create(&thread, &attributes, call_main, &call) == 0;

@@ -122,7 +122,7 @@ done:
     fth_text_free(&filling.cross);
     fth_free(key);
     if (status == FTH_E_MEMORY)
-        fth_error_frame(err, file_key);
+        fth_error_frame(err, "%s", file_key);
     if (status == FTH_OK)
         *out = filling.table;
     else

@@ -28,7 +28,7 @@ void fth_session_warn_numbers(const struct fth_batch *batch) {
     }
     if (large)
         fth_log(FTH_LOG_WARN,
-                "features.numeric: %s is %.3g on average%s: models learn little from numbers of this size; set standardise: "
+                "features.numeric: %s is %g on average%s: models learn little from numbers of this size; set standardise: "
                 "running (and log1p: true for counts)",
                 schema->dense_names[largest], most, large > 1 ? ", and others are large, too" : "");
 }

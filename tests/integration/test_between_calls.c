@@ -56,13 +56,27 @@ static void save_into(void *ctx, uint64_t step, double loss) {
         OK(fth_session_save(savers->own, savers->dir, 0, &err)); /* the training's session itself may */
 }
 
+/* The last one, too, which a checkpoint of the training's own would follow. */
+static void save_own(void *ctx, uint64_t step, const fth_evaluation *evaluation, int best) {
+    struct savers *savers = ctx;
+    OK(fth_session_save(savers->own, savers->dir, 0, &err));
+}
+
 static void others_do_not_save_where_a_training_does(void **state) {
     const char *dir = run_new_dir();
     struct savers savers = {.dir = dir, .own = session_of(dir, 1), .other = session_of("", 0)};
-    fth_callbacks callbacks = {.ctx = &savers, .loss = save_into};
+    fth_callbacks callbacks = {.ctx = &savers, .loss = save_into, .evaluated = save_own};
     fth_training training;
+    char last[512], aside[600], digest[17], saved[17];
+    struct stat there;
     OK(fth_session_train(savers.own, &callbacks, &training, &err));
     assert_int_equal(savers.refused, training.steps);
+    OK(fth_session_digest(savers.own, digest, &err));
+    snprintf(last, sizeof last, "%s/step-%012llu", dir, (unsigned long long)training.steps);
+    OK(fth_inspect_digest(last, saved, &err));
+    assert_string_equal(digest, saved);
+    snprintf(aside, sizeof aside, "%s.replaced-1", last);
+    assert_int_not_equal(stat(aside, &there), 0);
     OK(fth_session_save(savers.other, dir, 0, &err)); /* it has ended */
     fth_error why = {0};
     assert_int_equal(fth_session_save(savers.other, dir, -1, &why), FTH_E_ARGUMENT);
