@@ -3,10 +3,11 @@
 
 usage: test_safetensors.py FATHOM
 
-Values are computed here a second time: one step of logistic regression from zeros has a closed form, and how often and
-when a key was seen is counted. Names and shapes are those of a DeepFM. Exit code 77, skipped: no safetensors package."""
+Values are computed here a second time: one step of logistic regression that begins at the base rate has a closed form,
+and how often and when a key was seen is counted. Names and shapes are those of a DeepFM. Exit code 77, skipped: no safetensors package."""
 import collections
 import json
+import math
 import os
 import subprocess
 import sys
@@ -97,8 +98,10 @@ class Checkpoints(unittest.TestCase):
         manifest, files = train(self.folder.name, LOGISTIC % len(lines))
         self.assertEqual(manifest["step"], 1)
         self.assertEqual(sorted(files), ["dense.safetensors", "pack-0.safetensors"])
-        slope = sum(0.5 - line[0] for line in lines) / len(lines)
-        np.testing.assert_allclose(files["dense.safetensors"]["linear.bias"], [[-0.5 * slope]], rtol=1e-6)
+        share = (sum(line[0] for line in lines) + 1) / (len(lines) + 2)  # model.base_rate of the first batch
+        slope = sum(share - line[0] for line in lines) / len(lines)
+        np.testing.assert_allclose(files["dense.safetensors"]["linear.bias"],
+                                   [[math.log(share / (1 - share)) - 0.5 * slope]], rtol=1e-6)
         pack = files["pack-0.safetensors"]
         for name in pack:
             self.assertEqual(pack[name].dtype, {"keys": np.uint64, "tables": np.uint32, "frequency": np.uint64,
@@ -107,7 +110,7 @@ class Checkpoints(unittest.TestCase):
             expected = []
             for key in {line[column] for line in lines}:
                 mine = [line for line in lines if line[column] == key]
-                g = sum(0.5 - line[0] for line in mine) / len(lines)
+                g = sum(share - line[0] for line in mine) / len(lines)
                 total = 0.0625 + g * g
                 expected.append((len(mine), 1, -0.25 * g / total ** 0.5, total))
             number = manifest["packs"][0]["tables"].index(table)
