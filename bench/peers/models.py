@@ -67,6 +67,7 @@ class TwoTower(Twin):
         for name in self.towers:
             self.mlp(name, self.model["hidden"][:-1])
             self.linear(name + ".out")
+        self.bias = self.parameter("out.bias")
 
     def tower(self, name):
         embeddings = [self.pooled(field) for field in self.towers[name]]
@@ -76,7 +77,7 @@ class TwoTower(Twin):
 
     def logit(self):
         self.user, self.item = self.tower("user") / self.model.get("temperature", 1.0), self.tower("item")
-        return (self.user * self.item).sum(dim=1, keepdim=True)
+        return (self.user * self.item).sum(dim=1, keepdim=True) + self.bias
 
     def loss(self, batch):
         logit = self(batch)

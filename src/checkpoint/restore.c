@@ -26,11 +26,18 @@ static fth_status check_dense_tensor(const fth_checkpoint *c, const struct fth_p
     return FTH_OK;
 }
 
+/* Whether the checkpoint was made before the model had this parameter. */
+static int from_before(const fth_checkpoint *c, const struct fth_parameter *p) {
+    return p->later && !fth_checkpoint_find(c, "dense.safetensors", p->name);
+}
+
 static fth_status check_dense(const fth_checkpoint *c, const fth_parameters *parameters,
                               fth_error *err) {
     uint32_t expected = 0, there = 0;
     for (uint32_t i = 0; i < parameters->n; i++) {
         const struct fth_parameter *p = &parameters->items[i];
+        if (from_before(c, p))
+            continue;
         FTH_TRY(check_dense_tensor(c, p, p->name, err));
         for (uint32_t s = 0; s < p->n_slots; s++) {
             const char *name = fth_arena_printf(c->arena, "%s/%s", p->name, p->slot_names[s]);
@@ -83,6 +90,8 @@ static fth_status read_matrix(const fth_checkpoint *c, struct fth_parameter *p, 
 static fth_status restore_dense(const fth_checkpoint *c, fth_parameters *parameters, fth_error *err) {
     for (uint32_t i = 0; i < parameters->n; i++) {
         struct fth_parameter *p = &parameters->items[i];
+        if (from_before(c, p))
+            continue;
         FTH_TRY(read_matrix(c, p, p->name, NULL, err));
         for (uint32_t s = 0; s < p->n_slots; s++) {
             const char *name = fth_arena_printf(c->arena, "%s/%s", p->name, p->slot_names[s]);

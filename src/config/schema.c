@@ -148,7 +148,6 @@ enum {
     ATBRG = 1 << 15,
     HIDDEN = WIDE_DEEP | DEEPFM | DCN | DCNV2 | DIN | XDEEPFM | CAN | DIEN | TWO_TOWER | DSIN |
              ATBRG,
-    OUTPUT_BIAS = (HIDDEN & ~TWO_TOWER) | LR | FM | DLRM | MMOE | STAR,
 };
 static const struct fth_choice models[] = {{"lr", 0},     {"fm", 0},  {"wide_deep", 0},
                                            {"deepfm", 0}, {"dcn", 0}, {"dcnv2", 0},
@@ -215,9 +214,9 @@ static const struct fth_key model_keys[] = {
     {STRING("attention_activation", fth_model_config, attention_activation),
      .choices = attention_activations, .standard = "same", .used_by = DIN | DSIN,
      .help = "between the attention unit's layers (dsin: in the feed-forward layer); same: activation"},
-    {FLOAT("base_rate", fth_model_config, base_rate, "0", 0, 1, FTH_HIGH_OPEN), .used_by = OUTPUT_BIAS,
+    {FLOAT("base_rate", fth_model_config, base_rate, "0", 0, 1, FTH_HIGH_OPEN),
      .help = "share of positive labels that predictions start from: what the output's bias is moved by before the first "
-             "step; 0: the first batch's share, of each task; 0.5: the bias stays as it is drawn"},
+             "step; 0: the first batch's share, of each task; 0.5: the bias stays as it is drawn; nothing with in_batch_softmax"},
     {FLOAT("dropout", fth_model_config, dropout, "0", 0, 1, FTH_HIGH_OPEN | FTH_FREE),
      .used_by = HIDDEN | DLRM | MMOE | STAR, .help = "share of units that is dropped in training"},
     {BOOL("batch_norm", fth_model_config, batch_norm, "false"), .used_by = HIDDEN | DLRM | MMOE,

@@ -62,6 +62,7 @@ struct fth_value {
                                1 + the graph's precision */
     int tiles;              /* the numbers of `columns` columns rounded to bf16 in this way (kernels/tiles.h); 0: floats */
     int no_decay;           /* parameters that L2 and weight decay leave alone (biases, norms) */
+    int later;              /* parameters that older checkpoints of the model lack: restored, they keep their first values */
 };
 
 /* Where a node stands in the step. */

@@ -2,7 +2,8 @@
  * width, are multiplied: <u, v>, by choice of unit length and divided by a temperature (Yi et al., RecSys 2019, section 3). The
  * floats of the batch belong to the user.
  *
- * model.loss pointwise: binary cross-entropy on the product. in_batch_softmax: the item of each positive example stands
+ * model.loss pointwise: binary cross-entropy on the product and a bias, as vectors of unit length alone cannot say that few
+ * examples are positive. in_batch_softmax: the item of each positive example stands
  * against all items of its batch, an item's logarithm of frequency taken off its score (eq. 3 to 5), because frequent items are
  * in more batches. The frequency is that of the first of model.item_fields in the examples so far, counted in a table
  * "<table>.sampled" of its own: exact, where the paper's estimate (section 4) forgets; kept in checkpoints. */
@@ -75,6 +76,17 @@ static fth_status in_batch(fth_graph *graph, const struct fth_model_config *conf
     return FTH_OK;
 }
 
+/* Both losses have it, as a checkpoint may go on with the other one; a softmax does not change it. Checkpoints from before
+ * 26 November 2026 have none, which is one of 0. */
+static fth_status output_bias(fth_graph *graph, fth_id product, fth_error *err) {
+    fth_id bias;
+    uint32_t column;
+    FTH_TRY(fth_layer_bias(graph, "out", product, &graph->logit, err));
+    if (fth_layer_output_bias(graph, 0, &bias, &column))
+        fth_graph_value(graph, bias)->later = 1;
+    return FTH_OK;
+}
+
 static fth_status build(fth_graph *graph, const struct fth_model_config *config,
                         const struct fth_model_inputs *inputs, fth_error *err) {
     struct fth_parts_fields users = {0}, items = {0};
@@ -89,7 +101,8 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     if (config->temperature != 1)
         FTH_TRY(fth_layer_scale(graph, "temperature", user, (float)(1 / config->temperature), &user, err));
     FTH_TRY(fth_layer_mul(graph, user, item, &product, err));
-    FTH_TRY(fth_layer_row_sum(graph, "product", product, &graph->logit, err));
+    FTH_TRY(fth_layer_row_sum(graph, "product", product, &product, err));
+    FTH_TRY(output_bias(graph, product, err));
     return config->in_batch_softmax ? in_batch(graph, config, inputs, items.items[0], user, item, err) : FTH_OK;
 }
 

@@ -17,6 +17,7 @@ struct fth_parameter {
     const char *name; /* borrowed from the graph */
     fth_id value;
     fth_role role; /* FTH_ROLE_PARAMETER or FTH_ROLE_STATE */
+    int later;     /* a checkpoint may lack it (graph.h) */
     uint32_t rows, columns, ld, ld_transposed;
     float *data;       /* [rows][ld]; NULL: in panels alone */
     float *transposed; /* [columns][ld_transposed], or in panels, or NULL */

@@ -25,7 +25,8 @@ fth_status fth_session_find_output_biases(struct fth_session *session, fth_error
         return fth_fail(err, FTH_E_MEMORY, "no memory for the model");
     for (uint32_t t = 0; t < tasks; t++) {
         struct fth_output_bias *bias = &session->output_biases[t];
-        if (!fth_layer_output_bias(session->graph, t, &bias->parameter, &bias->column))
+        int softmax = session->graph->softmax.user != FTH_NONE; /* scores rank, the share says nothing of them */
+        if (softmax || !fth_layer_output_bias(session->graph, t, &bias->parameter, &bias->column))
             bias->parameter = FTH_NONE;
     }
     return FTH_OK;

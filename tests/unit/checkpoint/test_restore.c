@@ -135,6 +135,31 @@ static void refused(struct world_options options, const char *name) {
     world_destroy(&w);
 }
 
+/* A parameter that older checkpoints of the model lack keeps its first values, slots too; one that is there is read. */
+static void test_later_parameter(void **state) {
+    char *other = scratch_create();
+    struct world before = world_create(&(struct world_options){.seed = 1, .without_bias = 1});
+    OK(world_save(&before, fth_io_posix(), other, 0, NULL, err));
+    world_destroy(&before);
+    for (int there = 0; there < 2; there++) {
+        struct world w = world_create(&(struct world_options){.later_bias = 1});
+        const struct fth_parameter *bias = &w.parameters->items[1];
+        float row[7];
+        assert_string_equal(bias->name, "deep.bias");
+        OK(world_restore(&w, there ? path : other, err));
+        fth_parameter_get(bias, 0, 1, row);
+        for (uint32_t c = 0; c < 7; c++) {
+            assert_true(row[c] == (there ? world_number(1, 1, c) : 0));
+            assert_true(bias->slots[1][c] == (there ? world_number(1, 102, c) : 0));
+        }
+        fth_parameter_get(&w.parameters->items[0], 4, 1, row);
+        assert_true(row[2] == world_number(1, 0, 4 * 64 + 2));
+        world_destroy(&w);
+    }
+    scratch_remove(other);
+    refused((struct world_options){.later_bias = 1, .dense = "momentum"}, "'deep.weight/");
+}
+
 static void test_other_models(void **state) {
     refused((struct world_options){.weight_columns = 6}, "'deep.weight' is 5 x 7");
     refused((struct world_options){.dense = "momentum"}, "'deep.weight/");
@@ -422,6 +447,7 @@ int main(void) {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_state),
         cmocka_unit_test(test_digest),
+        cmocka_unit_test(test_later_parameter),
         cmocka_unit_test(test_other_models),
         cmocka_unit_test_setup_teardown(test_manifest_bytes, copy_one, remove_copy),
         cmocka_unit_test_setup_teardown(test_other_files, copy_one, remove_copy),

@@ -44,7 +44,7 @@ struct world_options {
     int unpacked;
     int without_item, with_brand;  /* tables */
     uint32_t user_dim;             /* 0: 4 */
-    int without_bias;
+    int without_bias, later_bias; /* "deep.bias"; as one that older checkpoints lack */
     int in_panels; /* "deep.weight" */
 };
 
@@ -71,9 +71,11 @@ static inline void world_graph(struct world *w, const struct world_options *o) {
     OK(fth_graph_parameter(w->graph, FTH_ROLE_PARAMETER, "deep.weight", 5,
                            o->weight_columns ? o->weight_columns : 7, FTH_PARAM_ZERO, 0, &id, err));
     w->graph->values[id].panels = o->in_panels;
-    if (!o->without_bias)
+    if (!o->without_bias) {
         OK(fth_graph_parameter(w->graph, FTH_ROLE_PARAMETER, "deep.bias", 1, 7, FTH_PARAM_ZERO, 0, &id,
                                err));
+        w->graph->values[id].later = o->later_bias;
+    }
     OK(fth_graph_parameter(w->graph, FTH_ROLE_STATE, "norm.mean", 1, 7, FTH_PARAM_ZERO, 0, &id, err));
 }
 
