@@ -75,7 +75,8 @@ typedef struct fth_training {
     double final_loss;            /* mean over the last steps */
     int stopped_early, interrupted;
     int already_finished;         /* there was nothing left to do: nothing was done, nothing saved */
-    int evaluated;                /* `last` and `best` are set */
+    int evaluated;                /* `last` and `best` are set; best: of best_step, all NAN where that was before the
+                                     session was opened; of the last one where best_step is 0, as none was defined */
     fth_evaluation last, best;
     uint64_t best_step;
     uint64_t lines_bad;
@@ -112,7 +113,8 @@ FTH_API fth_status fth_session_predict(fth_session *session, const char *path, F
 
 /* Writes a checkpoint into `dir`, which is made if need be, as DIR/step-N. keep: of the checkpoints there up to this one
  * the newest `keep` stay, 0 all; later ones neither count nor go. FTH_E_CHECKPOINT: another state of this step is there,
- * or a run saves there now; any failure leaves what was there. */
+ * or a run saves there now; any failure leaves what was there. Into another directory than checkpoint.dir it is a copy:
+ * training goes on, saves and resumes as if there were none. */
 FTH_API fth_status fth_session_save(fth_session *session, const char *dir, int64_t keep,
                                     fth_error *err);
 

@@ -7,8 +7,6 @@
 #include "base/hash.h"
 #include "checkpoint/checkpoint_private.h"
 
-#define MANIFEST_LIMIT ((size_t)256 << 20)
-
 static json_t *hex(uint64_t value) {
     char text[17];
     snprintf(text, sizeof text, "%016llx", (unsigned long long)value);
@@ -214,6 +212,7 @@ static void read_state(const json_t *json, struct fth_checkpoint_state *state, c
     state->train_seconds = get_number(json, "train_seconds", bad);
     state->tuning_digest = get_hex(json, "tuning", bad);
     state->isa = get_text(json, "isa", bad);
+    state->program = get_text(json, "program", bad);
     state->features = json_object_get(json, "features");
     if (!state->features && !*bad)
         *bad = "features";
@@ -310,7 +309,7 @@ fth_status fth_manifest_read(fth_checkpoint *c, fth_error *err) {
         return fth_fail(err, FTH_E_MEMORY, "no memory to read a checkpoint");
     fth_status status = fth_io_check_file(c->io, path, err);
     if (status == FTH_OK)
-        status = fth_io_read_file(c->io, path, MANIFEST_LIMIT, &text, &n, err);
+        status = fth_io_read_file(c->io, path, SIZE_MAX / 4, &text, &n, err);
     if (status != FTH_OK)
         return err ? (err->code = FTH_E_CHECKPOINT) : FTH_E_CHECKPOINT;
     c->manifest = json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL);

@@ -14,7 +14,7 @@ static const char doc[] =
     "newest is taken) with the configuration saved in it; CONFIG is then left out and --set still "
     "applies. SIGINT, SIGTERM and SIGHUP save a checkpoint after the step in progress (where "
     "checkpoint.dir is set) and "
-    "stop with exit code 130, 143 or 129; a second SIGINT or SIGTERM stops at once. An evaluation that they end is made "
+    "stop with exit code 130, 143 or 129; a further SIGINT or SIGTERM, a second later or more, stops at once. An evaluation that they end is made "
     "when training goes on.\n\n"
     "Line N of the file that --losses names is step N's loss. A run that goes on keeps the lines of the steps before its "
     "checkpoint ('nan' stands for those that are not there) and writes the others anew; one that makes no step leaves the "
@@ -83,18 +83,32 @@ struct display {
     int terminal, quiet;
     uint64_t log_every, last_step;
     double last_line; /* seconds */
+    double first_done, first_seconds; /* of the bar that was drawn first: a resumed training begins anywhere */
+    int drawn;
     struct cli_losses losses;
 };
 
-static void draw_bar(const fth_progress *p) {
-    char rate[32], left[32], memory[32], bar[31];
-    cli_count(rate, p->seconds > 0 ? (double)p->examples / p->seconds : 0);
-    cli_bytes(memory, (double)p->memory_bytes);
+/* Of the whole training, also of sessions before. */
+static double share_done(const fth_progress *p) {
     double done = p->epoch_fraction;
     double all = ((double)p->epoch + (done > 0 ? done : 0)) / (double)(p->epochs ? p->epochs : 1);
     if (p->max_steps && (double)p->step / (double)p->max_steps > all)
         all = (double)p->step / (double)p->max_steps;
-    cli_duration(left, done < 0 || all <= 0 ? -1 : p->seconds * (1 - all) / all);
+    return all;
+}
+
+static void draw_bar(struct display *display, const fth_progress *p) {
+    char rate[32], left[32], memory[32], bar[31];
+    cli_count(rate, p->seconds > 0 ? (double)p->examples / p->seconds : 0);
+    cli_bytes(memory, (double)p->memory_bytes);
+    double all = share_done(p);
+    if (!display->drawn) {
+        display->drawn = 1;
+        display->first_done = all;
+        display->first_seconds = p->seconds;
+    }
+    double here = all - display->first_done;
+    cli_duration(left, p->epoch_fraction < 0 || here <= 0 ? -1 : (p->seconds - display->first_seconds) * (1 - all) / here);
     int filled = (int)(all * 30);
     for (int i = 0; i < 30; i++)
         bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
@@ -109,7 +123,7 @@ static void on_progress(void *ctx, const fth_progress *p) {
     if (display->quiet)
         return;
     if (display->terminal) {
-        draw_bar(p);
+        draw_bar(display, p);
         return;
     }
     if (p->step < display->last_step + display->log_every || p->seconds < display->last_line + 1)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -301,12 +302,19 @@ void cli_print_evaluation(FILE *out, const char *title, const fth_evaluation *ev
 
 static fth_session *volatile watched;
 static volatile sig_atomic_t signal_seen;
+static volatile double signal_seconds; /* when */
 
+/* One request may come as several signals: timeout(1) sends its own to the program and then to its group, a terminal that
+ * goes one by its shell and one by the kernel. So a second one counts after a second. */
 static void on_signal(int number) {
-    if (signal_seen && number == SIGHUP) /* a terminal that goes sends more than one: its shell, then the kernel */
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double seconds = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    if (signal_seen && (number == SIGHUP || seconds < signal_seconds + 1))
         return;
-    if (signal_seen) /* the second one: the user means it */
+    if (signal_seen) /* the user means it */
         _exit(CLI_SIGNAL + number);
+    signal_seconds = seconds;
     signal_seen = number;
     if (watched)
         fth_session_interrupt(watched);

@@ -183,7 +183,7 @@ static const struct fth_key model_keys[] = {
     {INT("co_action_orders", fth_model_config, co_action_orders, "2", 1, 16), .used_by = CAN,
      .help = "powers of the feed that the network is applied to, 1 up to this"},
     {STRINGS("user_fields", fth_model_config, user_fields), .used_by = TWO_TOWER,
-     .help = "categorical fields of the user's tower, which reads all numbers too; empty: all others than item_fields"},
+     .help = "categorical fields of the user's tower, which reads all numbers too; empty: all others than item_fields; one that is in both towers counts twice towards min_count"},
     {STRINGS("item_fields", fth_model_config, item_fields), .used_by = TWO_TOWER,
      .help = "categorical fields of the item's tower, its id first"},
     {ENUM("loss", fth_model_config, in_batch_softmax, "pointwise", tower_losses), .flags = FTH_FREE, .used_by = TWO_TOWER,
@@ -230,8 +230,8 @@ static const struct fth_key model_keys[] = {
     {FLOAT("auxiliary", fth_model_config, auxiliary, "1", 0, 1e6, FTH_FREE), .used_by = DIEN,
      .help = "factor of the auxiliary loss; 0: none"},
     {STRINGS("negatives", fth_model_config, negatives), .flags = FTH_FREE, .used_by = DIEN,
-     .help = "sequences of negatives for the auxiliary loss, each of the table and group of the one it is for; "
-             "empty: drawn"},
+     .help = "sequences of negatives for the auxiliary loss, each of the table and group of the one it is for (of "
+             "several alike in the order of features); empty: drawn"},
     {INT("recurrent", fth_model_config, recurrent, "0", 0, 65536), .used_by = DIEN,
      .help = "units of the interest evolution; 0: as many as a position of the history has numbers"},
     {INT("heads", fth_model_config, heads, "2", 1, 256), .used_by = DSIN,

@@ -79,22 +79,21 @@ static void tell_cut(struct fth_reader *reader, const struct fth_block *block) {
 
 /* Malformed lines of the slot: counted, or the end; what stands before the first of them is given out all
  * the same, so that where blocks were cut does not show. */
-static fth_status check_bad(struct fth_reader *reader, const struct fth_block *block,
-                            fth_error *err) {
+static void check_bad(struct fth_reader *reader, const struct fth_block *block) {
     struct fth_assembler *a = &reader->assembler;
     const struct fth_data_config *config = reader->set->config;
     if (block->n_bad == 0)
-        return FTH_OK;
+        return;
     a->epoch_bad += block->n_bad;
     atomic_fetch_add_explicit(&reader->n_bad, block->n_bad, memory_order_relaxed);
     if (config->on_bad_line == FTH_BAD_STOP) {
         a->stop_at = block->first_bad_line;
-        return FTH_OK;
+        return;
     }
-    if (config->bad_line_limit >= 0 && a->epoch_bad > (uint64_t)config->bad_line_limit)
-        return fth_fail(err, FTH_E_DATA,
-                        "%s (more malformed lines than the %lld that data.on_bad_line allows)",
-                        block->first_bad.message, (long long)config->bad_line_limit);
+    if (config->bad_line_limit >= 0 && a->epoch_bad > (uint64_t)config->bad_line_limit) {
+        a->stop_at = block->first_bad_line; /* of the block that has one too many */
+        return;
+    }
     if (a->warnings < WARNINGS) {
         a->warnings++;
         fth_log(FTH_LOG_WARN, "skipped %llu malformed line%s: %s%s",
@@ -102,7 +101,14 @@ static fth_status check_bad(struct fth_reader *reader, const struct fth_block *b
                 block->first_bad.message,
                 a->warnings == WARNINGS ? " (more will not be told)" : "");
     }
-    return FTH_OK;
+}
+
+static fth_status fail_bad(const struct fth_reader *reader, const struct fth_block *block, fth_error *err) {
+    const struct fth_data_config *config = reader->set->config;
+    if (config->on_bad_line == FTH_BAD_STOP)
+        return fth_fail(err, FTH_E_DATA, "%s", block->first_bad.message);
+    return fth_fail(err, FTH_E_DATA, "%s (more malformed lines than the %lld that data.on_bad_line allows)",
+                    block->first_bad.message, (long long)config->bad_line_limit);
 }
 
 static fth_status choose(struct fth_reader *reader, struct fth_slot *slot, fth_error *err) {
@@ -155,7 +161,7 @@ static fth_status next_slot(struct fth_reader *reader, fth_error *err) {
     struct fth_assembler *a = &reader->assembler;
     while (!a->epoch_ended && a->cursor == a->n_chosen) {
         if (a->stop_at)
-            return fth_fail(err, FTH_E_DATA, "%s", a->slot->block->first_bad.message);
+            return fail_bad(reader, a->slot->block, err);
         drop_slot(reader);
         struct fth_slot *slot = fth_reader_pull(reader);
         if (!slot)
@@ -175,7 +181,7 @@ static fth_status next_slot(struct fth_reader *reader, fth_error *err) {
                                       memory_order_relaxed);
             atomic_fetch_add_explicit(&reader->n_lines, slot->block->n_data, memory_order_relaxed);
             if (!slot->only_count) {
-                FTH_TRY_GOTO(status, check_bad(reader, slot->block, err), failed);
+                check_bad(reader, slot->block);
                 tell_bad_values(reader, slot->block);
                 tell_cut(reader, slot->block);
                 FTH_TRY_GOTO(status, choose(reader, slot, err), failed);

@@ -110,14 +110,26 @@ static fth_status parse_from(const struct fth_parser *parser, uint32_t first, st
     return FTH_OK;
 }
 
-/* Labels are lacking, where they may be, in a block that has no whole line with one, but lines without. */
 static fth_status criteo_parse(const struct fth_parser *parser, struct fth_block *block,
                                uint32_t *scratch, fth_error *err) {
-    FTH_TRY(parse_from(parser, 0, block, scratch, err));
-    if (!parser->labels_optional || block->n_lines > 0 || block->n_bad == 0)
-        return FTH_OK;
-    FTH_TRY(parse_from(parser, 1, block, scratch, err));
-    return block->n_lines > 0 ? FTH_OK : parse_from(parser, 0, block, scratch, err);
+    return parse_from(parser, parser->labels_lack ? 1 : 0, block, scratch, err);
+}
+
+/* Labels are lacking where more of the lines have a cell less than have all. */
+int fth_criteo_labels_lack(const char *text, size_t n, int at_end) {
+    uint32_t with = 0, without = 0;
+    for (const char *end = text + n, *next; text < end; text = next + 1) {
+        next = memchr(text, '\n', (size_t)(end - text));
+        if (!next && !at_end)
+            break;
+        next = next ? next : end;
+        uint32_t cells = 1;
+        for (const char *p = text; p < next; p++)
+            cells += *p == '\t';
+        with += cells == FTH_CRITEO_COLUMNS;
+        without += cells == FTH_CRITEO_COLUMNS - 1;
+    }
+    return without > with;
 }
 
 const struct fth_parser_kind fth_parser_criteo = {

@@ -24,7 +24,8 @@ struct fth_parser {
     const struct fth_parser_kind *kind;
     char delimiter;
     int strip, skip_blank;
-    int labels_optional; /* criteo, libsvm, libffm: lines may begin behind the label, which is empty then */
+    int labels_optional; /* libsvm, libffm: lines may begin behind the label, which is empty then */
+    int labels_lack;     /* criteo: all lines do (fth_criteo_labels_lack) */
     const char *comment; /* borrowed from the configuration */
     size_t comment_length;
     uint32_t n_columns; /* csv: cells a line must have; 0: not known yet */
@@ -71,6 +72,9 @@ fth_status fth_parser_add_line(struct fth_block *block, uint32_t start, uint32_t
 static inline int fth_is_space(char c) {
     return c == ' ' || c == '\t';
 }
+
+/* Whether the lines of a Criteo file, by its first bytes text[n] (at_end: that is all of it), have no label. */
+int fth_criteo_labels_lack(const char *text, size_t n, int at_end);
 
 /* ---- csv's header ---- */
 

@@ -69,7 +69,7 @@ struct fth_assembler {
     uint64_t examples_before; /* data lines of the epoch before the slot's */
     uint64_t epoch_bad;       /* malformed lines of this epoch, for the limit */
     uint64_t base_epoch_bad;  /* of them, before the start */
-    uint64_t stop_at;         /* on_bad_line stop: the slot's first malformed line; 0 none */
+    uint64_t stop_at;         /* on_bad_line stop, or too many: the slot's first malformed line; 0 none */
     uint64_t epoch_bad_values; /* left out of lists in this epoch */
     uint32_t warnings;
     int told_cut;

@@ -111,34 +111,61 @@ static int is_label(const fth_data_set *set, const char *column) {
     return found;
 }
 
-/* Files to predict may lack the labels: as many cells less than data.columns names. */
-static fth_status drop_labels(fth_data_set *set, const struct header *header, fth_error *err) {
+#define LOOKED_AT ((size_t)1 << 16) /* bytes of the first file */
+
+/* Whether more of a csv file's first lines have as many cells as there are columns without labels than all: one line may be
+ * malformed. */
+static fth_status csv_labels_lack(fth_data_set *set, const char *name, fth_source *source, uint32_t labels, int *lack,
+                                  fth_error *err) {
+    struct header line = {.cells = malloc(FTH_COLUMN_LIMIT * sizeof *line.cells), .text = malloc(LOOKED_AT + 1)};
+    const char *peeked;
+    size_t n, at = 0;
+    uint32_t with = 0, without = 0;
+    fth_status status = line.cells && line.text ? fth_source_peek(source, LOOKED_AT, &peeked, &n, err)
+                                                : fth_fail(err, FTH_E_MEMORY, "%s: no memory for its first lines", name);
+    if (status == FTH_OK)
+        memcpy(line.text, peeked, n = n < LOOKED_AT ? n : LOOKED_AT);
+    while (status == FTH_OK) {
+        const char *end = memchr(line.text + at, '\n', n - at);
+        size_t next = end ? (size_t)(end - line.text) + 1 : n; /* behind a malformed line */
+        status = fth_csv_header(&set->parser, name, line.text + at, n - at, n < LOOKED_AT, line.cells, FTH_COLUMN_LIMIT,
+                                &line.n, &line.used, &line.lines, err);
+        if (status == FTH_OK && !line.n)
+            break;
+        with += status == FTH_OK && line.n == set->columns.n;
+        without += status == FTH_OK && line.n + labels == set->columns.n;
+        at = status == FTH_OK ? at + line.used : next;
+        status = status == FTH_E_DATA ? FTH_OK : status;
+    }
+    header_free(&line);
+    *lack = without > with;
+    return status;
+}
+
+/* Files to predict may lack the labels: without data.csv.header as many cells less than data.csv.columns names. */
+static fth_status drop_labels(fth_data_set *set, const char *name, fth_source *source, fth_error *err) {
     uint32_t labels = 0, n = 0;
+    int lack;
     for (uint32_t c = 0; c < set->columns.n; c++)
         labels += (uint32_t)is_label(set, set->columns.items[c]);
-    if (!labels || header->n + labels != set->columns.n)
+    if (!labels || labels == set->columns.n)
         return FTH_OK;
-    const char **names = fth_arena_alloc(set->arena, header->n, sizeof *names);
+    FTH_TRY(csv_labels_lack(set, name, source, labels, &lack, err));
+    if (!lack)
+        return FTH_OK;
+    const char **names = fth_arena_alloc(set->arena, set->columns.n - labels, sizeof *names);
     if (!names)
-        return fth_fail(err, FTH_E_MEMORY, "no memory for %u column names", header->n);
+        return fth_fail(err, FTH_E_MEMORY, "no memory for %u column names", set->columns.n - labels);
     for (uint32_t c = 0; c < set->columns.n; c++)
         if (!is_label(set, set->columns.items[c]))
             names[n++] = set->columns.items[c];
-    set->columns = (struct fth_strings){names, header->n};
+    set->columns = (struct fth_strings){names, n};
     return FTH_OK;
 }
 
 static fth_status take_header(fth_data_set *set, const char *name, fth_source *source,
                               struct header *header, uint64_t *offset, uint64_t *line,
                               fth_error *err) {
-    if (!set->config->header) {
-        /* A malformed first line is said when it is read as data. */
-        fth_status status = read_header(set, name, source, header, err);
-        if (status == FTH_E_DATA)
-            return FTH_OK;
-        FTH_TRY(status);
-        return set->columns.n == set->config->columns.n ? drop_labels(set, header, err) : FTH_OK;
-    }
     FTH_TRY(read_header(set, name, source, header, err));
     if (header->n == 0)
         return fth_fail(err, FTH_E_DATA, "%s: no header line, which names the columns", name);
@@ -217,7 +244,7 @@ fth_status fth_data_set_open(fth_data_set *set, uint32_t index, int wake, fth_so
         FTH_TRY_GOTO(status, fth_source_skip(source, 3, err), done);
         *offset = 3;
     }
-    if (set->config->format == FTH_FORMAT_CSV && (set->config->header || set->labels_optional))
+    if (set->config->format == FTH_FORMAT_CSV && set->config->header)
         status = take_header(set, name, source, &header, offset, line, err);
 done:
     header_free(&header);
@@ -226,6 +253,21 @@ done:
     else
         *out = source;
     return status;
+}
+
+/* Where labels may lack, the first file says whether they do. */
+static fth_status look_for_labels(fth_data_set *set, fth_source *source, fth_error *err) {
+    if (!set->labels_optional)
+        return FTH_OK;
+    if (set->config->format == FTH_FORMAT_CSV)
+        return set->config->header ? FTH_OK : drop_labels(set, message_name(set, 0), source, err);
+    if (set->config->format != FTH_FORMAT_CRITEO)
+        return FTH_OK;
+    const char *text;
+    size_t n;
+    FTH_TRY(fth_source_peek(source, LOOKED_AT, &text, &n, err));
+    set->parser.labels_lack = fth_criteo_labels_lack(text, n, n < LOOKED_AT);
+    return FTH_OK;
 }
 
 static fth_status find_columns(fth_data_set *set, fth_error *err) {
@@ -245,6 +287,11 @@ static fth_status find_columns(fth_data_set *set, fth_error *err) {
     uint64_t offset, line;
     fth_source *source;
     FTH_TRY(fth_data_set_open(set, 0, set->wake, &source, &offset, &line, err));
+    fth_status status = look_for_labels(set, source, err);
+    if (status != FTH_OK) {
+        fth_source_close(source);
+        return status;
+    }
     if (fth_source_again(source)) {
         fth_source_close(source);
     } else {
@@ -401,7 +448,7 @@ static fth_status set_init(fth_data_set *set, const struct fth_data_set_options 
     FTH_TRY(choose(set, options, err));
     FTH_TRY(find_columns(set, err));
     FTH_TRY(find_drawn_by(set, err));
-    if (options->part == FTH_PART_TRAIN)
+    if (options->part == FTH_PART_TRAIN || options->part == FTH_PART_VALID)
         FTH_TRY(check_headers(set, err));
     if (set->select == FTH_SELECT_HEAD || set->select == FTH_SELECT_TAIL)
         FTH_TRY(find_cut(set, err));

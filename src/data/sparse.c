@@ -2,9 +2,9 @@
  * of a line reads the digits in the same pass that finds the token's end. */
 #include "data/sparse.h"
 
-#include <math.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 
 struct sparse_line {
@@ -56,11 +56,7 @@ static int read_value(const char *at, const char *end, float *out) {
         *out = (float)(*at - '0');
         return 1;
     }
-    double value;
-    if (!fth_parse_f64(at, (size_t)(end - at), &value) || !isfinite((float)value))
-        return 0;
-    *out = (float)value;
-    return 1;
+    return fth_number_parse(at, (size_t)(end - at), out) == FTH_NUMBER_OK;
 }
 
 /* One entry at line->at, which ends at `end`. 0: refused. */

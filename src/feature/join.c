@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "feature/number.h"
+#include "base/number.h"
 #include "feature/program_private.h"
 
 #define FIRST_LOOKUPS 1000u

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "feature/number.h"
+#include "base/number.h"
 
 /* One window's elements, and the one behind it; kernels write in eights. */
 #define MOST (FTH_SPLIT_WINDOW + 8)

@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
-#include "feature/number.h"
 
 int fth_feature_is_missing(const fth_feature_program *program, const char *bytes, size_t length) {
     if (length == 0)
@@ -116,7 +116,7 @@ enum label { LABEL_IS_0, LABEL_IS_1, LABEL_MISSING, LABEL_BAD };
 static enum label read_label(const fth_feature_program *program, struct fth_feature_text text,
                              const struct fth_strings *positive) {
     float x;
-    double bound;
+    double value = 0, bound;
     int above, is_number = -1; /* not looked at */
     for (uint32_t p = 0; p < positive->n; p++) {
         if (strlen(positive->items[p]) == text.length && memcmp(positive->items[p], text.bytes, text.length) == 0)
@@ -124,8 +124,8 @@ static enum label read_label(const fth_feature_program *program, struct fth_feat
         if (!fth_config_label_bound(positive->items[p], &bound, &above))
             continue;
         if (is_number < 0)
-            is_number = fth_number_parse(text.bytes, text.length, &x) == FTH_NUMBER_OK;
-        if (is_number && (above ? (double)x > bound : (double)x >= bound))
+            is_number = fth_parse_f64(text.bytes, text.length, &value); /* as the bound: 4.1 is >= 4.1 */
+        if (is_number && (above ? value > bound : value >= bound))
             return LABEL_IS_1;
     }
     if (positive->n == 0 && text.length == 1 && (text.bytes[0] == '0' || text.bytes[0] == '1'))

@@ -112,7 +112,8 @@ struct fth_sessions {
  * [starts[s], starts[s + 1]). */
 struct fth_session_rows {
     uint32_t *offsets; /* [examples + 1] */
-    uint32_t *starts;  /* [sessions + 1], at most a session a position */
+    uint32_t *starts;  /* [sessions + 1], at most a session a position; a region of start_bytes */
+    size_t start_bytes;
 };
 
 typedef struct fth_graph fth_graph;

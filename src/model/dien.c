@@ -7,23 +7,43 @@
  *
  * and layers over other fields, target, last states and floats. The auxiliary loss takes the inner product of eqs. 5
  * and 6 (the authors' code has a small network there), averaged over an example's pairs. Negatives are the sequences
- * that model.negatives names (drawn beforehand, as in the authors' data), else drawn within the tile. */
+ * that model.negatives names (drawn beforehand, as in the authors' data), else drawn within the tile: from the examples
+ * of train.tile, whose number so has a say in what is learned. */
 #include <string.h>
 
 #include "model/parts.h"
+
+enum { NAMED = 1, USED }; /* in `apart`: sequences of model.negatives */
 
 static const char *named(const struct fth_parts_histories *dien, const char *part, uint32_t first) {
     return fth_arena_printf(dien->graph->arena, "%s.%s", part, dien->inputs->fields[first].name);
 }
 
-/* The sequence named in model.negatives that stands in for field i: same table, same group. */
+static int alike(const struct fth_parts_histories *dien, uint32_t i, uint32_t j) {
+    const struct fth_model_field *a = &dien->inputs->fields[i], *b = &dien->inputs->fields[j];
+    return a->group == b->group && strcmp(a->table, b->table) == 0;
+}
+
+static uint32_t field_named(const struct fth_model_inputs *inputs, const char *name) {
+    uint32_t i = 0;
+    while (i < inputs->n_fields && strcmp(inputs->fields[i].name, name))
+        i++;
+    return i;
+}
+
+/* The sequence named in model.negatives that stands in for field i, of the same table and group: the first named for the
+ * first such sequence of a history, and so on. None: the number of fields. */
 static uint32_t negative_of(const struct fth_parts_histories *dien, uint32_t i) {
-    const struct fth_model_field *fields = dien->inputs->fields;
-    uint32_t j = 0;
-    while (j < dien->inputs->n_fields && (!dien->apart[j] || fields[j].group != fields[i].group ||
-                                          strcmp(fields[j].table, fields[i].table)))
-        j++;
-    return j;
+    const struct fth_strings *names = &dien->config->negatives;
+    uint32_t before = 0;
+    for (uint32_t j = 0; j < i; j++)
+        before += dien->target_of[j] >= 0 && !dien->apart[j] && alike(dien, i, j);
+    for (uint32_t n = 0; n < names->n; n++) {
+        uint32_t j = field_named(dien->inputs, names->items[n]);
+        if (alike(dien, i, j) && before-- == 0)
+            return j;
+    }
+    return dien->inputs->n_fields;
 }
 
 /* Embeddings of the history's negatives, in the order of its sequences; FTH_NONE when it has none. */
@@ -41,6 +61,7 @@ static fth_status negatives(const struct fth_parts_histories *dien, uint32_t fir
             missing = i;
             continue;
         }
+        dien->apart[negative] = USED;
         FTH_TRY(fth_parts_lookup(dien->graph, inputs, negative, 1, &lookup, err));
         FTH_TRY(fth_layer_embedding(dien->graph, "negatives", &lookup, 1, &rows[n++], err));
         dien->graph->nodes[dien->graph->n_nodes - 1]->training_only = 1;
@@ -90,15 +111,25 @@ static fth_status evolve(struct fth_parts_histories *dien, uint32_t first, fth_e
 static fth_status mark_negatives(const struct fth_model_config *config, const struct fth_model_inputs *inputs,
                                  uint8_t *apart, fth_error *err) {
     for (uint32_t n = 0; n < config->negatives.n; n++) {
-        uint32_t i = 0;
-        while (i < inputs->n_fields && strcmp(inputs->fields[i].name, config->negatives.items[n]))
-            i++;
+        uint32_t i = field_named(inputs, config->negatives.items[n]);
         if (i == inputs->n_fields || !inputs->fields[i].sequence || inputs->fields[i].group < 0)
             return fth_fail(err, FTH_E_CONFIG,
                             "model.negatives: %s is no sequence of features.categorical; give it "
                             "`sequence: true`, a separator, and table and group of the sequence it is for",
                             config->negatives.items[n]);
-        apart[i] = 1;
+        apart[i] = NAMED;
+    }
+    return FTH_OK;
+}
+
+static fth_status check_used(const struct fth_parts_histories *dien, fth_error *err) {
+    const struct fth_strings *names = &dien->config->negatives;
+    for (uint32_t n = 0; n < names->n && dien->config->auxiliary > 0; n++) {
+        uint32_t i = field_named(dien->inputs, names->items[n]);
+        if (dien->apart[i] == NAMED)
+            return fth_fail(err, FTH_E_CONFIG,
+                            "model.negatives: %s stands in for no sequence of a history; it takes table and group of the one "
+                            "that it is for, and there is one for each", names->items[n]);
     }
     return FTH_OK;
 }
@@ -114,6 +145,7 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     for (uint32_t i = fth_parts_next_history(&dien, 0); i < inputs->n_fields;
          i = fth_parts_next_history(&dien, i + 1))
         FTH_TRY(evolve(&dien, i, err));
+    FTH_TRY(check_used(&dien, err));
     return fth_parts_over_histories(&dien, err);
 }
 

@@ -198,7 +198,8 @@ static struct fth_view shape_view(const struct fth_plan *plan, const struct fth_
         return (struct fth_view){0};
     const struct fth_value *value = &plan->graph->values[id];
     uint32_t tiles = node->op->granularity != FTH_PER_TILE ? 0 : node->op->spans ? plan->max_span : 1;
-    struct fth_view view = {.rows = (uint32_t)fth_plan_rows(plan, value, tiles),
+    size_t rows = fth_plan_rows(plan, value, tiles);
+    struct fth_view view = {.rows = rows < UINT32_MAX ? (uint32_t)rows : UINT32_MAX, /* as a hint: a batch has fewer */
                             .columns = value->columns,
                             .ld = plan->places[id].ld,
                             .tiles = value->tiles};
@@ -291,8 +292,12 @@ static fth_status make_sessions(struct fth_plan *plan, fth_error *err) {
         size_t most = plan->group_max[graph->sessions[s].group], sessions = 0;
         struct fth_session_rows *rows = &plan->sessions[s];
         rows->offsets = fth_alloc((size_t)plan->options.max_batch + 1, sizeof *rows->offsets);
-        ok = rows->offsets && fth_mul_size(plan->options.max_batch, most, &sessions) &&
-             sessions < UINT32_MAX && (rows->starts = fth_alloc(sessions + 1, sizeof *rows->starts));
+        if (!fth_mul_size(plan->options.max_batch, most, &sessions) || sessions >= UINT32_MAX)
+            return fth_fail(err, FTH_E_LIMIT,
+                            "train.batch_size: %u examples with up to %zu positions can have more sessions than 32 bits "
+                            "count; use a smaller batch, or max_length for the history", plan->options.max_batch, most);
+        rows->start_bytes = (sessions + 1) * sizeof *rows->starts;
+        ok = rows->offsets && (rows->starts = fth_region_alloc(rows->start_bytes)); /* few are used: histories are shorter */
     }
     return ok ? FTH_OK : fth_fail(err, FTH_E_MEMORY, "no memory for the offsets of sessions");
 }
@@ -380,7 +385,8 @@ void fth_plan_destroy(fth_plan *plan) {
     fth_free(plan->places);
     for (uint32_t s = 0; plan->sessions && s < plan->graph->n_sessions; s++) {
         fth_free(plan->sessions[s].offsets);
-        fth_free(plan->sessions[s].starts);
+        if (plan->sessions[s].starts)
+            fth_region_free(plan->sessions[s].starts, plan->sessions[s].start_bytes);
     }
     fth_free(plan->sessions);
     fth_free(plan->group_max);

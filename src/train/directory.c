@@ -38,6 +38,8 @@ static fth_status lock_directory(const char *dir, int *lock, fth_error *err) {
     *lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*lock < 0 || flock(*lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
         return FTH_OK;
+    close(*lock);
+    *lock = -1;
     return fth_fail(err, FTH_E_CHECKPOINT,
                     "checkpoint.dir: another run is saving into %s; wait for its end, or name another directory", dir);
 }
@@ -78,11 +80,16 @@ static void warn_directory(const struct fth_session *session, const char *dir) {
                 from, slash ? (int)(slash - from) : 1, slash ? from : ".");
 }
 
+int fth_session_saves_into(const struct fth_session *session, const char *dir) {
+    const char *set = session->config->checkpoint.dir;
+    struct stat there, own;
+    return !*set || (stat(dir, &there) == 0 && stat(set, &own) == 0 && there.st_dev == own.st_dev &&
+                     there.st_ino == own.st_ino);
+}
+
 /* The lock of a training that saves there now, from a callback of which this is called. */
 static int has_lock(const struct fth_session *session, const char *dir) {
-    struct stat there, own;
-    return session->training && *session->config->checkpoint.dir && stat(dir, &there) == 0 &&
-           stat(session->config->checkpoint.dir, &own) == 0 && there.st_dev == own.st_dev && there.st_ino == own.st_ino;
+    return session->training && *session->config->checkpoint.dir && fth_session_saves_into(session, dir);
 }
 
 fth_status fth_session_lock_directory(const struct fth_session *session, const char *dir, int *lock, fth_error *err) {

@@ -2,6 +2,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/log.h"
 #include "metric/metric.h"
 #include "train/session_private.h"
 
@@ -106,6 +108,25 @@ fth_evaluation fth_session_evaluation(const struct fth_session *session, int whi
     return first;
 }
 
+/* Evaluations of one training are compared with each other (early stopping, the best model), so of one set of files. */
+static void warn_other_files(struct fth_session *session, const fth_data_set *set) {
+    const struct fth_strings files = fth_data_set_files(set);
+    const struct fth_io *io = fth_io_posix();
+    uint64_t seen = files.n;
+    for (uint32_t f = 0; f < files.n; f++) {
+        struct fth_io_stat now = {0};
+        if (io->stat(io->ctx, files.items[f], &now) < 0)
+            continue;
+        seen = fth_hash_mix(seen ^ fth_hash_bytes(files.items[f], strlen(files.items[f]), 0));
+        seen = fth_hash_mix(fth_hash_mix(seen ^ (uint64_t)now.size) ^ (uint64_t)now.modified);
+    }
+    if (session->held_out_seen && session->held_out_seen != seen)
+        fth_log(FTH_LOG_WARN,
+                "data.valid: its files are not those of the evaluation before; metrics from step %llu on do not compare with "
+                "earlier ones", (unsigned long long)session->step);
+    session->held_out_seen = seen;
+}
+
 static fth_status evaluate(struct fth_session *session, const struct fth_data_set_options *options,
                            int which, fth_evaluation *out, fth_error *err) {
     uint64_t start = fth_now_ns();
@@ -118,6 +139,8 @@ static fth_status evaluate(struct fth_session *session, const struct fth_data_se
     FTH_TRY_GOTO(status, fth_forward_open(session, &reading, 1, &forward, err), done);
     if (options->part == FTH_PART_VALID)
         fth_resume_warn_moved(session, forward.set);
+    if (options->part == FTH_PART_VALID && session->config->data.valid.n)
+        warn_other_files(session, forward.set);
     int grouped = fth_feature_schema(forward.program)->has_query;
     FTH_TRY_GOTO(status, tasks_create(session, grouped, &tasks, err), done);
     FTH_TRY_GOTO(status, fth_forward_batches(&forward, add_batch, &tasks, err), done);
@@ -152,9 +175,16 @@ fth_status fth_session_check_held_out(struct fth_session *session, fth_error *er
     const struct fth_strings *valid = &session->config->data.valid;
     struct fth_data_set_options options = {.part = FTH_PART_VALID};
     struct fth_forward opened = {0};
-    for (uint32_t i = 0; i < valid->n; i++)
-        if (is_pipe(valid->items[i]))
-            return FTH_OK;
+    const struct fth_train_config *train = &session->config->train;
+    for (uint32_t i = 0; i < valid->n; i++) {
+        if (!is_pipe(valid->items[i]))
+            continue;
+        if (train->eval_every || train->epochs > 1)
+            return fth_fail(err, FTH_E_CONFIG,
+                            "data.valid: %s is a pipe, which can be read once, and there may be several evaluations; use files",
+                            valid->items[i]);
+        return FTH_OK;
+    }
     if (!valid->n)
         return FTH_OK;
     fth_status status = fth_session_open_set(session, &options, &opened.set, err);
@@ -182,10 +212,10 @@ fth_status fth_session_evaluate(fth_session *session, const char *const *files, 
         options.part = FTH_PART_TEST;
     else if (n == 0 && fth_session_has_held_out(session))
         options.part = FTH_PART_VALID;
-    else if (n == 0)
-        return fth_fail(err, FTH_E_CONFIG,
-                        "no data to evaluate on: name files, or set data.test, data.valid or data.holdout");
-    fth_status status = evaluate(session, &options, FTH_EVALUATION_ASKED, out, err);
+    fth_status status =
+        n || options.part != FTH_PART_FILES
+            ? evaluate(session, &options, FTH_EVALUATION_ASKED, out, err)
+            : fth_fail(err, FTH_E_CONFIG, "no data to evaluate on: name files, or set data.test, data.valid or data.holdout");
     fth_session_interrupt_heard(session);
     return status == FTH_E_INTERRUPTED ? fth_fail(err, status, "the evaluation was stopped") : status;
 }

@@ -20,7 +20,8 @@ fth_status fth_session_report(const fth_session *session, char **out, fth_error 
     if (session->train_plan)
         fth_plan_times(session->train_plan, &tiles, &whole);
     uint64_t known = t->wait + t->parse + t->lookup + t->step + t->evaluate + t->checkpoint;
-    double seconds = (double)(t->total - t->evaluate - t->checkpoint) * 1e-9;
+    uint64_t aside = t->evaluate + t->checkpoint; /* one that runs now is in neither */
+    double seconds = t->total > aside ? (double)(t->total - aside) * 1e-9 : 0;
     fth_text_printf(&text, "where the time went\n");
     line(&text, "waiting for data", t->wait, t->total, "");
     line(&text, "parsing", t->parse, t->total, "");

@@ -1,5 +1,6 @@
 /* Between a session and a checkpoint. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -78,24 +79,28 @@ static void forget(struct fth_checkpoint_state *state) {
     fth_free(state->data);
 }
 
-fth_status fth_session_write(struct fth_session *session, const char *dir, int64_t keep, uint64_t best, int replace,
-                             fth_error *err) {
+static fth_status write_checkpoint(struct fth_session *session, const char *dir, int64_t keep, uint64_t best, int replace,
+                                   char **path, fth_error *err) {
     struct fth_checkpoint_state state = {0};
-    char *path = NULL;
     fth_status status = describe(session, &state, err);
     if (status == FTH_OK)
         status = fth_checkpoint_save(fth_io_posix(), dir, keep, best, replace, session->parameters,
-                                     session->embedding, &state, &path, err);
+                                     session->embedding, &state, path, err);
     forget(&state);
-    if (status == FTH_E_NUMERIC && err) {
-        fth_error found = *err;
-        return fth_fail(err, status, "step %llu: %s; " FTH_DIVERGED_ADVICE, (unsigned long long)session->step,
-                        found.message);
-    }
-    if (status != FTH_OK)
+    if (status != FTH_E_NUMERIC || !err)
         return status;
+    fth_error found = *err;
+    return fth_fail(err, status, "step %llu: %s; " FTH_DIVERGED_ADVICE, (unsigned long long)session->step, found.message);
+}
+
+fth_status fth_session_write(struct fth_session *session, const char *dir, int64_t keep, uint64_t best, int replace,
+                             fth_error *err) {
+    char *path = NULL;
+    FTH_TRY(write_checkpoint(session, dir, keep, best, replace, &path, err));
     free(session->checkpoint_path);
+    free(session->copy_path);
     session->checkpoint_path = path;
+    session->copy_path = NULL;
     session->unsaved = 0;
     session->other = (struct fth_difference){0}; /* it is of these settings */
     return FTH_OK;
@@ -114,6 +119,15 @@ fth_status fth_session_amend(struct fth_session *session, int *changed, fth_erro
     return status;
 }
 
+/* A copy beside the training's own checkpoints, which it goes on from as if there were none. */
+static fth_status write_copy(struct fth_session *session, const char *dir, int64_t keep, fth_error *err) {
+    char *path = NULL;
+    FTH_TRY(write_checkpoint(session, dir, keep, 0, 0, &path, err));
+    free(session->copy_path);
+    session->copy_path = path;
+    return FTH_OK;
+}
+
 fth_status fth_session_save(fth_session *session, const char *dir, int64_t keep, fth_error *err) {
     if (!session || !dir)
         return fth_fail_null(err, "fth_session_save", "session, dir");
@@ -122,7 +136,8 @@ fth_status fth_session_save(fth_session *session, const char *dir, int64_t keep,
         return fth_fail(err, FTH_E_ARGUMENT, "fth_session_save: keep is %lld; 0 keeps all", (long long)keep);
     int lock;
     FTH_TRY(fth_session_lock_directory(session, dir, &lock, err));
-    fth_status status = fth_session_write(session, dir, keep, 0, 0, err);
+    fth_status status = fth_session_saves_into(session, dir) ? fth_session_write(session, dir, keep, 0, 0, err)
+                                                             : write_copy(session, dir, keep, err);
     if (lock >= 0)
         close(lock);
     return status;
@@ -184,6 +199,9 @@ fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *chec
     session->earlier_seconds = state->train_seconds;
     if (!*session->other.key && strcmp(state->isa, fth_isa_name(fth_cpu_get()->isa)) != 0)
         session->other = (struct fth_difference){"instruction set", {0}};
+    if (!*session->other.key && strcmp(state->program, FTH_VERSION) != 0)
+        session->other = (struct fth_difference){"version of Fathom", {0}};
+    snprintf(session->made_by, sizeof session->made_by, "%s", state->program);
     if (state->tuning_digest != fth_tuning_digest(session->tuning))
         fth_log(FTH_LOG_WARN,
                 "the checkpoint was trained with another tuning table; results will differ in the last bits");

@@ -169,6 +169,7 @@ void fth_session_destroy(fth_session *session) {
         close(session->wake);
     free(session->position.feature_state);
     free(session->checkpoint_path);
+    free(session->copy_path);
     fth_free(session);
 }
 
@@ -181,7 +182,9 @@ uint64_t fth_session_log_every(const fth_session *session) {
 }
 
 const char *fth_session_checkpoint(const fth_session *session) {
-    return session ? session->checkpoint_path : NULL;
+    if (!session)
+        return NULL;
+    return session->copy_path ? session->copy_path : session->checkpoint_path;
 }
 
 uint64_t fth_session_model_bytes(const struct fth_session *session) {

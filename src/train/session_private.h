@@ -64,18 +64,22 @@ struct fth_session {
     fth_evaluation *evaluations;  /* [FTH_EVALUATIONS][tasks] */
     double best_metric;
     uint64_t best_step, evaluations_without_better;
+    uint64_t held_out_seen;  /* data.valid's files at the last evaluation, hashed; 0 none */
+    uint64_t best_evaluated; /* the step that evaluations[FTH_EVALUATION_BEST] are of; 0 none */
     int stopped_early;
     enum fth_evaluation_due evaluation_due; /* and not made */
     double earlier_seconds; /* trained before this session (resumed) */
     /* what the order of a shuffle block that was begun follows from */
     uint64_t begun_seed;
     int64_t begun_shuffle;
+    char made_by[24]; /* the version of Fathom that wrote the checkpoint; "" none */
     int same_dir; /* checkpoint.dir is the checkpoint's own setting */
     struct fth_data_file *data; /* [n_data] as the checkpoint that was opened knows them; in the configuration's arena */
     uint32_t n_data;
     struct fth_difference other; /* by which training goes on otherwise than the checkpoint's did; key "": as it did */
-    char *checkpoint_path;
-    int unsaved; /* steps were made since then */
+    char *checkpoint_path; /* the training's own */
+    int unsaved;           /* steps were made since then */
+    char *copy_path;       /* saved since then, into another directory; NULL none */
     atomic_int interrupted;
     int wake; /* eventfd that ends a wait for a pipe's next bytes; -1 none */
     /* reports */
@@ -204,6 +208,8 @@ int fth_session_owns_directory(const struct fth_session *session, const char *di
 /* checkpoint.dir, if one is set, is made, locked (*lock is a file to be closed after training; left as it is where there
  * is no directory) and refused where it holds another run's checkpoints. */
 fth_status fth_session_take_directory(struct fth_session *session, int *lock, fth_error *err);
+/* Whether the training saves into `dir`, or nowhere. */
+int fth_session_saves_into(const struct fth_session *session, const char *dir);
 /* For one save into `dir`: made and locked likewise, unless a training of the session has it. */
 fth_status fth_session_lock_directory(const struct fth_session *session, const char *dir, int *lock, fth_error *err);
 /* Refuses what fth_session_take_directory would refuse now, and changes nothing. */

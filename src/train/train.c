@@ -46,6 +46,13 @@ static fth_status step(struct loop *loop, const struct fth_batch *batch, double 
     return fth_session_set_position(session, &batch->after, err);
 }
 
+/* Before a callback, too, which may ask for fth_session_report. */
+static void count_time(struct loop *loop) {
+    uint64_t now = fth_now_ns();
+    loop->session->times.total += now - loop->counted;
+    loop->counted = now;
+}
+
 static void report(struct loop *loop) {
     struct fth_session *session = loop->session;
     if (loop->loss_steps)
@@ -70,14 +77,17 @@ static void report(struct loop *loop) {
         .memory_bytes = fth_session_model_bytes(session),
         .lines_bad = session->position.lines_bad,
     };
+    count_time(loop);
     loop->callbacks->progress(loop->callbacks->ctx, &progress);
 }
 
 static void note_loss(struct loop *loop, double loss) {
     loop->loss_sum += loss;
     loop->loss_steps++;
-    if (loop->callbacks && loop->callbacks->loss)
+    if (loop->callbacks && loop->callbacks->loss) {
+        count_time(loop);
         loop->callbacks->loss(loop->callbacks->ctx, loop->session->step, loss);
+    }
     if (fth_now_ns() - loop->last_report >= REPORT_EVERY)
         report(loop);
 }
@@ -98,11 +108,20 @@ static int keeps_best(const struct fth_session *session) {
     return *config->checkpoint.dir && config->checkpoint.keep_best && *config->train.early_stop_metric;
 }
 
-static void keep_best(struct fth_session *session, fth_training *result) {
+static void keep_best(struct fth_session *session) {
     uint32_t n = fth_session_tasks(session->config);
     memcpy(session->evaluations + FTH_EVALUATION_BEST * (size_t)n,
            session->evaluations + FTH_EVALUATION_LAST * (size_t)n, n * sizeof *session->evaluations);
-    result->best = fth_session_evaluation(session, FTH_EVALUATION_BEST);
+    session->best_evaluated = session->step;
+}
+
+/* Of an evaluation before the session was opened nothing is known but its step. */
+static fth_evaluation best_of(const struct fth_session *session, uint64_t step) {
+    int known = session->best_evaluated == step;
+    fth_evaluation best = fth_session_evaluation(session, known ? FTH_EVALUATION_BEST : FTH_EVALUATION_LAST);
+    return known ? best
+                 : (fth_evaluation){.weight = NAN, .auc = NAN, .log_loss = NAN, .normalised_entropy = NAN, .calibration = NAN,
+                                    .gauc = NAN, .base_rate = NAN, .seconds = NAN, .task = best.task};
 }
 
 /* As it stands. */
@@ -139,15 +158,17 @@ static fth_status evaluate(struct loop *loop, fth_error *err) {
     } else if (due && defined) {
         session->evaluations_without_better++;
     }
-    if (better || !result->evaluated)
-        keep_best(session, result);
+    if (better || !session->best_step)
+        keep_best(session);
     result->best_step = better ? session->step : session->best_step;
+    result->best = best_of(session, result->best_step ? result->best_step : session->step);
     result->evaluated = 1;
     loop->evaluated = 1;
     loop->evaluated_step = session->step;
     if (due && *config->early_stop_metric &&
         session->evaluations_without_better >= (uint64_t)config->early_stop_patience)
         session->stopped_early = 1;
+    count_time(loop);
     if (loop->callbacks && loop->callbacks->evaluated)
         loop->callbacks->evaluated(loop->callbacks->ctx, session->step, &result->last, better);
     return FTH_OK;
@@ -155,18 +176,13 @@ static fth_status evaluate(struct loop *loop, fth_error *err) {
 
 /* ---- checkpoints ---- */
 
-static void count_time(struct loop *loop) {
-    uint64_t now = fth_now_ns();
-    loop->session->times.total += now - loop->counted;
-    loop->counted = now;
-}
-
 /* Nothing was trained since the checkpoint that is there: it learns of what was found out, an evaluation or the data's
  * end. */
 static fth_status amend(struct loop *loop, fth_error *err) {
     int changed;
     FTH_TRY(fth_session_amend(loop->session, &changed, err));
     loop->best_unsaved = 0;
+    count_time(loop);
     if (changed && loop->callbacks && loop->callbacks->saved)
         loop->callbacks->saved(loop->callbacks->ctx, loop->session->step, loop->session->checkpoint_path);
     return FTH_OK;
@@ -195,6 +211,7 @@ static fth_status save(struct loop *loop, fth_error *err) {
     loop->best_unsaved = 0;
     loop->saved_step = session->step;
     loop->saved_due = session->evaluation_due;
+    count_time(loop);
     if (loop->callbacks && loop->callbacks->saved)
         loop->callbacks->saved(loop->callbacks->ctx, session->step, session->checkpoint_path);
     return FTH_OK;
@@ -376,17 +393,7 @@ static void count_reader(struct loop *loop) {
     loop->session->times.parse += counts.rounds_ns;
 }
 
-fth_status fth_session_train(fth_session *session, const fth_callbacks *callbacks,
-                             fth_training *result, fth_error *err) {
-    if (!session)
-        return fth_fail_null(err, "fth_session_train", "session");
-    FTH_TRY(fth_session_needs_data(session, err));
-    if (session->training)
-        return fth_fail(err, FTH_E_ARGUMENT, "fth_session_train: the session is training; a callback cannot train it, too");
-    fth_training unused;
-    if (!result)
-        result = &unused;
-    *result = (fth_training){0};
+static fth_status train(struct fth_session *session, const fth_callbacks *callbacks, fth_training *result, fth_error *err) {
     if (!session->config->data.train.n)
         return fth_fail(err, FTH_E_CONFIG, "data.train: no training files are named");
     int save_is_missing = session->unsaved && *session->config->checkpoint.dir; /* it failed at the last end */
@@ -396,6 +403,10 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
         result->best_step = session->best_step;
         return FTH_OK;
     }
+    if (*session->made_by && strcmp(session->made_by, FTH_VERSION) != 0)
+        fth_log(FTH_LOG_WARN,
+                "the checkpoint was made by Fathom %s, this is %s: what is learned from here on may differ from what that "
+                "version would have learned", session->made_by, FTH_VERSION);
     if (!*session->config->checkpoint.dir)
         fth_log(FTH_LOG_WARN, "checkpoint.dir is not set: the model will not be saved");
     struct loop loop = {.session = session,
@@ -439,6 +450,21 @@ done:
     result->examples = session->examples - loop.examples_begun;
     result->stopped_early = session->stopped_early;
     result->lines_bad = session->position.lines_bad;
+    return status;
+}
+
+fth_status fth_session_train(fth_session *session, const fth_callbacks *callbacks,
+                             fth_training *result, fth_error *err) {
+    if (!session)
+        return fth_fail_null(err, "fth_session_train", "session");
+    FTH_TRY(fth_session_needs_data(session, err));
+    if (session->training)
+        return fth_fail(err, FTH_E_ARGUMENT, "fth_session_train: the session is training; a callback cannot train it, too");
+    fth_training unused;
+    if (!result)
+        result = &unused;
+    *result = (fth_training){0};
+    fth_status status = train(session, callbacks, result, err);
     fth_session_interrupt_heard(session);
     return status;
 }

@@ -11,7 +11,7 @@
 
 #include "base/hash.h"
 #include "blocks.h"
-#include "feature/number.h"
+#include "base/number.h"
 #include "feature/program.h"
 
 #define LINES 2000

@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "blocks.h"
 #include "kernels/decimal.h"
-#include "feature/number.h"
+#include "base/number.h"
 #include "feature/program.h"
 #include "feature/split.h"
 #include "programs.h"

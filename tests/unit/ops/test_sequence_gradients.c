@@ -194,7 +194,7 @@ static void cut(const struct fth_sessions *sessions, const uint64_t *keys, const
                 const uint32_t *want_starts) {
     static const uint32_t offsets[] = {0, 0, 7, 8, 11};
     uint32_t made_offsets[5], made_starts[12];
-    struct fth_session_rows rows = {made_offsets, made_starts};
+    struct fth_session_rows rows = {.offsets = made_offsets, .starts = made_starts};
     fth_sessions_cut(sessions, offsets, 4, keys, &rows);
     assert_memory_equal(made_offsets, want_offsets, sizeof made_offsets);
     assert_memory_equal(made_starts, want_starts, (want_offsets[4] + 1) * sizeof *want_starts);

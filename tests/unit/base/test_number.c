@@ -1,4 +1,4 @@
-/* feature/number: equal to strtof for every accepted text; everything else refused. */
+/* base/number: equal to strtof for every accepted text; everything else refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include <locale.h>
 #include <cmocka.h>
 
-#include "feature/number.h"
+#include "base/number.h"
 
 static void same_as_strtof(const char *text) {
     size_t n = strlen(text);

@@ -3,8 +3,8 @@
  * Accepted: [+-] digits [. digits] [e [+-] digits], at least one digit before the exponent. Refused:
  * anything else, so also spaces, "inf", "nan", hexadecimal and trailing bytes. The text need not be
  * NUL-terminated. Pure; any thread; nothing allocated. */
-#ifndef FTH_FEATURE_NUMBER_H
-#define FTH_FEATURE_NUMBER_H
+#ifndef FTH_BASE_NUMBER_H
+#define FTH_BASE_NUMBER_H
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* Decimal text to float. Three ways, each exact: digits and powers of ten that floats hold without
  * rounding (one rounding by one operation), the same in doubles where the result cannot sit on a tie
  * between two floats, and strtof on a bounded copy of the significant digits for the rest. */
-#include "feature/number.h"
+#include "base/number.h"
 
 #include <locale.h>
 #include <math.h>
