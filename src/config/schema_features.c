@@ -119,7 +119,8 @@ static const struct fth_key numeric_keys[] = {
     {INT("quantiles", fth_numeric_config, quantiles, "0", 0, 65536),
      .help = "adds the same copy with this many intervals, learned from the first lines; 0: none"},
     {BOOL("bucket_only", fth_numeric_config, bucket_only, "false"),
-     .help = "only the categorical copy is a feature, not the number"},
+     .help = "only the categorical copy is a feature, not the number, whose other keys (clip, log1p, standardise, "
+             "missing_indicator, missing_value) then change nothing"},
     {STRING("table", fth_numeric_config, table),
      .help = "the copy's embedding table; \"\": one of its own"},
     {INT("dim", fth_numeric_config, dim, "0", 0, 4096),

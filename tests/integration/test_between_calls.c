@@ -1,5 +1,6 @@
-/* Calls of the public API that meet: saves into a directory that a training saves into, requests to stop that come early,
- * a training called again after its last save failed. */
+/* Calls of the public API that meet: saves into a directory that a training saves into, and into others, requests to stop
+ * that come early, a training called again after its last save failed, reports and evaluations from callbacks. */
+#include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,6 +100,198 @@ static void step_0_goes_like_others(void **state) {
     fth_session_destroy(session);
 }
 
+/* ---- copies, into another directory ---- */
+
+static void stop_early(void *ctx, uint64_t step, double loss) {
+    if (step == 3)
+        fth_session_interrupt(ctx);
+}
+
+/* A copy is what fth_session_checkpoint names, and nothing that training goes on from or takes for its own. */
+static void a_copy_changes_nothing(void **state) {
+    const char *dir = run_new_dir(), *copies = run_new_dir();
+    fth_session *session = session_of(dir, 0);
+    fth_callbacks callbacks = {.ctx = session, .loss = stop_early};
+    fth_training training;
+    char newest[512], digest[17], saved[17];
+    OK(fth_session_train(session, &callbacks, &training, &err));
+    assert_true(training.interrupted);
+    OK(fth_session_save(session, copies, 0, &err));
+    snprintf(newest, sizeof newest, "%s/step-000000000003", copies);
+    assert_string_equal(fth_session_checkpoint(session), newest);
+    OK(fth_session_train(session, NULL, &training, &err)); /* dir is not taken for another run's */
+    snprintf(newest, sizeof newest, "%s/step-%012llu", dir, 3 + (unsigned long long)training.steps);
+    assert_string_equal(fth_session_checkpoint(session), newest);
+    OK(fth_session_digest(session, digest, &err));
+    OK(fth_inspect_digest(newest, saved, &err));
+    assert_string_equal(digest, saved);
+    fth_session_destroy(session);
+}
+
+struct exporter {
+    fth_session *session;
+    const char *copies;
+};
+
+static void export_copy(void *ctx, uint64_t step, double loss) {
+    const struct exporter *exporter = ctx;
+    OK(fth_session_save(exporter->session, exporter->copies, 0, &err));
+}
+
+/* Copies from callbacks, the last one of the last step: it is saved all the same. */
+static void a_copy_is_not_the_last_save(void **state) {
+    const char *dir = run_new_dir();
+    struct exporter exporter = {session_of(dir, 0), run_new_dir()};
+    fth_callbacks callbacks = {.ctx = &exporter, .loss = export_copy};
+    fth_training training;
+    char last[512];
+    struct stat there;
+    OK(fth_session_train(exporter.session, &callbacks, &training, &err));
+    snprintf(last, sizeof last, "%s/step-%012llu", dir, (unsigned long long)training.steps);
+    assert_int_equal(stat(last, &there), 0);
+    assert_string_equal(fth_session_checkpoint(exporter.session), last);
+    fth_session_destroy(exporter.session);
+}
+
+static uint32_t open_files(void) {
+    uint32_t n = 0;
+    DIR *files = opendir("/proc/self/fd");
+    assert_non_null(files);
+    while (readdir(files))
+        n++;
+    closedir(files);
+    return n;
+}
+
+static void save_in_vain(void *ctx, uint64_t step, double loss) {
+    const struct exporter *exporter = ctx;
+    fth_error why = {0};
+    uint32_t before = open_files();
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(fth_session_save(exporter->session, exporter->copies, 0, &why), FTH_E_CHECKPOINT);
+    assert_int_equal(open_files(), before);
+}
+
+static void refused_saves_leave_no_file_open(void **state) {
+    const char *dir = run_new_dir();
+    fth_session *session = session_of(dir, 0);
+    struct exporter other = {session_of("", 0), dir};
+    fth_callbacks callbacks = {.ctx = &other, .loss = save_in_vain};
+    OK(fth_session_train(session, &callbacks, NULL, &err));
+    fth_session_destroy(session);
+    fth_session_destroy(other.session);
+}
+
+/* ---- reports ---- */
+
+/* No part is more than the whole, whenever it is asked for. */
+static void look_at_report(void *ctx, uint64_t step, const char *path) {
+    char *report = NULL;
+    OK(fth_session_report(ctx, &report, &err));
+    double seconds, share;
+    uint32_t lines = 0;
+    for (char *line = strtok(report, "\n"); line; line = strtok(NULL, "\n")) {
+        char *number = strlen(line) > 36 ? line + 36 : line;
+        if (sscanf(number, "%lf s %lf %%", &seconds, &share) == 2) {
+            lines++;
+            assert_true(share >= 0 && share <= 100.01);
+        }
+        if (strstr(line, "examples/s"))
+            assert_true(atof(line) > 0);
+    }
+    assert_int_equal(lines, 9);
+    free(report);
+}
+
+static void reports_within_a_training(void **state) {
+    fth_session *session = session_of(run_new_dir(), 1);
+    fth_callbacks callbacks = {.ctx = session, .saved = look_at_report};
+    OK(fth_session_train(session, &callbacks, NULL, &err));
+    fth_session_destroy(session);
+}
+
+/* ---- the best evaluation ---- */
+
+static fth_training trained(const char *from, const char *dir, const char *epochs) {
+    char set[512];
+    const char *text = run_config("lr", run_data(0)), *overrides[5];
+    size_t n = 0;
+    fth_config *config = NULL;
+    fth_session *session = NULL;
+    fth_training training;
+    overrides[n++] = epochs;
+    if (from) {
+        OK(fth_session_open(from, overrides, n, &session, &err));
+    } else {
+        snprintf(set, sizeof set, "checkpoint.dir=%s", dir);
+        overrides[n++] = set;
+        overrides[n++] = "train.eval_every=3";
+        overrides[n++] = "train.early_stopping={metric: auc, patience: 1000, min_delta: 1}"; /* none is better than the first */
+        OK(fth_config_parse("test", text, strlen(text), overrides, n, &config, &err));
+        OK(fth_session_create(config, FTH_FOR_ALL, &session, &err));
+        fth_config_free(config);
+    }
+    OK(fth_session_train(session, NULL, &training, &err));
+    fth_session_destroy(session);
+    assert_true(training.evaluated);
+    assert_int_equal(training.best_step, 3);
+    return training;
+}
+
+/* Of one before the session was opened nothing is known but its step. */
+static void the_best_evaluation_is_of_its_step(void **state) {
+    const char *dir = run_new_dir();
+    fth_training first = trained(NULL, dir, "train.epochs=1"), second = trained(dir, dir, "train.epochs=2");
+    assert_true(first.best.auc > 0 && first.best.examples > 0);
+    assert_true(isnan(second.best.auc) && isnan(second.best.log_loss) && second.best.examples == 0);
+    assert_true(second.last.auc > 0);
+}
+
+/* ---- held-out files ---- */
+
+static void count_line(void *ctx, int level, const char *line) {
+    *(int *)ctx += strstr(line, "data.valid: its files are not those of the evaluation before") != NULL;
+}
+
+/* Behind the first evaluation. */
+static void write_more(void *ctx, uint64_t step, const fth_evaluation *evaluation, int best) {
+    const char *file = ctx;
+    if (step != 3)
+        return;
+    FILE *out = fopen(file, "a");
+    assert_non_null(out);
+    fputs("1,1,1,u1,i1,c1,,,q1\n", out);
+    fclose(out);
+}
+
+/* A held-out file that is written to between two evaluations is told of once. */
+static void held_out_files_that_change(void **state) {
+    char set[600], file[560], line[4096];
+    const char *text = run_config("lr", run_data(0));
+    const char *overrides[] = {"train.epochs=1", "train.eval_every=3", "data.holdout={by: none}", set};
+    int told = 0;
+    snprintf(file, sizeof file, "%s.csv", run_new_dir());
+    snprintf(set, sizeof set, "data.valid=%s", file);
+    FILE *from = fopen(run_data(0), "r"), *to = fopen(file, "w");
+    for (int i = 0; i < 100 && fgets(line, sizeof line, from); i++)
+        fputs(line, to);
+    fclose(from);
+    fclose(to);
+    for (int changed = 0; changed < 2; changed++) {
+        fth_config *config = NULL;
+        fth_session *session = NULL;
+        fth_callbacks callbacks = {.ctx = file, .evaluated = changed ? write_more : NULL};
+        OK(fth_config_parse("test", text, strlen(text), overrides, 4, &config, &err));
+        OK(fth_session_create(config, FTH_FOR_ALL, &session, &err));
+        fth_log_to(count_line, &told);
+        OK(fth_session_train(session, &callbacks, NULL, &err));
+        fth_log_to(NULL, NULL);
+        assert_int_equal(told, changed);
+        fth_session_destroy(session);
+        fth_config_free(config);
+    }
+}
+
 /* ---- requests to stop ---- */
 
 static void a_request_stops_one_call(void **state) {
@@ -120,6 +313,10 @@ static void a_request_stops_one_call(void **state) {
     fth_training training;
     OK(fth_session_train(session, NULL, &training, &err));
     assert_false(training.interrupted);
+    fth_session_interrupt(session); /* of calls that have nothing to do, too */
+    OK(fth_session_train(session, NULL, &training, &err));
+    assert_true(training.already_finished);
+    OK(fth_session_evaluate(session, &file, 1, &evaluation, &err));
     fclose(out);
     fth_session_destroy(session);
 }
@@ -181,6 +378,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(others_do_not_save_where_a_training_does),
         cmocka_unit_test(step_0_goes_like_others),
+        cmocka_unit_test(a_copy_changes_nothing),
+        cmocka_unit_test(a_copy_is_not_the_last_save),
+        cmocka_unit_test(refused_saves_leave_no_file_open),
+        cmocka_unit_test(reports_within_a_training),
+        cmocka_unit_test(the_best_evaluation_is_of_its_step),
+        cmocka_unit_test(held_out_files_that_change),
         cmocka_unit_test(a_request_stops_one_call),
         cmocka_unit_test(a_request_within_a_training_is_the_trainings),
         cmocka_unit_test(the_last_save_is_made_up),

@@ -161,6 +161,12 @@ static void types(void **state) {
         {MODEL "features: {numeric: [{columns: a, clip: [5, 1]}]}\n", NULL,
          "f.yaml:2:41: features.numeric.0.clip: found a list, expected a list of two numbers, "
          "the lower first, or [] for none"},
+        {MODEL "features: {numeric: [{columns: a, clip: [1e39, 1e40]}]}\n", NULL,
+         "f.yaml:2:41: features.numeric.0.clip: found a list, expected a list of two numbers, "
+         "the lower first, or [] for none"},
+        {MODEL "features: {numeric: [{columns: a, clip: [-1e40, -1e39]}]}\n", NULL,
+         "f.yaml:2:41: features.numeric.0.clip: found a list, expected a list of two numbers, "
+         "the lower first, or [] for none"},
         {MODEL "features: {numeric: [{columns: a, clip: [x, 1]}]}\n", NULL,
          "f.yaml:2:42: features.numeric.0.clip: found x, expected a number"},
         {MODEL "features: {numeric: [{columns: a, standardise: yes}]}\n", NULL,

@@ -105,6 +105,45 @@ static void test_dien(void **state) {
     refused("embedding.dim");
 }
 
+/* Two sequences of one table in a group take the negatives in their order; one that is left over, or fits none, is refused. */
+static void test_dien_negatives_alike(void **state) {
+    static const char *const both[] = {"neg_second", "neg_first"}, *const many[] = {"neg_first", "neg_second", "neg_third"};
+    struct fth_model_field fields[9];
+    memcpy(fields, small_fields, sizeof small_fields);
+    fields[5] = fields[4];
+    fields[5].name = "hist_second";
+    for (uint32_t i = 6; i < 9; i++)
+        fields[i] = fields[4];
+    fields[6].name = "neg_first";
+    fields[7].name = "neg_second";
+    fields[8].name = "neg_third";
+    inputs = (struct fth_model_inputs){.n_dense = 2, .fields = fields, .n_fields = 8};
+    config = config_for("dien");
+    config.auxiliary = 0.5;
+    config.negatives = (struct fth_strings){both, 2};
+    check_model();
+    fth_graph *graph = NULL;
+    fth_error err = {0};
+    assert_int_equal(fth_graph_create(2, &graph, &err), FTH_OK);
+    assert_int_equal(fth_model_find("dien")->build(graph, &config, &inputs, &err), FTH_OK);
+    uint32_t order[2] = {0}, n = 0;
+    for (uint32_t i = 0; i < graph->n_lookups; i++)
+        if (graph->lookups[i].field >= 6) {
+            assert_true(n < 2);
+            order[n++] = graph->lookups[i].field;
+        }
+    assert_int_equal(n, 2);
+    assert_true(order[0] == 7 && order[1] == 6); /* as they are named */
+    fth_graph_destroy(graph);
+    config.negatives.n = 1; /* so the other one is a history */
+    refused("model.negatives: sequence neg_first has none");
+    inputs.n_fields = 9;
+    config.negatives = (struct fth_strings){many, 3};
+    refused("model.negatives: neg_third stands in for no sequence");
+    fields[8].table = "category";
+    refused("model.negatives: neg_third stands in for no sequence");
+}
+
 /* Sessions by a feature, which then is no input; two histories; what cannot be. */
 static void test_dsin(void **state) {
     struct fth_model_field fields[8];
@@ -213,6 +252,7 @@ int main(void) {
         cmocka_unit_test(test_din_targets),
         cmocka_unit_test(test_can_pairs),
         cmocka_unit_test(test_dien),
+        cmocka_unit_test(test_dien_negatives_alike),
         cmocka_unit_test(test_dsin),
         cmocka_unit_test(test_atbrg),
     };
