@@ -316,7 +316,8 @@ static fth_status check_model(struct fth_loader *l, struct fields *fields) {
             l, "model.layer_norm",
             "a layer is normalised once; use batch_norm or layer_norm, not both");
     if (l->config->model.co_action.n && *l->config->model.target && strcmp(name, "can") == 0)
-        return fth_load_fail_path(l, "model.target", "the pairs of model.co_action name what acts on what; leave one of the two out");
+        return fth_load_fail_path(l, "model.target",
+                                  "the pairs of model.co_action name what acts on what; leave one of the two out");
     int softmax = strcmp(name, "two_tower") == 0 && l->config->model.in_batch_softmax;
     if (softmax && l->config->train.label_smoothing > 0)
         return fth_load_fail_path(l, "train.label_smoothing",

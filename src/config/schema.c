@@ -183,7 +183,8 @@ static const struct fth_key model_keys[] = {
     {INT("co_action_orders", fth_model_config, co_action_orders, "2", 1, 16), .used_by = CAN,
      .help = "powers of the feed that the network is applied to, 1 up to this"},
     {STRINGS("user_fields", fth_model_config, user_fields), .used_by = TWO_TOWER,
-     .help = "categorical fields of the user's tower, which reads all numbers too; empty: all others than item_fields; one that is in both towers counts twice towards min_count"},
+     .help = "categorical fields of the user's tower, which reads all numbers too; empty: all others than item_fields; "
+             "one that is in both towers counts twice towards min_count"},
     {STRINGS("item_fields", fth_model_config, item_fields), .used_by = TWO_TOWER,
      .help = "categorical fields of the item's tower, its id first"},
     {ENUM("loss", fth_model_config, in_batch_softmax, "pointwise", tower_losses), .flags = FTH_FREE, .used_by = TWO_TOWER,

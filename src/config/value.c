@@ -224,7 +224,7 @@ static fth_status read_clip(struct fth_loader *l, const struct fth_key *key,
         return FTH_OK;
     FTH_TRY(read_float(l, &any_number, node->first, &out->clip_low));
     FTH_TRY(read_float(l, &any_number, node->last, &out->clip_high));
-    /* within what floats hold, as far as one of them can be reached */
+    /* a number of the data, a float, can lie within */
     if (out->clip_low >= out->clip_high || out->clip_low > (double)FLT_MAX || out->clip_high < -(double)FLT_MAX)
         return fth_value_refuse(l, key, node);
     out->clip = 1;

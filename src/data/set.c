@@ -113,30 +113,47 @@ static int is_label(const fth_data_set *set, const char *column) {
 
 #define LOOKED_AT ((size_t)1 << 16) /* bytes of the first file */
 
-/* Whether more of a csv file's first lines have as many cells as there are columns without labels than all: one line may be
- * malformed. */
+/* Lines of text[n] that have as many cells as there are columns, and as many as without labels; malformed ones count for
+ * neither. The text is rewritten. */
+static fth_status count_widths(fth_data_set *set, const char *name, struct header *line, size_t n, int at_end,
+                               uint32_t labels, uint32_t *with, uint32_t *without, fth_error *err) {
+    for (size_t at = 0;;) {
+        const char *end = memchr(line->text + at, '\n', n - at);
+        size_t next = end ? (size_t)(end - line->text) + 1 : n; /* behind a malformed line */
+        fth_status status = fth_csv_header(&set->parser, name, line->text + at, n - at, at_end, line->cells,
+                                           FTH_COLUMN_LIMIT, &line->n, &line->used, &line->lines, err);
+        if (status != FTH_OK && status != FTH_E_DATA)
+            return status;
+        if (status == FTH_OK && !line->n)
+            return FTH_OK;
+        *with += status == FTH_OK && line->n == set->columns.n;
+        *without += status == FTH_OK && line->n + labels == set->columns.n;
+        at = status == FTH_OK ? at + line->used : next;
+    }
+}
+
+/* Whether more of a csv file's first lines lack the labels' cells than have all: one of them may be malformed. */
 static fth_status csv_labels_lack(fth_data_set *set, const char *name, fth_source *source, uint32_t labels, int *lack,
                                   fth_error *err) {
-    struct header line = {.cells = malloc(FTH_COLUMN_LIMIT * sizeof *line.cells), .text = malloc(LOOKED_AT + 1)};
-    const char *peeked;
-    size_t n, at = 0;
+    struct header line = {.cells = malloc(FTH_COLUMN_LIMIT * sizeof *line.cells)};
     uint32_t with = 0, without = 0;
-    fth_status status = line.cells && line.text ? fth_source_peek(source, LOOKED_AT, &peeked, &n, err)
-                                                : fth_fail(err, FTH_E_MEMORY, "%s: no memory for its first lines", name);
-    if (status == FTH_OK)
-        memcpy(line.text, peeked, n = n < LOOKED_AT ? n : LOOKED_AT);
-    while (status == FTH_OK) {
-        const char *end = memchr(line.text + at, '\n', n - at);
-        size_t next = end ? (size_t)(end - line.text) + 1 : n; /* behind a malformed line */
-        status = fth_csv_header(&set->parser, name, line.text + at, n - at, n < LOOKED_AT, line.cells, FTH_COLUMN_LIMIT,
-                                &line.n, &line.used, &line.lines, err);
-        if (status == FTH_OK && !line.n)
-            break;
-        with += status == FTH_OK && line.n == set->columns.n;
-        without += status == FTH_OK && line.n + labels == set->columns.n;
-        at = status == FTH_OK ? at + line.used : next;
-        status = status == FTH_E_DATA ? FTH_OK : status;
+    size_t n;
+    int more = 1; /* no whole line yet */
+    fth_status status = line.cells ? FTH_OK : fth_fail(err, FTH_E_MEMORY, "%s: no memory for its first lines", name);
+    for (size_t want = LOOKED_AT; status == FTH_OK && more && want <= FTH_LINE_LIMIT; want *= 2) {
+        const char *peeked;
+        FTH_TRY_GOTO(status, fth_source_peek(source, want, &peeked, &n, err), done);
+        free(line.text);
+        line.text = malloc(n + 1);
+        if (!line.text) {
+            status = fth_fail(err, FTH_E_MEMORY, "%s: no memory for its first lines", name);
+            goto done;
+        }
+        memcpy(line.text, peeked, n);
+        status = count_widths(set, name, &line, n, n < want, labels, &with, &without, err);
+        more = !with && !without && n >= want;
     }
+done:
     header_free(&line);
     *lack = without > with;
     return status;

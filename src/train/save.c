@@ -102,6 +102,7 @@ fth_status fth_session_write(struct fth_session *session, const char *dir, int64
     session->checkpoint_path = path;
     session->copy_path = NULL;
     session->unsaved = 0;
+    session->made_by[0] = 0;
     session->other = (struct fth_difference){0}; /* it is of these settings */
     return FTH_OK;
 }

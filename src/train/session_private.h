@@ -72,7 +72,7 @@ struct fth_session {
     /* what the order of a shuffle block that was begun follows from */
     uint64_t begun_seed;
     int64_t begun_shuffle;
-    char made_by[24]; /* the version of Fathom that wrote the checkpoint; "" none */
+    char made_by[24]; /* the version of Fathom that wrote the checkpoint that was opened; "" none, or saved since */
     int same_dir; /* checkpoint.dir is the checkpoint's own setting */
     struct fth_data_file *data; /* [n_data] as the checkpoint that was opened knows them; in the configuration's arena */
     uint32_t n_data;
