@@ -162,8 +162,18 @@ static fth_status check_train(struct fth_loader *l) {
     return FTH_OK;
 }
 
+/* FTRL's weights are sums divided by it, which 32-bit floats no longer hold. */
+static fth_status check_ftrl(struct fth_loader *l, const struct fth_optimizer_config *optimizer, const char *key) {
+    if (strcmp(optimizer->name, "ftrl") != 0 || optimizer->lr >= 1e-30)
+        return FTH_OK;
+    return fth_load_fail_path(l, key, "%g; ftrl divides by it: expected at least 1e-30", optimizer->lr);
+}
+
 static fth_status check_optimizer(struct fth_loader *l) {
     const struct fth_config *config = l->config;
+    FTH_TRY(check_ftrl(l, &config->dense_optimizer, "optimizer.dense.lr"));
+    FTH_TRY(check_ftrl(l, &config->sparse_optimizer, "optimizer.sparse.lr"));
+    FTH_TRY(check_ftrl(l, &config->linear_optimizer, "optimizer.linear.lr"));
     const struct fth_schedule_config *schedule = &config->schedule;
     if (strcmp(config->dense_optimizer.name, "rowwise_adagrad") == 0)
         return fth_load_fail_path(

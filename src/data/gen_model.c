@@ -20,8 +20,8 @@ uint64_t fth_gen_key(uint64_t seed, enum fth_gen_key_kind kind, uint64_t column)
     return (uint64_t)bits[0] << 32 | bits[1];
 }
 
-uint32_t fth_gen_threshold(double share) {
-    return share >= 1 ? UINT32_MAX : (uint32_t)(share * 0x1p32);
+uint64_t fth_gen_threshold(double share) {
+    return (uint64_t)(share * 0x1p32);
 }
 
 double fth_gen_probability(double logit) { return 1 / (1 + exp(-logit)); }

@@ -52,7 +52,7 @@ struct fth_gen_weights {
 
 struct fth_gen_field {
     uint64_t cardinality, rotation; /* rotation: ids by which popularity moves over the file */
-    uint32_t missing;               /* of 2^32 */
+    uint64_t missing;               /* of 2^32 */
     int interacts;
     struct fth_zipf zipf;
     struct fth_gen_weights linear;
@@ -63,7 +63,7 @@ struct fth_gen_field {
 struct fth_gen_numeric {
     int32_t value[FTH_GEN_QUANTILES]; /* as written, times 10^decimals */
     float u[FTH_GEN_QUANTILES];
-    uint32_t missing;
+    uint64_t missing;
     int decimals;
     double weight, missing_weight;
 };
@@ -116,7 +116,7 @@ uint64_t fth_gen_attribute_value(const struct fth_gen_model *model, const struct
                                  uint32_t a, uint32_t position);
 double fth_gen_probability(double logit);
 /* Share `share` of 2^32, for comparing with 32 random bits. */
-uint32_t fth_gen_threshold(double share);
+uint64_t fth_gen_threshold(double share);
 
 /* Text. */
 size_t fth_gen_line_bound(const struct fth_gen_model *model);

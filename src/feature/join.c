@@ -173,8 +173,8 @@ uint32_t fth_feature_join_text(const fth_feature_program *program, const struct 
         const char *hit = memmem(list.bytes + start, list.length - start, separator->bytes, separator->length);
         struct fth_feature_text value = {"", 0};
         end = hit ? (uint32_t)(hit - list.bytes) : list.length;
-        if (start)
-            out[written++] = separator->bytes[0];
+        for (uint32_t i = 0; start && i < separator->length && written < room; i++)
+            out[written++] = separator->bytes[i];
         if (!fth_feature_is_missing(program, list.bytes + start, end - start))
             fth_side_table_find(derived->table, list.bytes + start, end - start, &value.bytes, &value.length);
         uint32_t n = value.length < room - written ? value.length : room - written;

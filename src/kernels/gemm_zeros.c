@@ -88,7 +88,7 @@ void fth_gemm_zeros_nn(const struct fth_gemm_shape *s, int of, uint32_t rows, co
 }
 
 size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *s) {
-    return s->n * fth_padded_columns(s->m) * sizeof(float);
+    return (size_t)s->n * fth_padded_columns(s->m) * sizeof(float);
 }
 
 void fth_gemm_zeros_tn(const struct fth_gemm_shape *s, int of_b, uint32_t rows, const float *a, const float *b, float *c,

@@ -206,6 +206,8 @@ static void combinations(void **state) {
         {FEATURES "model: {name: deepfm, batch_norm: true, layer_norm: true}\n", NULL,
          "f.yaml:2:41: model.layer_norm: a layer is normalised once; use batch_norm or "
          "layer_norm, not both"},
+        {MODEL FEATURES "optimizer: {sparse: {name: ftrl, lr: 1e-40}}\n", NULL,
+         "f.yaml:3:34: optimizer.sparse.lr: 1e-40; ftrl divides by it: expected at least 1e-30"},
         {FEATURES "model: {name: can, target: nobody, co_action: [\"C1:C1\"]}\n", NULL,
          "f.yaml:2:20: model.target: the pairs of model.co_action name what acts on what; leave one of the two out"},
         {FEATURES "model: {name: wide_deep, wide: [C2]}\n", NULL,
