@@ -60,4 +60,10 @@ fth_status fth_data_set_open_raw(fth_data_set *set, uint32_t index, int wake, ft
  * appended before that is read. */
 fth_status fth_data_set_check(fth_data_set *set, uint32_t index, const fth_source *source, fth_error *err);
 
+/* columns.c: takes csv's header line: the set's columns, or compared with them. *offset and *line go behind it. */
+fth_status fth_data_set_take_header(fth_data_set *set, const char *name, fth_source *source, uint64_t *offset,
+                                    uint64_t *line, fth_error *err);
+/* columns.c: where labels may lack (labels_optional), the first file's lines, which stay, say whether they do. */
+fth_status fth_data_set_look_for_labels(fth_data_set *set, const char *name, fth_source *source, fth_error *err);
+
 #endif
