@@ -41,6 +41,11 @@ FTH_API fth_status fth_session_open(const char *checkpoint, const char *const *o
                                     size_t n_overrides, fth_session **out, fth_error *err);
 FTH_API void fth_session_destroy(fth_session *session); /* NULL-safe */
 
+/* What is left of the epoch in which the checkpoint stands is given up: training goes on with the first line of the next one,
+ * which train.epochs has to count, too. Early stopping begins to count anew. Nothing else changes where an epoch begins.
+ * FTH_E_ARGUMENT: the session is training. */
+FTH_API fth_status fth_session_next_epoch(fth_session *session, fth_error *err);
+
 /* The configuration in force; borrowed for the session's life. */
 FTH_API const fth_config *fth_session_config(const fth_session *session);
 /* train.log_every: steps between progress lines where there is no terminal. */
@@ -79,7 +84,7 @@ typedef struct fth_training {
                                      session was opened; of the last one where best_step is 0, as none was defined */
     fth_evaluation last, best;
     uint64_t best_step;
-    uint64_t lines_bad;
+    uint64_t lines_bad;           /* malformed ones of these steps */
 } fth_training;
 
 /* Trains to the end of the configured epochs or steps (from where the checkpoint stands), saving as

@@ -30,7 +30,9 @@ struct cli_command {
 #include "cli/commands.def"
 #undef CLI_COMMAND
 
-/* Prints "fathom: <kind><text>" to standard error, control characters as \xNN: what they are of is a file's or a name's. */
+/* Control characters as \xNN: what they are of is a file's or a name's. */
+void cli_put(FILE *to, const char *text);
+/* Prints "fathom: <kind><text>" to standard error in that way. */
 void cli_tell(const char *kind, const char *text);
 /* Prints "fathom: <message>" and gives the exit code of the status. */
 int cli_fail(const fth_error *err);

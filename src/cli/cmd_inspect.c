@@ -75,7 +75,7 @@ static int inspect_checkpoint(const struct arguments *a) {
     if (a->digest)
         printf("%s\n", digest);
     else
-        fputs(text, stdout);
+        cli_put(stdout, text);
     free(text);
     return CLI_OK;
 }

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -24,15 +25,18 @@ static const char doc[] =
     "  fathom train examples/dlrm.yaml --set checkpoint.dir=checkpoints --set train.epochs=2\n"
     "  fathom train --resume checkpoints --threads 8";
 
+enum { KEY_NEXT_EPOCH = 256 };
+
 static const struct argp_option options[] = {
     {"resume", 'r', "DIR", 0, "go on from a checkpoint", 0},
+    {"next-epoch", KEY_NEXT_EPOCH, NULL, 0, "with --resume: give up what is left of the epoch that was interrupted", 0},
     {"losses", 'l', "FILE", 0, "write every step's loss to FILE, one a line; '-' is standard output", 0},
     {"quiet", 'q', NULL, 0, "no progress, only the result", 0},
     {0}};
 
 struct arguments {
     const char *config, *resume, *losses;
-    int quiet;
+    int quiet, next_epoch;
     struct cli_overrides overrides;
 };
 
@@ -44,6 +48,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         break;
     case 'r':
         a->resume = arg;
+        break;
+    case KEY_NEXT_EPOCH:
+        a->next_epoch = 1;
         break;
     case 'l':
         a->losses = arg;
@@ -59,6 +66,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_END:
         if (!a->config && !a->resume)
             argp_error(state, "a configuration file is needed (or --resume DIR)");
+        if (a->next_epoch && !a->resume)
+            argp_error(state, "--next-epoch is for --resume");
         if (a->config && a->resume)
             argp_error(state,
                        "with --resume the configuration is the checkpoint's own: leave out '%s' "
@@ -109,12 +118,20 @@ static void draw_bar(struct display *display, const fth_progress *p) {
     }
     double here = all - display->first_done;
     cli_duration(left, p->epoch_fraction < 0 || here <= 0 ? -1 : (p->seconds - display->first_seconds) * (1 - all) / here);
-    int filled = (int)(all * 30);
-    for (int i = 0; i < 30; i++)
+    char text[160];
+    int length = snprintf(text, sizeof text, " %3.0f%%  step %llu  loss %.5f  %s ex/s  model %s  left %s", all * 100,
+                          (unsigned long long)p->step, p->loss, rate, memory, left);
+    /* A line that is longer than the terminal is wide would go on in the next one, and be left there by every redraw. */
+    struct winsize window;
+    int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col ? window.ws_col : 80;
+    int width = columns - 3 - length < 30 ? columns - 3 - length : 30;
+    if (width < 0)
+        width = 0;
+    int filled = (int)(all * width);
+    for (int i = 0; i < width; i++)
         bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
-    bar[30] = 0;
-    fprintf(stderr, "\r[%s] %3.0f%%  step %llu  loss %.5f  %s ex/s  model %s  left %s\033[K", bar,
-            all * 100, (unsigned long long)p->step, p->loss, rate, memory, left);
+    bar[width] = 0;
+    fprintf(stderr, width ? "\r[%s]%.*s\033[K" : "\r%s%.*s\033[K", bar, columns - 1, text);
     fflush(stderr);
 }
 
@@ -265,6 +282,8 @@ int cli_train(int argc, char **argv) {
     fth_status status;
     if (a.resume) {
         status = fth_session_open(a.resume, items, a.overrides.n, &session, &err);
+        if (status == FTH_OK && a.next_epoch)
+            status = fth_session_next_epoch(session, &err);
     } else {
         status = fth_config_read(a.config, items, a.overrides.n, &config, &err);
         if (status == FTH_OK)

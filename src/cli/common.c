@@ -14,13 +14,17 @@
 
 #include "cli/cli.h"
 
-void cli_tell(const char *kind, const char *text) {
-    fprintf(stderr, "fathom: %s", kind);
+void cli_put(FILE *to, const char *text) {
     for (const char *at = text; *at; at++)
         if (((unsigned char)*at < ' ' && *at != '\n' && *at != '\t') || *at == 0x7f)
-            fprintf(stderr, "\\x%02x", (unsigned)*at);
+            fprintf(to, "\\x%02x", (unsigned)*at);
         else
-            fputc(*at, stderr);
+            fputc(*at, to);
+}
+
+void cli_tell(const char *kind, const char *text) {
+    fprintf(stderr, "fathom: %s", kind);
+    cli_put(stderr, text);
     fputc('\n', stderr);
 }
 

@@ -35,7 +35,8 @@ static fth_status check_options(const fth_data_set *set, const struct fth_reader
         (options->start->byte_offset || options->start->example || options->start->taken))
         return fth_fail(
             err, FTH_E_CONFIG,
-            "training cannot go on within standard input or a pipe, which begins anew; give files");
+            "training cannot go on within standard input or a pipe, which begins anew; give files, or begin the next "
+            "epoch (--next-epoch)");
     return FTH_OK;
 }
 

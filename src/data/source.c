@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "data/source_private.h"
 
 static fth_status wait_readable(struct fth_source *source, fth_error *err) {
@@ -27,14 +28,24 @@ static fth_status wait_readable(struct fth_source *source, fth_error *err) {
     }
 }
 
-/* A file that has become shorter: what is missing is not to pass for its end. */
+/* A file that has become shorter: what is missing is not to pass for its end. One that was appended to or written over
+ * meanwhile: what was read is neither the old one nor the new one, and its last line may be half of one. */
 static fth_status check_end(const struct fth_source *source, fth_error *err) {
-    if (!source->regular || source->raw_offset >= source->size)
+    struct fth_io_stat now;
+    if (!source->regular)
         return FTH_OK;
-    return fth_fail(err, FTH_E_DATA,
-                    "%s: has become shorter while it was read: of %llu bytes none is left behind byte %llu; write new "
-                    "data into a new file",
-                    source->name, (unsigned long long)source->size, (unsigned long long)source->raw_offset);
+    if (source->raw_offset < source->size)
+        return fth_fail(err, FTH_E_DATA,
+                        "%s: has become shorter while it was read: of %llu bytes none is left behind byte %llu; write new "
+                        "data into a new file",
+                        source->name, (unsigned long long)source->size, (unsigned long long)source->raw_offset);
+    if (source->io->fstat(source->io->ctx, source->file, &now) >= 0 &&
+        (now.size != source->stat.size || now.modified != source->stat.modified))
+        fth_log(FTH_LOG_WARN,
+                "%s: was written to while it was read (%llu bytes then, %llu now): what was read may be of both states, and its "
+                "last line half of one; write new data into a new file",
+                source->name, (unsigned long long)source->stat.size, (unsigned long long)now.size);
+    return FTH_OK;
 }
 
 fth_status fth_source_raw_read(struct fth_source *source, void *buffer, size_t size, size_t *got,

@@ -114,3 +114,19 @@ fth_status fth_session_take_directory(struct fth_session *session, int *lock, ft
     warn_directory(session, dir);
     return FTH_OK;
 }
+
+/* Moved or removed while it trains, the directory would be made anew without a lock, and a second run could save there. */
+fth_status fth_session_keep_directory(const struct fth_session *session, int *lock, fth_error *err) {
+    const char *dir = session->config->checkpoint.dir;
+    struct stat own, there;
+    int next = -1;
+    if (*lock < 0 || (fstat(*lock, &own) == 0 && stat(dir, &there) == 0 && own.st_dev == there.st_dev &&
+                      own.st_ino == there.st_ino))
+        return FTH_OK;
+    fth_log(FTH_LOG_WARN, "checkpoint.dir: %s was moved, removed or replaced while training: checkpoints are saved there anew", dir);
+    FTH_TRY(make_directory(dir, err));
+    FTH_TRY(lock_directory(dir, &next, err));
+    close(*lock);
+    *lock = next;
+    return FTH_OK;
+}

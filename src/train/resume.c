@@ -41,6 +41,10 @@ int fth_resume_holds_out_same(const fth_config *before, const fth_config *now) {
              (is->holdout != FTH_HOLDOUT_HASH || before->seed == now->seed)));
 }
 
+int fth_resume_trains_on_same(const fth_config *before, const fth_config *now) {
+    return same_strings(&before->data.train, &now->data.train);
+}
+
 /* Whether what is held out of the same files now has examples that were trained on before. */
 static int holds_out_trained(const struct fth_config *before, const struct fth_config *now) {
     const struct fth_data_config *was = &before->data, *is = &now->data;
@@ -119,11 +123,28 @@ int fth_resume_data_changed(const struct fth_session *session) {
     return 0;
 }
 
+int fth_resume_epoch_begins(const struct fth_session *session) {
+    const struct fth_position *at = &session->position;
+    return at->file_index == 0 && at->example == 0 && at->taken == 0;
+}
+
+int fth_resume_begin_epoch(struct fth_session *session) {
+    struct fth_position *at = &session->position;
+    session->stopped_early = 0;
+    session->evaluations_without_better = 0;
+    if (fth_resume_epoch_begins(session))
+        return 0;
+    at->epoch++;
+    at->line = 1;
+    at->file_index = at->byte_offset = at->example = at->block = at->taken = at->epoch_lines_bad = 0;
+    return 1;
+}
+
 void fth_resume_warn_data(const struct fth_session *session) {
     const struct fth_position *at = &session->position;
     struct fth_strings files = fth_data_set_files(session->train_set);
     uint32_t n = files.n < session->n_data ? files.n : session->n_data;
-    if (!session->step || (at->file_index == 0 && at->example == 0 && at->taken == 0)) /* an epoch begins */
+    if (!session->step || fth_resume_epoch_begins(session))
         return;
     for (uint32_t f = 0; f < n; f++) {
         const struct fth_data_file *was = &session->data[f];

@@ -46,8 +46,7 @@ static fth_status copy_config(const fth_config *config, fth_config **out, fth_er
     return status;
 }
 
-/* Before anything waits for it: of an epoch after `before` the pipe has no more. */
-static fth_status check_piped(const fth_config *config, uint64_t before, fth_error *err) {
+fth_status fth_session_check_piped(const fth_config *config, uint64_t before, fth_error *err) {
     uint64_t epochs = (uint64_t)config->train.epochs;
     for (uint32_t f = 0; f < config->data.train.n; f++)
         if (strcmp(config->data.train.items[f], "-") == 0 && epochs > before + 1)
@@ -66,7 +65,7 @@ fth_status fth_session_create(const fth_config *config, fth_purpose purpose, fth
         return fth_fail(err, FTH_E_ARGUMENT, "fth_session_create: there is no purpose %d", (int)purpose);
     fth_config *own = NULL;
     if (purpose == FTH_FOR_TRAINING)
-        FTH_TRY(check_piped(config, 0, err));
+        FTH_TRY(fth_session_check_piped(config, 0, err));
     FTH_TRY(copy_config(config, &own, err));
     fth_session *session = NULL;
     FTH_TRY(begin(own, purpose != FTH_FOR_SHAPE, &session, err));
@@ -83,7 +82,7 @@ fth_status fth_session_create(const fth_config *config, fth_purpose purpose, fth
 }
 
 /* Other settings of early stopping decide anew: another metric, or other held-out data, whose metrics cannot be compared,
- * from the beginning, others by what was counted. */
+ * from the beginning, others by what was counted. Other training files end the stop, and what was left of its epoch. */
 static void decide_again(struct fth_session *session, const struct fth_config *own) {
     const struct fth_train_config *now = &session->config->train, *before = &own->train;
     int other = strcmp(now->early_stop_metric, before->early_stop_metric) != 0 ||
@@ -93,7 +92,9 @@ static void decide_again(struct fth_session *session, const struct fth_config *o
         session->best_metric = NAN;
         session->best_step = session->evaluations_without_better = 0;
     }
-    if (other || now->early_stop_patience != before->early_stop_patience)
+    if (session->stopped_early && !fth_resume_trains_on_same(own, session->config))
+        fth_resume_begin_epoch(session); /* the next day's: what stopped yesterday says nothing of it */
+    else if (other || now->early_stop_patience != before->early_stop_patience)
         session->stopped_early =
             !other && session->evaluations_without_better >= (uint64_t)now->early_stop_patience;
 }
@@ -104,13 +105,27 @@ struct overridden {
     fth_session **out;
 };
 
+/* The checkpoint's own configuration is one that this program cannot read: another version wrote it. */
+static void say_version(const struct fth_checkpoint_state *state, const char *path, fth_status status, fth_error *err) {
+    fth_config *own = NULL;
+    if (status == FTH_E_CONFIG && strcmp(state->program, FTH_VERSION) != 0 &&
+        fth_config_parse(path, state->config_yaml, strlen(state->config_yaml), NULL, 0, &own, NULL) != FTH_OK)
+        fth_error_frame(err, "%s was saved by Fathom %s, whose configuration this one, %s, does not know", path, state->program,
+                        FTH_VERSION);
+    fth_config_free(own);
+}
+
 static fth_status open_from(void *ctx, fth_checkpoint *checkpoint, fth_error *err) {
     const struct overridden *as = ctx;
     fth_config *config = NULL, *own = NULL; /* own: without the overrides */
     fth_session *session = NULL;
     fth_status status;
     const char *text = fth_checkpoint_state(checkpoint)->config_yaml, *path = fth_checkpoint_path(checkpoint);
-    FTH_TRY_GOTO(status, fth_config_parse(path, text, strlen(text), as->overrides, as->n, &config, err), done);
+    status = fth_config_parse(path, text, strlen(text), as->overrides, as->n, &config, err);
+    if (status != FTH_OK) {
+        say_version(fth_checkpoint_state(checkpoint), path, status, err);
+        goto done;
+    }
     FTH_TRY_GOTO(status, fth_config_parse(path, text, strlen(text), NULL, 0, &own, err), done);
     status = fth_resume_check_meaning(own, config, path, err);
     if (status != FTH_OK) {
@@ -123,7 +138,6 @@ static fth_status open_from(void *ctx, fth_checkpoint *checkpoint, fth_error *er
     session->begun_shuffle = own->data.shuffle;
     session->same_dir = strcmp(own->checkpoint.dir, session->config->checkpoint.dir) == 0;
     FTH_TRY_GOTO(status, fth_session_restore(session, checkpoint, err), done);
-    FTH_TRY_GOTO(status, check_piped(config, session->position.epoch, err), done);
     decide_again(session, own);
     if (session->step)
         fth_resume_warn_held_out(own, config, path);
@@ -140,6 +154,18 @@ fth_status fth_session_open(const char *path, const char *const *overrides, size
     if (!path || !out || !fth_all_there(overrides, n_overrides))
         return fth_fail_null(err, "fth_session_open", "checkpoint, overrides, out");
     return fth_checkpoint_read(fth_io_posix(), path, open_from, &(struct overridden){overrides, n_overrides, out}, err);
+}
+
+fth_status fth_session_next_epoch(fth_session *session, fth_error *err) {
+    if (!session)
+        return fth_fail_null(err, "fth_session_next_epoch", "session");
+    FTH_TRY(fth_session_needs_data(session, err));
+    if (session->training)
+        return fth_fail(err, FTH_E_ARGUMENT, "fth_session_next_epoch: the session is training");
+    if (!fth_resume_begin_epoch(session) || *session->other.key)
+        return FTH_OK;
+    snprintf(session->other.key, sizeof session->other.key, "place in the data");
+    return FTH_OK;
 }
 
 fth_status fth_session_needs_data(const struct fth_session *session, fth_error *err) {

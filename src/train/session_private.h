@@ -100,6 +100,8 @@ fth_status fth_resume_check_meaning(const fth_config *own, const fth_config *now
 /* Warns where what is held out now was trained on before. */
 void fth_resume_warn_held_out(const fth_config *own, const fth_config *now, const char *checkpoint);
 
+/* By the names of its files. */
+int fth_resume_trains_on_same(const fth_config *before, const fth_config *now);
 /* Whether the same examples are held out, by the configurations. */
 int fth_resume_holds_out_same(const fth_config *before, const fth_config *now);
 /* Warns, once, where lines are held out by their numbers and files that the checkpoint knows have other lines before
@@ -108,6 +110,10 @@ void fth_resume_warn_moved(struct fth_session *session, const fth_data_set *set)
 
 /* Whether files that the checkpoint was trained on are other ones now. */
 int fth_resume_data_changed(const struct fth_session *session);
+/* Whether the next example is the first of an epoch. */
+int fth_resume_epoch_begins(const struct fth_session *session);
+/* Where it does not: what is left of the epoch is given up, and 1 returned. Early stopping begins to count anew. */
+int fth_resume_begin_epoch(struct fth_session *session);
 /* Before training: warns where it goes on within an epoch whose files are not those that were read before. */
 void fth_resume_warn_data(const struct fth_session *session);
 
@@ -176,6 +182,8 @@ fth_evaluation fth_session_evaluation(const struct fth_session *session, int whi
 
 /* session.c: refuses a session that is for its shape only. */
 fth_status fth_session_needs_data(const struct fth_session *session, fth_error *err);
+/* session.c: before anything waits for it: of an epoch after `before` the pipe has no more. */
+fth_status fth_session_check_piped(const fth_config *config, uint64_t before, fth_error *err);
 
 /* evaluate.c: the held-out part, as the training position's statistics see it. */
 int fth_session_has_held_out(const struct fth_session *session);
@@ -208,6 +216,8 @@ int fth_session_owns_directory(const struct fth_session *session, const char *di
 /* checkpoint.dir, if one is set, is made, locked (*lock is a file to be closed after training; left as it is where there
  * is no directory) and refused where it holds another run's checkpoints. */
 fth_status fth_session_take_directory(struct fth_session *session, int *lock, fth_error *err);
+/* Before a save: locks what is at its path now, where that is another directory. */
+fth_status fth_session_keep_directory(const struct fth_session *session, int *lock, fth_error *err);
 /* Whether the training saves into `dir`, or nowhere. */
 int fth_session_saves_into(const struct fth_session *session, const char *dir);
 /* For one save into `dir`: made and locked likewise, unless a training of the session has it. */

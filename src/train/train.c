@@ -23,6 +23,8 @@ struct loop {
     double loss_sum;       /* since the last progress report */
     uint64_t loss_steps;
     uint64_t examples_begun;
+    int whole_epoch;       /* this call has read the epoch from its beginning */
+    uint64_t epoch_begun;  /* position.examples_seen there */
     uint64_t steps_here;     /* made by this call */
     uint64_t counted;        /* up to when times.total is right */
     int has_held_out, evaluated;
@@ -205,6 +207,7 @@ static fth_status save(struct loop *loop, fth_error *err) {
     count_time(loop);
     if (loop->callbacks && loop->callbacks->saving)
         loop->callbacks->saving(loop->callbacks->ctx, session->step);
+    FTH_TRY(fth_session_keep_directory(session, &loop->lock, err));
     FTH_TRY(fth_session_write(session, config->dir, config->keep, keeps_best(session) ? session->best_step : 0, 1, err));
     session->times.checkpoint += fth_now_ns() - start;
     loop->saved = 1;
@@ -259,10 +262,12 @@ static fth_status between_steps(struct loop *loop, const struct fth_batch *batch
     struct fth_session *session = loop->session;
     if (!batch) {
         struct fth_position next;
-        if (session->position.examples_seen == 0)
+        if (loop->whole_epoch && session->position.examples_seen == loop->epoch_begun)
             return fth_fail(err, FTH_E_DATA, "data.train: there are no training examples in it");
         fth_reader_get_position(loop->reader, &next);
         FTH_TRY(fth_session_set_position(session, &next, err));
+        loop->whole_epoch = 1;
+        loop->epoch_begun = session->position.examples_seen;
         loop->result->epochs++;
         report(loop);
         fth_session_warn(session, loop->program);
@@ -403,6 +408,7 @@ static fth_status train(struct fth_session *session, const fth_callbacks *callba
         result->best_step = session->best_step;
         return FTH_OK;
     }
+    FTH_TRY(fth_session_check_piped(session->config, session->position.epoch, err));
     if (*session->made_by && strcmp(session->made_by, FTH_VERSION) != 0)
         fth_log(FTH_LOG_WARN,
                 "the checkpoint was made by Fathom %s, this is %s: what is learned from here on may differ from what that "
@@ -414,11 +420,13 @@ static fth_status train(struct fth_session *session, const fth_callbacks *callba
                         .result = result,
                         .begun = fth_now_ns(),
                         .examples_begun = session->examples,
+                        .whole_epoch = fth_resume_epoch_begins(session),
+                        .epoch_begun = session->position.examples_seen,
                         .has_held_out = fth_session_has_held_out(session),
                         .lock = -1};
     loop.last_save = loop.last_report = loop.counted = loop.begun;
     result->best_step = session->best_step;
-    uint64_t first_step = session->step;
+    uint64_t first_step = session->step, first_bad = session->position.lines_bad;
     fth_status status;
     FTH_TRY(check_order(session, err));
     session->training = 1;
@@ -449,7 +457,7 @@ done:
     result->steps = session->step - first_step;
     result->examples = session->examples - loop.examples_begun;
     result->stopped_early = session->stopped_early;
-    result->lines_bad = session->position.lines_bad;
+    result->lines_bad = session->position.lines_bad - first_bad;
     return status;
 }
 

@@ -374,6 +374,45 @@ static void the_last_save_is_made_up(void **state) {
     fth_session_destroy(session);
 }
 
+/* The directory goes while it is trained into: it is made and locked anew. */
+struct moved {
+    const char *paths[2];
+    fth_session *other;
+    uint32_t saves, refused;
+};
+
+static void move_directory(void *ctx, uint64_t step, double loss) {
+    struct moved *moved = ctx;
+    if (step == 5)
+        assert_int_equal(rename(moved->paths[0], moved->paths[1]), 0);
+}
+
+static void save_there(void *ctx, uint64_t step, const char *path) {
+    struct moved *moved = ctx;
+    fth_error why = {0};
+    moved->saves++;
+    moved->refused += fth_session_save(moved->other, moved->paths[0], 0, &why) == FTH_E_CHECKPOINT;
+}
+
+static void count_moved(void *ctx, int level, const char *line) {
+    *(int *)ctx += strstr(line, "was moved, removed or replaced while training") != NULL;
+}
+
+static void a_directory_that_moves_is_locked_anew(void **state) {
+    struct moved moved = {.paths = {run_new_dir(), run_new_dir()}, .other = session_of("", 0)};
+    fth_session *session = session_of(moved.paths[0], 1);
+    fth_callbacks callbacks = {.ctx = &moved, .loss = move_directory, .saved = save_there};
+    int warned = 0;
+    fth_log_to(count_moved, &warned);
+    OK(fth_session_train(session, &callbacks, NULL, &err));
+    fth_log_to(NULL, NULL);
+    assert_int_equal(warned, 1);
+    assert_true(moved.saves > 2);
+    assert_int_equal(moved.refused, moved.saves);
+    fth_session_destroy(session);
+    fth_session_destroy(moved.other);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(others_do_not_save_where_a_training_does),
@@ -387,6 +426,7 @@ int main(void) {
         cmocka_unit_test(a_request_stops_one_call),
         cmocka_unit_test(a_request_within_a_training_is_the_trainings),
         cmocka_unit_test(the_last_save_is_made_up),
+        cmocka_unit_test(a_directory_that_moves_is_locked_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -232,11 +232,87 @@ static void test_earlier_from_other_data(void **state) {
     assert_false(is_there(whole.dir, "step-000000000020.replaced-1"));
 }
 
+/* ---- the rest of an epoch given up ---- */
+
+static fth_session *opened(const char *path, const char *dir, const char *change) {
+    char set[400];
+    const char *overrides[] = {set, change};
+    fth_session *session = NULL;
+    fth_error err = {0};
+    snprintf(set, sizeof set, "checkpoint.dir=%s", dir);
+    if (fth_session_open(path, overrides, 2, &session, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    return session;
+}
+
+static void begin_within_training(void *ctx, uint64_t step, double loss) {
+    fth_error err = {0};
+    assert_int_equal(fth_session_next_epoch(ctx, &err), FTH_E_ARGUMENT);
+}
+
+static void test_next_epoch(void **state) {
+    struct run whole = {.config = run_config("wide_deep", run_data(0)), .dir = run_new_dir(),
+                        .overrides = {"checkpoint.every_steps=1", "checkpoint.keep=99", "train.epochs=1"}};
+    run_train_ok(&whole);
+    uint64_t steps = whole.training.steps, examples = whole.training.examples;
+    fth_training training;
+    fth_error err = {0};
+    char path[400], digest[17];
+    assert_int_equal(fth_session_next_epoch(NULL, &err), FTH_E_ARGUMENT);
+    /* Where an epoch begins nothing is given up. */
+    fth_session *session = opened(whole.dir, whole.dir, "train.epochs=2");
+    assert_int_equal(fth_session_next_epoch(session, &err), FTH_OK);
+    assert_int_equal(fth_session_digest(session, digest, &err), FTH_OK);
+    assert_string_equal(digest, whole.digest);
+    fth_session_destroy(session);
+    /* Within one its rest is; the checkpoints that come later in the same place are of another training. */
+    snprintf(path, sizeof path, "%s/step-000000000003", whole.dir);
+    session = opened(path, whole.dir, "train.epochs=2");
+    assert_int_equal(fth_session_next_epoch(session, &err), FTH_OK);
+    assert_int_equal(fth_session_train(session, NULL, &training, &err), FTH_E_CHECKPOINT);
+    assert_non_null(strstr(err.message, "place in the data"));
+    fth_session_destroy(session);
+    session = opened(path, run_new_dir(), "train.epochs=2");
+    assert_int_equal(fth_session_next_epoch(session, &err), FTH_OK);
+    fth_callbacks callbacks = {.ctx = session, .loss = begin_within_training};
+    assert_int_equal(fth_session_train(session, &callbacks, &training, &err), FTH_OK);
+    assert_int_equal(training.steps, steps);
+    assert_int_equal(training.examples, examples);
+    assert_int_equal(training.epochs, 1);
+    fth_session_destroy(session);
+}
+
+/* A stop is for the training files that it was decided on. */
+static void test_stopped_on_other_files(void **state) {
+    char set[400];
+    struct run run = {.config = run_config("wide_deep", run_data(0)), .dir = run_new_dir(),
+                      .overrides = {"train.eval_every=2", "train.early_stopping={metric: auc, patience: 1, min_delta: 1}"}};
+    run_train_ok(&run);
+    assert_true(run.training.stopped_early);
+    run_resume_ok(&run);
+    assert_true(run.training.already_finished);
+    FILE *from = fopen(run_data(0), "rb"), *to = fopen(temp_path("next-day.csv"), "wb");
+    assert_non_null(from);
+    assert_non_null(to);
+    for (int c; (c = fgetc(from)) != EOF;)
+        fputc(c, to);
+    fclose(from);
+    fclose(to);
+    snprintf(set, sizeof set, "data.train=%s", temp_path("next-day.csv"));
+    run.overrides[0] = set;
+    run.overrides[1] = "train.epochs=2";
+    run.overrides[2] = "train.eval_every=0";
+    run_resume_ok(&run);
+    assert_false(run.training.already_finished);
+    assert_int_equal(run.training.epochs, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_meaning),     cmocka_unit_test(test_other_tasks),
         cmocka_unit_test(test_other_order),       cmocka_unit_test(test_other_learning),
         cmocka_unit_test(test_earlier_otherwise), cmocka_unit_test(test_earlier_from_other_data),
+        cmocka_unit_test(test_next_epoch),        cmocka_unit_test(test_stopped_on_other_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

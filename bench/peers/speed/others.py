@@ -31,7 +31,7 @@ def text_file(options):
 
 def rate_of_training(fathom, *arguments):
     printed = fathom.call("train", fathom.config, "--threads", str(shapes.THREADS), *arguments)
-    found = re.search(r"^ +([0-9]+) examples/s$", printed, re.MULTILINE)
+    found = re.search(r"^ +([0-9]+) examples/s(?:,.*)?$", printed, re.MULTILINE)
     if not found:
         raise Failed(f"fathom train printed no examples/s:\n{printed}")
     return {"value": float(found[1])}
