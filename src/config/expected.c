@@ -43,7 +43,7 @@ void fth_key_expected(const struct fth_key *key, struct fth_text *out) {
         [FTH_KEY_INTS] = "a list of whole numbers",
         [FTH_KEY_FLOATS] = "a list of numbers",
         [FTH_KEY_CLIP] = "a list of two numbers, the lower first, or [] for none",
-        [FTH_KEY_STANDARDISE] = "none, running, or {mean: NUMBER, deviation: NUMBER above 0}",
+        [FTH_KEY_STANDARDISE] = "none, running, or {mean: NUMBER, deviation: NUMBER of 1e-37 or more}",
         [FTH_KEY_BAD_LINE] = "stop, skip, or \"skip up to N\"",
         [FTH_KEY_SECTION] = "a section",
         [FTH_KEY_SECTIONS] = "a list of sections",

@@ -87,7 +87,7 @@ static const struct fth_key data_keys[] = {
     {STRING("weight", fth_data_config, weight), .used_by = CSV,
      .help = "the sample weight's column"},
     {STRING("query", fth_data_config, query), .used_by = CSV | CRITEO,
-     .help = "the column that groups examples for the grouped AUC"},
+     .help = "the column that groups examples for the grouped AUC; an empty cell is a group like any other"},
 };
 static const struct fth_section data_section = {KEYS(data_keys), .selector = 0,
                                                 .help = "What is read, and how."};

@@ -5,17 +5,40 @@
 #include "feature/compile.h"
 #include "feature/date.h"
 
+static int names(const struct fth_strings *columns, const char *name) {
+    for (uint32_t i = 0; i < columns->n; i++)
+        if (strcmp(columns->items[i], name) == 0)
+            return 1;
+    return 0;
+}
+
+/* Whether a feature reads derived column `k`, or what is made from it; else it is a weight or a query, or nothing. */
+static int is_read(const struct fth_features_config *features, uint32_t k) {
+    const char *name = features->derived[k].name;
+    int read = 0;
+    for (uint32_t i = 0; i < features->n_numeric; i++)
+        read |= names(&features->numeric[i].columns, name);
+    for (uint32_t i = 0; i < features->n_indicator; i++)
+        read |= names(&features->indicator[i].columns, name);
+    for (uint32_t i = 0; i < features->n_categorical; i++)
+        read |= names(&features->categorical[i].columns, name);
+    for (uint32_t d = k + 1; d < features->n_derived && !read; d++)
+        read = names(&features->derived[d].from, name) && is_read(features, d);
+    return read;
+}
+
 static fth_status compile_one(fth_feature_program *p, const char *key,
                               const struct fth_derived_config *config, fth_error *err) {
     struct fth_feature_derived *derived = &p->derived[p->n_derived];
-    const char **names = (const char **)p->columns;
+    const char **columns = (const char **)p->columns;
     derived->config = config;
+    derived->left_out = p->unlabelled && !is_read(&p->config->features, p->n_derived);
     derived->from = fth_arena_alloc(p->arena, config->from.n, sizeof *derived->from);
     derived->lookups = fth_arena_alloc(p->arena, 1, sizeof *derived->lookups);
     char *from = fth_arena_printf(p->arena, "%s.from", key);
     if (!derived->from || !derived->lookups || !from)
         return fth_compile_no_memory(err);
-    for (uint32_t i = 0; i < config->from.n; i++)
+    for (uint32_t i = 0; i < config->from.n && !derived->left_out; i++)
         FTH_TRY(fth_compile_find_column(p, from, config->from.items[i], &derived->from[i], err));
     uint32_t there;
     if (!fth_names_add(&p->names->columns, config->name, p->n_columns + p->n_derived, &there))
@@ -27,7 +50,7 @@ static fth_status compile_one(fth_feature_program *p, const char *key,
     const char *problem = times ? fth_date_check_format(config->format) : NULL;
     if (problem)
         return fth_fail(err, FTH_E_CONFIG, "%s.format: '%s' %s", key, config->format, problem);
-    names[p->n_columns + p->n_derived++] = config->name;
+    columns[p->n_columns + p->n_derived++] = config->name;
     return FTH_OK;
 }
 

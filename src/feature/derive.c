@@ -221,7 +221,7 @@ fth_status fth_feature_run_derived(struct fth_feature_chunk *chunk,
     chunk->derived = scratch->derived;
     for (uint32_t d = 0; d < program->n_derived; d++) {
         const struct fth_feature_derived *derived = &program->derived[d];
-        if (!derived->not_fused && !(learning && derived->counted))
+        if (derived->left_out || (!derived->not_fused && !(learning && derived->counted)))
             continue;
         struct context c = {.chunk = chunk, .scratch = scratch, .derived = derived};
         struct fth_feature_text *out = scratch->derived + (size_t)d * FTH_FEATURE_CHUNK;

@@ -110,6 +110,7 @@ struct fth_feature_derived {
     struct fth_feature_lookups *lookups;
     const char *not_fused; /* why its column is made; NULL: it is not, its features look values up themselves */
     int counted;           /* a vocabulary is learned from it: its column is made while learning */
+    int left_out;          /* of lines to predict: no feature reads it, and what it is made from need not be there */
 };
 
 /* One ragged group: fields[first .. first + n) of `group_fields`. */

@@ -33,6 +33,18 @@ static const char *key_of(struct filling *filling, const struct fth_block *block
     return fth_text_get(&filling->cross);
 }
 
+/* Whether a list with the value and the separator behind it would be split elsewhere than between the two: "::" behind
+ * "a:" is found a byte too early. */
+static int splits_otherwise(const char *separator, const char *value, size_t length) {
+    size_t n = strlen(separator);
+    if (n && memmem(value, length, separator, n))
+        return 1;
+    for (size_t k = 1; k < n && k <= length; k++) /* its last k bytes and the separator's first n - k */
+        if (memcmp(value + length - k, separator, k) == 0 && memcmp(separator, separator + k, n - k) == 0)
+            return 1;
+    return 0;
+}
+
 static fth_status add_block(void *ctx, struct fth_block *block, int *more, fth_error *err) {
     struct filling *filling = ctx;
     (void)more;
@@ -46,14 +58,14 @@ static fth_status add_block(void *ctx, struct fth_block *block, int *more, fth_e
         if (filling->cross.failed)
             return fth_fail(err, FTH_E_MEMORY, "no memory to read it");
         int differs;
-        size_t separator = strlen(filling->separator);
-        if (separator && memmem(block->text + value.offset, value.length, filling->separator, separator)) {
+        if (splits_otherwise(filling->separator, block->text + value.offset, value.length)) {
             char quoted[96];
             fth_text_quote(quoted, sizeof quoted, block->text + value.offset, value.length);
             return fth_fail(err, FTH_E_DATA,
-                            "%s: %s:%llu: the value '%s' has the separator '%s' of the list in it",
+                            "%s: %s:%llu: the value '%s' has the separator '%s' of the list in it%s",
                             filling->key_path, block->file, (unsigned long long)block->line_number[i],
-                            quoted, filling->separator);
+                            quoted, filling->separator,
+                            strlen(filling->separator) > 1 ? ", or with the one behind it" : "");
         }
         FTH_TRY(fth_side_table_add(filling->table, key, length,
                                    block->text + value.offset, value.length, &differs, err));

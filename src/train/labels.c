@@ -1,7 +1,10 @@
 /* Labels that are all alike, or of which none counts: a text of data.positive that no line has, or another column than
  * was meant, trains without an error to a model of nothing. Noted in steps on the training thread, told at the end of an
  * epoch; and by an evaluation that was asked for, which has no AUC then. */
+#include <string.h>
+
 #include "base/log.h"
+#include "base/text.h"
 #include "train/session_private.h"
 
 #define FEWEST 100 /* examples that are worth a warning */
@@ -30,13 +33,26 @@ static void tell_none(const struct fth_session *session, uint32_t t, uint64_t ex
             label, *label ? "'" : "", (unsigned long long)examples);
 }
 
+/* What there is to say of `positive`: ">=4" and "< 4" are texts, and no line has them. */
+static const char *about_positive(const struct fth_strings *positive) {
+    double bound;
+    int above;
+    for (uint32_t i = 0; i < positive->n; i++) {
+        const char *number = positive->items[i] + strspn(positive->items[i], "<>= ");
+        if (number > positive->items[i] && fth_parse_f64(number, strlen(number), &bound) &&
+            !fth_config_label_bound(positive->items[i], &bound, &above))
+            return ": a bound is written \"> 4\" or \">= 4\", with a space; any other text of positive is compared as it is";
+    }
+    return positive->n ? ": does positive name the texts that mean 1, as they are written?" : "";
+}
+
 static void tell(const struct fth_session *session, uint32_t t, uint64_t examples, int value) {
     const struct fth_config *config = session->config;
     const char *label = label_of(config, t);
-    uint32_t positive = config->n_tasks ? config->tasks[t].positive.n : config->data.positive.n;
+    const struct fth_strings *positive = config->n_tasks ? &config->tasks[t].positive : &config->data.positive;
     fth_log(FTH_LOG_WARN, "label%s%s%s: all of %llu examples are %d%s", *label ? " '" : "", label,
             *label ? "'" : "", (unsigned long long)examples, value,
-            positive ? ": does positive name the texts that mean 1, as they are written?" : "");
+            about_positive(positive));
 }
 
 void fth_session_warn_labels(struct fth_session *session) {

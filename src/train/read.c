@@ -42,16 +42,18 @@ static void add_name(const char **names, size_t *n, const char *name) {
     names[(*n)++] = name;
 }
 
-/* Those of the columns that the data must have: not the derived ones. */
+/* Appends a column that the data must have: not a derived one. */
+static void add_column(const struct fth_config *config, const char **names, size_t *n, const char *column) {
+    for (uint32_t i = 0; i < config->features.n_derived; i++)
+        if (column && strcmp(config->features.derived[i].name, column) == 0)
+            return;
+    add_name(names, n, column);
+}
+
 static void add_columns(const struct fth_config *config, const char **names, size_t *n,
                         const struct fth_strings *columns) {
-    for (uint32_t c = 0; c < columns->n; c++) {
-        int derived = 0;
-        for (uint32_t i = 0; i < config->features.n_derived; i++)
-            derived |= strcmp(config->features.derived[i].name, columns->items[c]) == 0;
-        if (!derived)
-            add_name(names, n, columns->items[c]);
-    }
+    for (uint32_t c = 0; c < columns->n; c++)
+        add_column(config, names, n, columns->items[c]);
 }
 
 /* Every column that the configuration names: enough to know the model's shape when there is no file to look
@@ -73,10 +75,10 @@ static fth_status named_columns(struct fth_session *session, fth_error *err) {
     add_name(names, &n, config->data.label);
     for (uint32_t t = 0; t < config->n_tasks; t++) {
         add_name(names, &n, config->tasks[t].label);
-        add_name(names, &n, config->tasks[t].sample_weight);
+        add_column(config, names, &n, config->tasks[t].sample_weight);
     }
-    add_name(names, &n, config->data.weight);
-    add_name(names, &n, config->data.query);
+    add_column(config, names, &n, config->data.weight);
+    add_column(config, names, &n, config->data.query);
     for (uint32_t i = 0; i < config->features.n_derived; i++)
         add_columns(config, names, &n, &config->features.derived[i].from);
     for (uint32_t i = 0; i < config->features.n_numeric; i++)

@@ -171,7 +171,7 @@ static void types(void **state) {
          "f.yaml:2:42: features.numeric.0.clip: found x, expected a number"},
         {MODEL "features: {numeric: [{columns: a, standardise: yes}]}\n", NULL,
          "f.yaml:2:48: features.numeric.0.standardise: found yes, expected none, running, or "
-         "{mean: NUMBER, deviation: NUMBER above 0}"},
+         "{mean: NUMBER, deviation: NUMBER of 1e-37 or more}"},
         {MODEL "features: {numeric: [{columns: a, standardise: {deviation: 0}}]}\n", NULL,
          "f.yaml:2:60: features.numeric.0.standardise.deviation: found 0, expected a number, at "
          "least 1e-37"},

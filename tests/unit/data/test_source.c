@@ -10,10 +10,10 @@
 #include <cmocka.h>
 #include <zstd.h>
 
-#include "base/log.h"
 #include "data/paths.h"
 #include "data/source.h"
 #include "data_support.h"
+#include "fathom/fathom.h"
 #include "fault_io.h"
 
 /* Everything of a source, in reads of `step` bytes; NULL when it fails. Owned: free(). */
