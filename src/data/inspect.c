@@ -140,7 +140,9 @@ static fth_status scan_block(void *ctx, struct fth_block *block, int *more, fth_
         memcpy(stats->messages[stats->n_messages++], block->first_bad.message,
                sizeof block->first_bad.message);
     for (uint32_t row = 0; row < block->n_lines; row++) {
-        const struct fth_cell *cells = block->cells + (size_t)row * block->n_columns;
+        const struct fth_cell *cells = block->cells; /* NULL where lines are of entries */
+        if (block->n_columns)
+            cells += (size_t)row * block->n_columns;
         for (uint32_t c = 0; c < block->n_columns; c++)
             add_text(scan, c, block->text + cells[c].offset, cells[c].length);
         if (block->n_columns == 0)

@@ -329,7 +329,8 @@ fth_status fth_embedding_take_batch(struct fth_embedding *embedding, const struc
         embedding->n_runs += units_of(embedding, lookup->n);
         units += lookup->member > 0 ? 0 : lookup_units(embedding, lookup, batch->n);
     }
-    FTH_TRY(make_room(embedding, units << embedding->part_shift, err));
+    /* Room even where a batch has no key at all: what is read by lookup adds places to the arrays. */
+    FTH_TRY(make_room(embedding, (units ? units : 1) << embedding->part_shift, err));
     FTH_TRY(make_parts(embedding, units, err));
     uint64_t most = (units << embedding->part_shift) / (SHARES * workers), largest = 0;
     int by_part = embedding->short_parts = 1;

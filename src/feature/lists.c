@@ -267,8 +267,10 @@ fth_status fth_feature_run_entries(struct fth_feature_chunk *chunk) {
     struct fth_batch *out = chunk->out;
     for (uint32_t i = 0; i < chunk->n; i++) {
         uint32_t line = chunk->lines[i], row = chunk->base + i;
-        const struct fth_entry *begin = block->entries + block->entry_start[line];
-        const struct fth_entry *end = block->entries + block->entry_start[line + 1];
+        uint32_t n_entries = block->entry_start[line + 1] - block->entry_start[line];
+        /* A block whose lines all have none may have no array of them. */
+        const struct fth_entry *begin = n_entries ? block->entries + block->entry_start[line] : block->entries;
+        const struct fth_entry *end = n_entries ? begin + n_entries : begin;
         count_entries(chunk, i, row, begin, end);
         if (chunk->bad[i])
             end = begin;

@@ -3,8 +3,8 @@
 #include "ops/factor.h"
 
 static void add_range(struct fth_factor_layout *layout, const struct fth_factor_piece *piece) {
-    struct fth_factor_range *last = &layout->ranges[layout->n_ranges - 1];
-    if (layout->n_ranges && last->column + last->columns == piece->column)
+    struct fth_factor_range *last = layout->n_ranges ? &layout->ranges[layout->n_ranges - 1] : NULL;
+    if (last && last->column + last->columns == piece->column)
         last->columns += piece->columns;
     else
         layout->ranges[layout->n_ranges++] =

@@ -164,6 +164,13 @@ static fth_status build_graph(struct fth_session *session, fth_error *err) {
     return fth_graph_verify(graph, err);
 }
 
+/* What no graph can be made of is a matter of the configuration, not of the command line. */
+static fth_status as_config(fth_status status, fth_error *err) {
+    if (status != FTH_E_ARGUMENT)
+        return status;
+    return err ? (err->code = FTH_E_CONFIG) : FTH_E_CONFIG;
+}
+
 static int has_linear_terms(const fth_graph *graph) {
     for (uint32_t l = 0; l < graph->n_lookups; l++)
         if (graph->lookups[l].zero_init && !graph->lookups[l].counted)
@@ -221,7 +228,7 @@ fth_status fth_session_build(struct fth_session *session, fth_error *err) {
     if (!session->dense_optimizer)
         return fth_fail(err, FTH_E_CONFIG, "optimizer.dense.name: there is no optimizer '%s'",
                         config->dense_optimizer.name);
-    FTH_TRY(build_graph(session, err));
+    FTH_TRY(as_config(build_graph(session, err), err));
     session->evaluations =
         fth_alloc((size_t)FTH_EVALUATIONS * fth_session_tasks(config), sizeof *session->evaluations);
     session->labels_seen = fth_alloc(fth_session_tasks(config), sizeof *session->labels_seen);
@@ -258,7 +265,7 @@ fth_status fth_session_plan(struct fth_session *session, int training, fth_plan 
     if (!*plan) {
         struct fth_plan_options options;
         fth_session_plan_options(session, training, &options);
-        FTH_TRY(fth_plan_create(session->graph, session->parameters, &options, plan, err));
+        FTH_TRY(as_config(fth_plan_create(session->graph, session->parameters, &options, plan, err), err));
     }
     *out = *plan;
     return FTH_OK;
