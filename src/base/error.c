@@ -44,9 +44,9 @@ int fth_all_there(const char *const *texts, size_t n) {
     return 1;
 }
 
-fth_status fth_error_frame(fth_error *err, const char *format, ...) {
+void fth_error_frame(fth_error *err, const char *format, ...) {
     if (!err)
-        return FTH_OK;
+        return;
     char message[sizeof err->message];
     va_list args;
     va_start(args, format);
@@ -56,5 +56,4 @@ fth_status fth_error_frame(fth_error *err, const char *format, ...) {
         snprintf(message + length, sizeof message - (size_t)length, ": %.*s",
                  (int)(sizeof message - (size_t)length - 3), err->message);
     memcpy(err->message, message, sizeof message);
-    return err->code;
 }

@@ -17,8 +17,8 @@ fth_status fth_fail_null(fth_error *err, const char *function, const char *argum
 /* Whether there are n texts, none of them NULL. */
 int fth_all_there(const char *const *texts, size_t n);
 
-/* Puts "frame: " in front of the message that is there. Returns err's code (FTH_OK for NULL). */
-fth_status fth_error_frame(fth_error *err, const char *format, ...)
+/* Puts "frame: " in front of the message that is there. What failed has the status: err may be NULL. */
+void fth_error_frame(fth_error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Returns from the calling function when the expression fails. */

@@ -19,6 +19,7 @@ struct save {
     uint32_t n_files, files_room;
     struct fth_saved_pack *packs;
     uint32_t n_packs;
+    int published; /* the folder has got its final name */
 };
 
 static fth_status no_memory(fth_error *err) {
@@ -335,7 +336,8 @@ static fth_status set_aside(struct save *save, const struct fth_step_folder *fol
         int result = save->io->rename(save->io->ctx, folder->path, aside);
         if (result < 0)
             return fth_io_error(err, "rename", folder->path, result);
-        fth_log(FTH_LOG_WARN, "%s held another state: it is %s now, and may be removed", folder->path, aside);
+        fth_log(FTH_LOG_WARN, "%s held another state, or could not be read: it is %s now, and may be removed", folder->path,
+                aside);
         return FTH_OK;
     }
 }
@@ -354,13 +356,14 @@ static fth_status set_later_aside(struct save *save, const char *dir, uint64_t s
 /* The new folder gets its final name, for good. A damaged one (an earlier one was resumed from) makes room. */
 static fth_status publish(struct save *save, const char *dir, const struct fth_step_folder *final,
                           enum there there, fth_error *err) {
-    if (there == THERE_DAMAGED)
-        FTH_TRY(discard(save, dir, final, err));
+    if (there == THERE_DAMAGED) /* or it could not be read just now (no descriptor, no memory): not removed */
+        FTH_TRY(set_aside(save, final, err));
     else if (there == THERE_OTHER)
         FTH_TRY(set_later_aside(save, dir, final->step, err));
     int result = save->io->rename(save->io->ctx, save->folder, final->path);
     if (result < 0)
         return fth_io_error(err, "rename", save->folder, result);
+    save->published = 1;
     return fth_io_sync_dir(save->io, dir, err);
 }
 
@@ -396,10 +399,11 @@ fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t
     const char *name = save.arena ? fth_step_name(save.arena, state->step) : NULL;
     const char *final = name ? fth_arena_printf(save.arena, "%s/%s", dir, name) : NULL;
     save.folder = final ? fth_arena_printf(save.arena, "%s/.%s.tmp", dir, name) : NULL;
+    char *path = save.folder ? strdup(final) : NULL;
     fth_status status = FTH_E_MEMORY;
     uint64_t digest = 0;
     enum there there = THERE_NONE;
-    if (!save.folder) {
+    if (!path) {
         fth_arena_destroy(save.arena);
         return no_memory(err);
     }
@@ -422,14 +426,17 @@ fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t
     fth_error why = {0};
     if (prune(&save, dir, state->step, keep, best, &why) != FTH_OK) /* the new one is safe: no failure */
         fth_log(FTH_LOG_WARN, "%s: earlier checkpoints stay: %s", dir, why.message);
-    if (path_out && !(*path_out = strdup(final)))
-        status = no_memory(err);
     goto done;
 failed:
     fth_io_remove(io, save.folder, NULL); /* frees the space at once; the next save would too */
     fth_error_frame(err, "cannot save a checkpoint into %s", dir);
     say_last(&save, dir, err);
 done:
+    if (path_out && (status == FTH_OK || save.published)) {
+        *path_out = path;
+        path = NULL;
+    }
+    free(path);
     fth_arena_destroy(save.arena);
     return status;
 }

@@ -40,6 +40,11 @@ static fth_status check_sources(struct fth_loader *l) {
         return fth_load_fail_path(l, "data.holdout.column", "only for data.holdout.by: hash; set that, or remove it");
     if (*data->holdout_column && (data->format == FTH_FORMAT_LIBSVM || data->format == FTH_FORMAT_LIBFFM))
         return fth_load_fail_path(l, "data.holdout.column", "libsvm and libffm lines have no columns; remove it");
+    for (uint32_t d = 0; *data->holdout_column && d < l->config->features.n_derived; d++)
+        if (strcmp(l->config->features.derived[d].name, data->holdout_column) == 0)
+            return fth_load_fail_path(l, "data.holdout.column",
+                                      "features.derived.%u makes this column, and lines are held out before any is made; name "
+                                      "a column of the files", d);
     if (fth_node_find(l, "data.holdout.fraction") && !fth_node_find(l, "data.holdout.by"))
         return fth_load_fail_path(
             l, "data.holdout.by",

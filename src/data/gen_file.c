@@ -62,9 +62,8 @@ fth_status fth_gen_file_io(const struct fth_io *io, const fth_gen_options *optio
     const fth_gen_sink data_sink = {write_file, &data}, truth_sink = {write_file, &truth};
     if (status == FTH_OK)
         status = fth_gen_run(options, &data_sink, with_truth ? &truth_sink : NULL, result, err);
-    int whole = status == FTH_OK;
-    FTH_KEEP_FIRST(status, fth_output_close_io(io, &data.out, whole, status == FTH_OK ? err : NULL));
-    FTH_KEEP_FIRST(status, fth_output_close_io(io, &truth.out, whole, status == FTH_OK ? err : NULL));
+    FTH_KEEP_FIRST(status, fth_output_close_io(io, &data.out, status == FTH_OK, status == FTH_OK ? err : NULL));
+    FTH_KEEP_FIRST(status, fth_output_close_io(io, &truth.out, status == FTH_OK, status == FTH_OK ? err : NULL));
     return status;
 }
 

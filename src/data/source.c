@@ -76,8 +76,9 @@ fth_status fth_source_raw_read(struct fth_source *source, void *buffer, size_t s
         if (n == -EAGAIN && source->now)
             return FTH_E_INTERRUPTED;
         if (n != -EINTR && n != -EAGAIN) {
-            fth_io_error(err, "read", source->name, n);
-            return fth_error_frame(err, "offset %llu", (unsigned long long)source->raw_offset);
+            fth_status status = fth_io_error(err, "read", source->name, n);
+            fth_error_frame(err, "offset %llu", (unsigned long long)source->raw_offset);
+            return status;
         }
     }
 }

@@ -150,8 +150,11 @@ fth_status fth_graph_differentiate(fth_graph *graph, fth_error *err) {
     graph->stage = FTH_BACKWARD;
     for (uint32_t i = n_nodes; i-- > 0;) {
         const struct fth_node *node = graph->nodes[i];
-        if (node->stage == FTH_FORWARD && node_differentiate(&sums, node, err) != FTH_OK)
-            return fth_error_frame(err, "gradient of %s (%s)", node->name, node->op->name);
+        fth_status status = node->stage == FTH_FORWARD ? node_differentiate(&sums, node, err) : FTH_OK;
+        if (status != FTH_OK) {
+            fth_error_frame(err, "gradient of %s (%s)", node->name, node->op->name);
+            return status;
+        }
     }
     for (uint32_t i = 0; i < n_values; i++)
         if (graph->values[i].role == FTH_ROLE_PARAMETER)

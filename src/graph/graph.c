@@ -273,8 +273,11 @@ fth_status fth_graph_node(fth_graph *graph, const struct fth_op *op, const char 
     if (!nodes)
         return fth_fail(err, FTH_E_MEMORY, "%s: out of memory", node->name);
     graph->nodes = nodes;
-    if (op->shape(graph, node, err) != FTH_OK)
-        return fth_error_frame(err, "%s (%s)", node->name, op->name);
+    fth_status status = op->shape(graph, node, err);
+    if (status != FTH_OK) {
+        fth_error_frame(err, "%s (%s)", node->name, op->name);
+        return status;
+    }
     graph->next_node++;
     nodes[graph->n_nodes++] = node;
     for (uint32_t i = 0; i < op->n_outputs; i++)

@@ -157,9 +157,11 @@ fth_status fth_graph_verify(fth_graph *graph, fth_error *err) {
             if (graph->nodes[j]->id == node->id)
                 return fth_fail(err, FTH_E_ARGUMENT, "nodes %s and %s: both have id %d",
                                 graph->nodes[j]->name, node->name, (int)node->id);
-        if (node_check(&check, node, err) != FTH_OK)
-            return fth_error_frame(err, "node %d %s (%s)", (int)node->id, node->name,
-                                   node->op->name);
+        fth_status status = node_check(&check, node, err);
+        if (status != FTH_OK) {
+            fth_error_frame(err, "node %d %s (%s)", (int)node->id, node->name, node->op->name);
+            return status;
+        }
     }
     const struct fth_value *logit = fth_graph_value(graph, graph->logit);
     if (logit && (logit->extent != FTH_EXAMPLES || logit->columns != graph->n_tasks))

@@ -12,8 +12,7 @@ fth_status fth_layer_self_attention(fth_graph *graph, const char *name, fth_id x
     FTH_TRY(fth_layers_value(graph, name, x, &value, err));
     if (!heads || value.columns % heads)
         return fth_fail(err, FTH_E_CONFIG,
-                        "%s: %u columns cannot be divided among %u heads; model.heads must divide them",
-                        name, value.columns, heads);
+                        "model.heads: %u, which does not divide the %u columns of %s", heads, value.columns, name);
     const char *parts = fth_arena_printf(graph->arena, "%s.qkv", name);
     const char *last = fth_arena_printf(graph->arena, "%s.out", name);
     if (!parts || !last)

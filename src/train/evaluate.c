@@ -145,8 +145,15 @@ static fth_status evaluate(struct fth_session *session, const struct fth_data_se
     FTH_TRY_GOTO(status, tasks_create(session, grouped, &tasks, err), done);
     FTH_TRY_GOTO(status, fth_forward_batches(&forward, add_batch, &tasks, err), done);
     if (tasks.examples == 0) {
-        status = fth_fail(err, FTH_E_DATA, "%s: there are no examples to evaluate on",
-                          fth_data_set_files(forward.set).n ? fth_data_set_files(forward.set).items[0] : "data");
+        const struct fth_data_config *data = &session->config->data;
+        const char *file = fth_data_set_files(forward.set).n ? fth_data_set_files(forward.set).items[0] : "data";
+        if (options->part == FTH_PART_VALID && !data->valid.n)
+            status = fth_fail(err, FTH_E_DATA, "data.holdout: none of the lines of data.train (%s) is held out, or none of "
+                              "those counts: there are no examples to evaluate on; hold out a larger fraction, or name files "
+                              "in data.valid", file);
+        else
+            status = fth_fail(err, FTH_E_DATA, "%s%s: there are no examples to evaluate on",
+                              options->part == FTH_PART_VALID ? "data.valid: " : "", file);
         goto done;
     }
     FTH_TRY_GOTO(status, compute(session, &tasks, all, err), done);
@@ -188,8 +195,11 @@ fth_status fth_session_check_held_out(struct fth_session *session, fth_error *er
     if (!valid->n)
         return FTH_OK;
     fth_status status = fth_session_open_set(session, &options, &opened.set, err);
-    if (status == FTH_OK)
+    if (status == FTH_OK) {
         status = fth_session_program_for(session, opened.set, 1, &opened.program, err);
+        if (status != FTH_OK && fth_data_set_files(opened.set).n)
+            fth_error_frame(err, "data.valid: %s", fth_data_set_files(opened.set).items[0]);
+    }
     fth_forward_close(&opened);
     return status;
 }

@@ -14,6 +14,11 @@ struct writer {
     uint64_t undefined, first_undefined; /* lines for which the model gives no number */
 };
 
+/* A stream of the caller's may give none (fmemopen that is full, fopencookie). */
+static fth_status cannot_write(fth_error *err) {
+    return fth_fail(err, FTH_E_IO, "cannot write predictions: %s", errno ? strerror(errno) : "the stream takes no more");
+}
+
 /* A data line's probabilities, with commas between; without logits: of a malformed line. */
 static fth_status put(struct writer *writer, const float *logits, fth_error *err) {
     int undefined = 0;
@@ -23,8 +28,9 @@ static fth_status put(struct writer *writer, const float *logits, fth_error *err
             undefined = 1;
         else if (logits)
             fth_format_f64(text, 9, 1.0 / (1.0 + exp(-(double)logits[t])));
+        errno = 0;
         if (fputs(text, writer->out) < 0 || fputc(t + 1 < writer->tasks ? ',' : '\n', writer->out) < 0)
-            return fth_fail(err, FTH_E_IO, "cannot write predictions: %s", strerror(errno));
+            return cannot_write(err);
     }
     if (undefined && writer->undefined++ == 0)
         writer->first_undefined = writer->lines;
@@ -54,8 +60,9 @@ static fth_status finish(struct writer *writer, const struct fth_forward *forwar
     struct fth_reader_counts counts;
     fth_reader_get_counts(forward->reader, &counts);
     FTH_TRY(put_gap(writer, counts.lines, err));
+    errno = 0;
     if (fflush(writer->out) != 0)
-        return fth_fail(err, FTH_E_IO, "cannot write predictions: %s", strerror(errno));
+        return cannot_write(err);
     if (writer->undefined)
         fth_log(FTH_LOG_WARN,
                 "the model gives no number for %llu of %llu lines, data line %llu the first: 'nan' stands there; its training "

@@ -92,7 +92,7 @@ static fth_status named_columns(struct fth_session *session, fth_error *err) {
     return FTH_OK;
 }
 
-fth_status fth_session_columns(struct fth_session *session, int from_data, fth_error *err) {
+fth_status fth_session_columns(struct fth_session *session, enum fth_columns_from from, fth_error *err) {
     const struct fth_config *config = session->config;
     if (config->data.format == FTH_FORMAT_LIBSVM || config->data.format == FTH_FORMAT_LIBFFM)
         return FTH_OK;
@@ -101,12 +101,12 @@ fth_status fth_session_columns(struct fth_session *session, int from_data, fth_e
         session->n_columns = FTH_CRITEO_COLUMNS;
         return FTH_OK;
     }
-    if (!has_header(config)) {
+    if (!has_header(config) && from != FTH_COLUMNS_FROM_NAMES) {
         session->columns = config->data.columns.items;
         session->n_columns = config->data.columns.n;
         return FTH_OK;
     }
-    if (!from_data)
+    if (from != FTH_COLUMNS_FROM_DATA)
         return named_columns(session, err);
     if (!config->data.train.n)
         return fth_fail(err, FTH_E_CONFIG, "data.train: no training files are named");

@@ -96,12 +96,21 @@ static fth_status write_checkpoint(struct fth_session *session, const char *dir,
 fth_status fth_session_write(struct fth_session *session, const char *dir, int64_t keep, uint64_t best, int replace,
                              fth_error *err) {
     char *path = NULL;
-    FTH_TRY(write_checkpoint(session, dir, keep, best, replace, &path, err));
+    int there = !session->unsaved && fth_session_owns_directory(session, dir); /* the same state: nothing is written */
+    fth_status status = write_checkpoint(session, dir, keep, best, replace, &path, err);
+    if (!path)
+        return status;
     free(session->checkpoint_path);
     free(session->copy_path);
     session->checkpoint_path = path;
     session->copy_path = NULL;
+    if (status != FTH_OK) { /* it is there and may not last: the next save sees to that, and does not take it for another run's */
+        session->unsaved = 1;
+        return status;
+    }
     session->unsaved = 0;
+    if (there)
+        return FTH_OK;
     session->made_by[0] = 0;
     session->other = (struct fth_difference){0}; /* it is of these settings */
     return FTH_OK;
@@ -123,7 +132,11 @@ fth_status fth_session_amend(struct fth_session *session, int *changed, fth_erro
 /* A copy beside the training's own checkpoints, which it goes on from as if there were none. */
 static fth_status write_copy(struct fth_session *session, const char *dir, int64_t keep, fth_error *err) {
     char *path = NULL;
-    FTH_TRY(write_checkpoint(session, dir, keep, 0, 0, &path, err));
+    fth_status status = write_checkpoint(session, dir, keep, 0, 0, &path, err);
+    if (status != FTH_OK) {
+        free(path);
+        return status;
+    }
     free(session->copy_path);
     session->copy_path = path;
     return FTH_OK;

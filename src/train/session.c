@@ -10,7 +10,7 @@
 #include "train/session_private.h"
 
 /* Everything up to, but not including, what is learned from data or restored. */
-static fth_status begin(fth_config *config, int from_data, fth_session **out, fth_error *err) {
+static fth_status begin(fth_config *config, enum fth_columns_from from, fth_session **out, fth_error *err) {
     fth_session *session = fth_alloc(1, sizeof *session);
     if (!session) {
         fth_config_free(config);
@@ -23,7 +23,7 @@ static fth_status begin(fth_config *config, int from_data, fth_session **out, ft
     if (session->wake < 0)
         status = fth_fail(err, FTH_E_IO, "cannot create an event: %s", strerror(errno));
     if (status == FTH_OK)
-        status = fth_session_columns(session, from_data, err);
+        status = fth_session_columns(session, from, err);
     if (status == FTH_OK)
         status = fth_feature_create(config, session->columns, session->n_columns, &session->program,
                                     err);
@@ -68,7 +68,7 @@ fth_status fth_session_create(const fth_config *config, fth_purpose purpose, fth
         FTH_TRY(fth_session_check_piped(config, 0, err));
     FTH_TRY(copy_config(config, &own, err));
     fth_session *session = NULL;
-    FTH_TRY(begin(own, purpose != FTH_FOR_SHAPE, &session, err));
+    FTH_TRY(begin(own, purpose == FTH_FOR_SHAPE ? FTH_COLUMNS_FROM_CONFIG : FTH_COLUMNS_FROM_DATA, &session, err));
     session->shape_only = purpose == FTH_FOR_SHAPE;
     fth_status status = purpose == FTH_FOR_TRAINING ? fth_session_ask_directory(session, err) : FTH_OK;
     if (status == FTH_OK && !session->shape_only)
@@ -132,7 +132,7 @@ static fth_status open_from(void *ctx, fth_checkpoint *checkpoint, fth_error *er
         fth_config_free(config);
         goto done;
     }
-    FTH_TRY_GOTO(status, begin(config, 0, &session, err), done);
+    FTH_TRY_GOTO(status, begin(config, FTH_COLUMNS_FROM_NAMES, &session, err), done);
     FTH_TRY_GOTO(status, fth_config_difference(own, config, FTH_DIFFERENCE_OF_RESULT, &session->other, err), done);
     session->begun_seed = own->seed;
     session->begun_shuffle = own->data.shuffle;

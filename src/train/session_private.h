@@ -156,9 +156,12 @@ int fth_session_with(const struct fth_config *config, const char *name);
 fth_status fth_session_step(struct fth_session *session, fth_plan *plan, const struct fth_batch *batch,
                             const struct fth_filler *filler, double *loss, fth_error *err);
 
-/* read.c: columns of the data (from its header when `from_data`, else those that the configuration names),
- * the training set, learning from its head, programs for other files. */
-fth_status fth_session_columns(struct fth_session *session, int from_data, fth_error *err);
+/* read.c: columns of the data, the training set, learning from its head, programs for other files.
+ * FROM_DATA: a header's, where there is one. FROM_CONFIG: data.csv.columns, or where there is a header those that the
+ * configuration names. FROM_NAMES: these always, as files that a checkpoint is to predict may lack label, weight and
+ * query, whatever data.csv.columns says of them. */
+enum fth_columns_from { FTH_COLUMNS_FROM_DATA, FTH_COLUMNS_FROM_CONFIG, FTH_COLUMNS_FROM_NAMES };
+fth_status fth_session_columns(struct fth_session *session, enum fth_columns_from from, fth_error *err);
 fth_status fth_session_train_set(struct fth_session *session, fth_error *err);
 /* Warns of a file that data.train names twice, or that data.valid names, too. The training set is open. */
 void fth_session_warn_files(struct fth_session *session);

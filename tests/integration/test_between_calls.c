@@ -340,6 +340,19 @@ static void a_request_within_a_training_is_the_trainings(void **state) {
     fth_session_destroy(session);
 }
 
+/* A stream of the caller's that is full may say nothing of why. */
+static void a_full_stream_is_told_of(void **state) {
+    fth_session *session = session_of("", 0);
+    char room[60];
+    uint64_t lines;
+    fth_error why = {0};
+    FILE *out = fmemopen(room, sizeof room, "w");
+    assert_int_equal(fth_session_predict(session, run_data(0), out, &lines, &why), FTH_E_IO);
+    assert_null(strstr(why.message, "Success"));
+    fclose(out);
+    fth_session_destroy(session);
+}
+
 /* ---- a save that fails ---- */
 
 /* A file stands where the directory was. */
@@ -425,6 +438,7 @@ int main(void) {
         cmocka_unit_test(held_out_files_that_change),
         cmocka_unit_test(a_request_stops_one_call),
         cmocka_unit_test(a_request_within_a_training_is_the_trainings),
+        cmocka_unit_test(a_full_stream_is_told_of),
         cmocka_unit_test(the_last_save_is_made_up),
         cmocka_unit_test(a_directory_that_moves_is_locked_anew),
     };

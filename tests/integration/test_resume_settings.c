@@ -282,6 +282,22 @@ static void test_next_epoch(void **state) {
     fth_session_destroy(session);
 }
 
+/* A save of what is there writes nothing, and a training of other settings is as refused as before it. */
+static void test_saved_without_training(void **state) {
+    struct run whole = {.config = run_config("wide_deep", run_data(0)), .dir = run_new_dir(),
+                        .overrides = {"checkpoint.every_steps=1", "checkpoint.keep=99", "train.epochs=1"}};
+    run_train_ok(&whole);
+    char path[400];
+    fth_error err = {0};
+    snprintf(path, sizeof path, "%s/step-000000000003", whole.dir);
+    fth_session *session = opened(path, whole.dir, "optimizer.dense.lr=0.5");
+    assert_int_equal(fth_session_train(session, NULL, NULL, &err), FTH_E_CHECKPOINT);
+    assert_int_equal(fth_session_save(session, whole.dir, 0, &err), FTH_OK);
+    assert_int_equal(fth_session_train(session, NULL, NULL, &err), FTH_E_CHECKPOINT);
+    assert_non_null(strstr(err.message, "optimizer.dense.lr"));
+    fth_session_destroy(session);
+}
+
 /* A stop is for the training files that it was decided on. */
 static void test_stopped_on_other_files(void **state) {
     char set[400];
@@ -313,6 +329,7 @@ int main(void) {
         cmocka_unit_test(test_other_order),       cmocka_unit_test(test_other_learning),
         cmocka_unit_test(test_earlier_otherwise), cmocka_unit_test(test_earlier_from_other_data),
         cmocka_unit_test(test_next_epoch),        cmocka_unit_test(test_stopped_on_other_files),
+        cmocka_unit_test(test_saved_without_training),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

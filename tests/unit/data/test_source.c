@@ -226,6 +226,10 @@ static void failing_reads(void **state) {
         assert_int_equal(fth_source_open(&fault->io, path, -1, &source, &err), FTH_OK);
         assert_null(drain(source, 5000, &got, &err));
         assert_int_equal(err.code, FTH_E_IO);
+        fth_source_close(source);
+        fault->reads = 0;
+        assert_int_equal(fth_source_open(&fault->io, path, -1, &source, &err), FTH_OK);
+        assert_null(drain(source, 5000, &got, NULL)); /* whoever asks for no message is told, too */
         assert_non_null(strstr(err.message, path));
         assert_non_null(strstr(err.message, "offset 3010: cannot read"));
         fth_source_close(source);

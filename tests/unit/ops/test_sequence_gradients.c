@@ -234,8 +234,8 @@ static void test_refusals(void **state) {
     REFUSED(fth_graph_sessions(c->graph, &(struct fth_sessions){sessions, -1, 2}, &group, &c->err),
             "a ragged group of the batch");
     REFUSED(fth_layer_self_attention(c->graph, "s", x, 4, FTH_NO_SESSIONS, &y, &c->err),
-            "model.heads must divide");
-    REFUSED(fth_layer_self_attention(c->graph, "t", x, 0, FTH_NO_SESSIONS, &y, &c->err), "0 heads");
+            "model.heads: ");
+    REFUSED(fth_layer_self_attention(c->graph, "t", x, 0, FTH_NO_SESSIONS, &y, &c->err), "model.heads: 0");
     REFUSED(fth_layer_self_attention(c->graph, "u", e, 2, FTH_NO_SESSIONS, &y, &c->err),
             "has no positions");
     REFUSED(fth_layer_self_attention(c->graph, "v", other, 2, sessions, &y, &c->err), "has no sessions");
