@@ -164,8 +164,7 @@ FTH_API fth_status fth_gen_run(const fth_gen_options *options, const fth_gen_sin
 
 /* The same into files ("-": standard output; truth_path NULL or "": none). They are written beside, as PATH.part,
  * and get their names when they are whole: a failure leaves what was there (but for the data, where only the
- * truth cannot get its name). Links, pipes and devices are written
- * into. */
+ * truth cannot get its name). Links, pipes and devices are written into. */
 FTH_API fth_status fth_gen_file(const fth_gen_options *options, const char *path,
                                 const char *truth_path, fth_gen_result *result, fth_error *err);
 

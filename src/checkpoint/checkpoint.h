@@ -67,10 +67,11 @@ struct fth_checkpoint_state {
 
 /* Writes DIR/step-<step> and keeps the `keep` newest (0: all) and the one of step `best`. embedding NULL: a model without
  * tables. *path_out (owned: free; may be NULL) is the new checkpoint's path, set wherever there is one: also where it
- * fails behind the rename (the folder's fsync), so that what is there may not last. A full disk or any other failure leaves no partial
- * checkpoint under a final name, the earlier ones untouched, and an error that names the file, the reason and the last whole checkpoint. Where another state of
- * the step is there: FTH_E_CHECKPOINT, or with `replace` that one and all later ones, of a run that was given up, become
- * step-N.replaced-1 and so on, which nobody takes for a checkpoint, and a warning says so. */
+ * fails behind the rename (the folder's fsync), so that what is there may not last. A full disk or any other failure
+ * leaves no partial checkpoint under a final name, the earlier ones untouched, and an error that names the file, the
+ * reason and the last whole checkpoint. Where another state of the step is there: FTH_E_CHECKPOINT, or with `replace` that one and all later
+ * ones, of a run that was given up, become step-N.replaced-1 and so on, which nobody takes for a checkpoint, and a
+ * warning says so. One of the step that cannot be read becomes that, too. */
 fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t keep, uint64_t best, int replace,
                                const fth_parameters *parameters, const fth_embedding *embedding,
                                const struct fth_checkpoint_state *state, char **path_out,

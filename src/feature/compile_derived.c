@@ -12,19 +12,27 @@ static int names(const struct fth_strings *columns, const char *name) {
     return 0;
 }
 
-/* Whether a feature reads derived column `k`, or what is made from it; else it is a weight or a query, or nothing. */
-static int is_read(const struct fth_features_config *features, uint32_t k) {
-    const char *name = features->derived[k].name;
-    int read = 0;
+static int is_in_a_feature(const struct fth_features_config *features, const char *name) {
+    int found = 0;
     for (uint32_t i = 0; i < features->n_numeric; i++)
-        read |= names(&features->numeric[i].columns, name);
+        found |= names(&features->numeric[i].columns, name);
     for (uint32_t i = 0; i < features->n_indicator; i++)
-        read |= names(&features->indicator[i].columns, name);
+        found |= names(&features->indicator[i].columns, name);
     for (uint32_t i = 0; i < features->n_categorical; i++)
-        read |= names(&features->categorical[i].columns, name);
-    for (uint32_t d = k + 1; d < features->n_derived && !read; d++)
-        read = names(&features->derived[d].from, name) && is_read(features, d);
-    return read;
+        found |= names(&features->categorical[i].columns, name);
+    return found;
+}
+
+/* Derived columns that no feature reads, nor what is made from them: weights, queries, or nothing. From the last one on, as
+ * what reads one comes behind it. */
+static void leave_out(fth_feature_program *p, const struct fth_features_config *features) {
+    for (uint32_t k = features->n_derived; k-- > 0;) {
+        const char *name = features->derived[k].name;
+        int read = is_in_a_feature(features, name);
+        for (uint32_t d = k + 1; d < features->n_derived && !read; d++)
+            read = !p->derived[d].left_out && names(&features->derived[d].from, name);
+        p->derived[k].left_out = !read;
+    }
 }
 
 static fth_status compile_one(fth_feature_program *p, const char *key,
@@ -32,7 +40,6 @@ static fth_status compile_one(fth_feature_program *p, const char *key,
     struct fth_feature_derived *derived = &p->derived[p->n_derived];
     const char **columns = (const char **)p->columns;
     derived->config = config;
-    derived->left_out = p->unlabelled && !is_read(&p->config->features, p->n_derived);
     derived->from = fth_arena_alloc(p->arena, config->from.n, sizeof *derived->from);
     derived->lookups = fth_arena_alloc(p->arena, 1, sizeof *derived->lookups);
     char *from = fth_arena_printf(p->arena, "%s.from", key);
@@ -59,6 +66,8 @@ fth_status fth_compile_derived(fth_feature_program *p, fth_error *err) {
     p->derived = fth_arena_alloc(p->arena, features->n_derived + 1, sizeof *p->derived);
     if (!p->derived)
         return fth_compile_no_memory(err);
+    if (p->unlabelled)
+        leave_out(p, features);
     for (uint32_t k = 0; k < features->n_derived; k++) {
         char *key = fth_arena_printf(p->arena, "features.derived.%u", k);
         if (!key)

@@ -104,7 +104,7 @@ fth_status fth_session_write(struct fth_session *session, const char *dir, int64
     free(session->copy_path);
     session->checkpoint_path = path;
     session->copy_path = NULL;
-    if (status != FTH_OK) { /* it is there and may not last: the next save sees to that, and does not take it for another run's */
+    if (status != FTH_OK) { /* it is there, is no other run's, and may not last: the next save sees to that */
         session->unsaved = 1;
         return status;
     }
