@@ -43,6 +43,7 @@ FTH_API void fth_session_destroy(fth_session *session); /* NULL-safe */
 
 /* What is left of the epoch in which the checkpoint stands is given up: training goes on with the first line of the next one,
  * which train.epochs has to count, too. Early stopping begins to count anew. Nothing else changes where an epoch begins.
+ * The checkpoint learns of it with the next save.
  * FTH_E_ARGUMENT: the session is training. */
 FTH_API fth_status fth_session_next_epoch(fth_session *session, fth_error *err);
 

@@ -35,6 +35,10 @@ static void leave_out(fth_feature_program *p, const struct fth_features_config *
     }
 }
 
+int fth_feature_makes(const fth_feature_program *program, uint32_t k) {
+    return !program->derived[k].left_out;
+}
+
 static fth_status compile_one(fth_feature_program *p, const char *key,
                               const struct fth_derived_config *config, fth_error *err) {
     struct fth_feature_derived *derived = &p->derived[p->n_derived];
@@ -179,7 +183,7 @@ void fth_compile_joins(fth_feature_program *p) {
 
 fth_status fth_feature_check_side_tables(const fth_feature_program *program, fth_error *err) {
     for (uint32_t d = 0; d < program->n_derived; d++)
-        if (program->derived[d].config->as == FTH_DERIVE_JOIN && !program->derived[d].table)
+        if (program->derived[d].config->as == FTH_DERIVE_JOIN && !program->derived[d].table && !program->derived[d].left_out)
             return fth_fail(err, FTH_E_ARGUMENT, "column '%s' has no side table to be joined with",
                             program->derived[d].config->name);
     return FTH_OK;

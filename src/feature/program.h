@@ -49,12 +49,15 @@ struct fth_field_info {
  * The configuration must live as long as the program. Owned: fth_feature_destroy (NULL-safe). */
 fth_status fth_feature_create(const struct fth_config *config, const char *const *column_names,
                               size_t n_columns, fth_feature_program **out, fth_error *err);
-/* The same for lines to predict: label, weight and query columns are not looked at and need not be there. */
+/* The same for lines to predict: label, weight and query columns are not looked at and need not be there, nor what they alone
+ * are made from. */
 fth_status fth_feature_create_unlabelled(const struct fth_config *config,
                                          const char *const *column_names, size_t n_columns,
                                          fth_feature_program **out, fth_error *err);
 void fth_feature_destroy(fth_feature_program *program);
 
+/* Whether lines have features.derived[k] made: not of lines to predict, where no feature reads it. */
+int fth_feature_makes(const fth_feature_program *program, uint32_t k);
 /* What features.derived[k], a join, looks up: set before passes and learning, complete, borrowed for the program's
  * life. In a list's join no value has the list's separator in it. Errors: FTH_E_MEMORY. */
 fth_status fth_feature_set_side_table(fth_feature_program *program, uint32_t k,

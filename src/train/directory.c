@@ -115,7 +115,8 @@ fth_status fth_session_take_directory(struct fth_session *session, int *lock, ft
     return FTH_OK;
 }
 
-/* Moved or removed while it trains, the directory would be made anew without a lock, and a second run could save there. */
+/* Moved or removed while it trains, the directory would be made anew without a lock, and a second run could save there.
+ * What is at its path now may hold another run's checkpoints: those are not mixed with these, nor removed as older. */
 fth_status fth_session_keep_directory(const struct fth_session *session, int *lock, fth_error *err) {
     const char *dir = session->config->checkpoint.dir;
     struct stat own, there;
@@ -129,5 +130,5 @@ fth_status fth_session_keep_directory(const struct fth_session *session, int *lo
     FTH_TRY(lock_directory(dir, &next, err));
     close(*lock);
     *lock = next;
-    return FTH_OK;
+    return check_directory(session, dir, err);
 }

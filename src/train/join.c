@@ -150,7 +150,7 @@ fth_status fth_session_join(struct fth_session *session, fth_feature_program *pr
     if (!session->side_tables)
         return fth_fail(err, FTH_E_MEMORY, "no memory for side tables");
     for (uint32_t k = 0; k < features->n_derived; k++) {
-        if (features->derived[k].as != FTH_DERIVE_JOIN)
+        if (features->derived[k].as != FTH_DERIVE_JOIN || !fth_feature_makes(program, k))
             continue;
         char path[64];
         snprintf(path, sizeof path, "features.derived.%u", k);

@@ -92,7 +92,7 @@ static void decide_again(struct fth_session *session, const struct fth_config *o
         session->best_metric = NAN;
         session->best_step = session->evaluations_without_better = 0;
     }
-    if (session->stopped_early && !fth_resume_trains_on_same(own, session->config))
+    if (session->stopped_early && !fth_resume_trains_on_same(session, own))
         fth_resume_begin_epoch(session); /* the next day's: what stopped yesterday says nothing of it */
     else if (other || now->early_stop_patience != before->early_stop_patience)
         session->stopped_early =

@@ -195,7 +195,7 @@ static fth_status save(struct loop *loop, fth_error *err) {
     const struct fth_checkpoint_config *config = &session->config->checkpoint;
     if (!*config->dir)
         return FTH_OK;
-    if (loop->saved && loop->saved_step == session->step) {
+    if (loop->saved && loop->saved_step == session->step && fth_session_owns_directory(session, config->dir)) {
         enum fth_evaluation_due known = loop->saved_due;
         loop->saved_due = session->evaluation_due;
         return known == session->evaluation_due ? FTH_OK : amend(loop, err);

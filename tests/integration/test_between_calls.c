@@ -398,7 +398,7 @@ static void the_last_save_is_made_up(void **state) {
 
 /* The directory goes while it is trained into: it is made and locked anew. */
 struct moved {
-    const char *paths[2];
+    const char *paths[2], *theirs; /* theirs: comes in its place, or NULL */
     fth_session *other;
     uint32_t saves, refused;
 };
@@ -407,6 +407,8 @@ static void move_directory(void *ctx, uint64_t step, double loss) {
     struct moved *moved = ctx;
     if (step == 5)
         assert_int_equal(rename(moved->paths[0], moved->paths[1]), 0);
+    if (step == 5 && moved->theirs)
+        assert_int_equal(rename(moved->theirs, moved->paths[0]), 0);
 }
 
 static void save_there(void *ctx, uint64_t step, const char *path) {
@@ -418,6 +420,23 @@ static void save_there(void *ctx, uint64_t step, const char *path) {
 
 static void count_moved(void *ctx, int level, const char *line) {
     *(int *)ctx += strstr(line, "was moved, removed or replaced while training") != NULL;
+}
+
+/* Another run's directory comes in its place: its checkpoints are not taken for older ones of this run, which a save removes. */
+static void another_directory_is_left_alone(void **state) {
+    struct moved moved = {.paths = {run_new_dir(), run_new_dir()}};
+    const char *theirs = run_new_dir();
+    struct run run = run_stopped(theirs, 2);
+    fth_session *session = session_of(moved.paths[0], 1);
+    fth_callbacks callbacks = {.ctx = &moved, .loss = move_directory};
+    fth_error why = {0};
+    char digest[17];
+    moved.theirs = theirs;
+    assert_int_equal(fth_session_train(session, &callbacks, NULL, &why), FTH_E_CHECKPOINT);
+    assert_non_null(strstr(why.message, "already holds checkpoints"));
+    OK(fth_inspect_digest(moved.paths[0], digest, &err));
+    assert_string_equal(digest, run.digest);
+    fth_session_destroy(session);
 }
 
 static void a_directory_that_moves_is_locked_anew(void **state) {
@@ -450,6 +469,7 @@ int main(void) {
         cmocka_unit_test(a_full_stream_is_told_of),
         cmocka_unit_test(the_last_save_is_made_up),
         cmocka_unit_test(a_directory_that_moves_is_locked_anew),
+        cmocka_unit_test(another_directory_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
