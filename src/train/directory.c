@@ -124,11 +124,12 @@ fth_status fth_session_keep_directory(const struct fth_session *session, int *lo
     if (*lock < 0 || (fstat(*lock, &own) == 0 && stat(dir, &there) == 0 && own.st_dev == there.st_dev &&
                       own.st_ino == there.st_ino))
         return FTH_OK;
-    fth_log(FTH_LOG_WARN, "checkpoint.dir: %s was moved, removed or replaced while training: checkpoints are saved there anew",
-            dir);
     FTH_TRY(make_directory(dir, err));
     FTH_TRY(lock_directory(dir, &next, err));
     close(*lock);
     *lock = next;
-    return check_directory(session, dir, err);
+    FTH_TRY(check_directory(session, dir, err));
+    fth_log(FTH_LOG_WARN, "checkpoint.dir: %s was moved, removed or replaced while training: checkpoints are saved there anew",
+            dir);
+    return FTH_OK;
 }

@@ -42,31 +42,6 @@ int fth_resume_holds_out_same(const fth_config *before, const fth_config *now) {
              (is->holdout != FTH_HOLDOUT_HASH || before->seed == now->seed)));
 }
 
-static const char *name_in_folder(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-/* Of the same size and time, and the same name in whatever folder. */
-static int is_same_file(const struct fth_data_file *was, const char *name) {
-    struct fth_io_stat now;
-    const struct fth_io *io = fth_io_posix();
-    if (!was->name || strcmp(name_in_folder(was->name), name_in_folder(name)) != 0)
-        return 0;
-    return !was->known || (io->stat(io->ctx, name, &now) >= 0 && was->bytes == now.size && was->modified == now.modified);
-}
-
-int fth_resume_trains_on_same(const struct fth_session *session, const fth_config *before) {
-    const struct fth_config *now = session->config;
-    struct fth_strings files;
-    if (session->n_data == 0 || fth_paths_expand(&now->data.train, "data.train", now->arena, &files, NULL) != FTH_OK)
-        return same_strings(&before->data.train, &now->data.train);
-    int same = files.n == session->n_data;
-    for (uint32_t f = 0; same && f < files.n; f++)
-        same = is_same_file(&session->data[f], files.items[f]);
-    return same;
-}
-
 /* Whether what is held out of the same files now has examples that were trained on before. */
 static int holds_out_trained(const struct fth_config *before, const struct fth_config *now) {
     const struct fth_data_config *was = &before->data, *is = &now->data;
@@ -99,6 +74,28 @@ static const char *difference(const struct fth_data_file *was, const char *name,
     else if (was->modified != now.modified)
         snprintf(text, 128, "written to since");
     return text;
+}
+
+static const char *name_in_folder(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Of the same size and time, and the same name in whatever folder. */
+static int is_same_file(const struct fth_data_file *was, const char *name) {
+    char text[128];
+    return was->name && strcmp(name_in_folder(was->name), name_in_folder(name)) == 0 && !*difference(was, name, text);
+}
+
+int fth_resume_trains_on_same(const struct fth_session *session, const fth_config *before) {
+    const struct fth_config *now = session->config;
+    struct fth_strings files;
+    if (session->n_data == 0 || fth_paths_expand(&now->data.train, "data.train", now->arena, &files, NULL) != FTH_OK)
+        return same_strings(&before->data.train, &now->data.train);
+    int same = files.n == session->n_data;
+    for (uint32_t f = 0; same && f < files.n; f++)
+        same = is_same_file(&session->data[f], files.items[f]);
+    return same;
 }
 
 /* The file as the checkpoint knows it; n_data: not at all. */

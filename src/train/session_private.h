@@ -100,7 +100,7 @@ fth_status fth_resume_check_meaning(const fth_config *own, const fth_config *now
 /* Warns where what is held out now was trained on before. */
 void fth_resume_warn_held_out(const fth_config *own, const fth_config *now, const char *checkpoint);
 
-/* By the files that data.train stands for now and did when the checkpoint was saved: their names, sizes, times. */
+/* Whether data.train stands for the files that it did when the checkpoint was saved, by their names, sizes, times. */
 int fth_resume_trains_on_same(const struct fth_session *session, const fth_config *before);
 /* Whether the same examples are held out, by the configurations. */
 int fth_resume_holds_out_same(const fth_config *before, const fth_config *now);

@@ -8,17 +8,10 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "check.h"
 #include "checkpoint/checkpoint_private.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                      \
-    do {                                                                      \
-        if (!(condition)) {                                                   \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);           \
-            abort();                                                          \
-        }                                                                     \
-    } while (0)
 
 enum { MANIFEST, DENSE, PACK, CONFIG, FILES };
 static const char *const names[FILES] = {"manifest.json", "dense.safetensors", "pack-0.safetensors",

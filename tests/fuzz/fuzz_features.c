@@ -4,18 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "feature/program.h"
 
 #define LINES 300u
 #define COLUMNS 4u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            abort();                                                                               \
-    } while (0)
 
 static const char *const columns[COLUMNS] = {"label", "x", "c", "t"};
 static const char *const of_x[] = {"x"}, *const of_c[] = {"c"}, *const of_t[] = {"t"};

@@ -8,18 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "fathom/fathom.h"
 #include "io/io.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                \
-    do {                                                                \
-        if (!(condition)) {                                             \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);     \
-            abort();                                                    \
-        }                                                               \
-    } while (0)
 
 #define SMALL "embedding: {dim: 4, memory_limit: 64MiB}\ntrain: {batch_size: 3, epochs: 9}\n"
 #define HISTORY(item, category)                                                                                  \

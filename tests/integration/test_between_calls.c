@@ -1,5 +1,6 @@
-/* Calls of the public API that meet: saves into a directory that a training saves into, and into others, requests to stop
- * that come early, a training called again after its last save failed, reports and evaluations from callbacks. */
+/* Calls of the public API that meet: saves into a directory that a training saves into, that moves meanwhile, and into others,
+ * requests to stop that come early, a training called again after its last save failed, reports and evaluations from
+ * callbacks. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
