@@ -53,23 +53,24 @@ next_line:
     return status;
 }
 
-/* A line whose 39 tabs and LF are the next 40 offsets: nothing to decide at each. 1: the cells but
- * the last are filled. */
-static int whole_line(const char *text, uint32_t base, const uint32_t *offsets,
-                      struct criteo_line *line, struct fth_cell *cells) {
-    uint32_t start = line->cell;
-    char odd = 0;
-    for (uint32_t c = 0; c < FTH_CRITEO_COLUMNS - 1; c++) {
-        uint32_t at = base + offsets[c];
-        odd |= text[at] ^ '\t';
-        cells[c] = (struct fth_cell){start, at - start};
-        start = at + 1;
-    }
-    if (odd || text[base + offsets[FTH_CRITEO_COLUMNS - 1]] != '\n')
+/* Whether all lines that begin with a chunk's first separator in hand and end in it are whole: 39 tabs and an LF each.
+ * `ends` of its separators are no tabs; where as many lines end as they should, those are these, and the others tabs. */
+static int only_whole_lines(const char *text, const uint32_t *offsets, size_t found, size_t ends) {
+    if (found / FTH_CRITEO_COLUMNS < ends)
         return 0;
-    line->cell = start;
-    line->n = FTH_CRITEO_COLUMNS - 1;
+    for (size_t i = 1; i <= ends; i++)
+        if (text[offsets[i * FTH_CRITEO_COLUMNS - 1]] != '\n')
+            return 0;
     return 1;
+}
+
+/* The cells of such a line. offsets[-1] is the place before its first byte, which may lie in the chunk before: places
+ * count modulo 2^32. */
+static void whole_line(uint32_t base, const uint32_t *restrict offsets, struct fth_cell *restrict cells) {
+    for (int32_t c = 0; c < (int32_t)FTH_CRITEO_COLUMNS; c++) {
+        uint32_t start = offsets[c - 1] + 1;
+        cells[c] = (struct fth_cell){base + start, offsets[c] - start};
+    }
 }
 
 static fth_status parse_from(const struct fth_parser *parser, uint32_t first, struct fth_block *block,
@@ -77,19 +78,30 @@ static fth_status parse_from(const struct fth_parser *parser, uint32_t first, st
     static const char separators[3] = {'\t', '\n', '\0'};
     struct criteo_line line = {.first = first, .nul = -1, .number = block->first_line};
     size_t length = block->text_length;
+    uint32_t *offsets = scratch + 1;
     fth_parser_begin(block);
     block->n_columns = FTH_CRITEO_COLUMNS;
     FTH_TRY(fth_block_reserve_cells(block, FTH_CRITEO_COLUMNS, err));
     for (size_t base = 0; base < length; base += FTH_PARSE_CHUNK) {
         size_t n = length - base < FTH_PARSE_CHUNK ? length - base : FTH_PARSE_CHUNK;
-        size_t found = parser->kernels->scan(block->text + base, n, separators, scratch);
+        const char *text = block->text + base;
+        size_t found = parser->kernels->scan(text, n, separators, offsets);
+        size_t ends = found - parser->kernels->count_byte(text, n, '\t');
         struct fth_cell *cells = block->cells + (size_t)block->n_lines * FTH_CRITEO_COLUMNS;
+        int whole = -1; /* not known yet */
+        offsets[-1] = line.start - (uint32_t)base - 1;
         for (size_t k = 0; k < found; k++) {
-            if (line.n == 0 && first == 0 && found - k >= FTH_CRITEO_COLUMNS &&
-                whole_line(block->text, (uint32_t)base, scratch + k, &line, cells))
+            if (line.n == 0 && whole < 0)
+                whole = first == 0 && only_whole_lines(text, offsets + k, found - k, ends);
+            if (line.n == 0 && whole && found - k >= FTH_CRITEO_COLUMNS) {
+                whole_line((uint32_t)base, offsets + k, cells);
                 k += FTH_CRITEO_COLUMNS - 1;
-            uint32_t at = (uint32_t)base + scratch[k];
+                line.cell = cells[FTH_CRITEO_COLUMNS - 1].offset;
+                line.n = FTH_CRITEO_COLUMNS - 1;
+            }
+            uint32_t at = (uint32_t)base + offsets[k];
             char c = block->text[at];
+            ends -= c != '\t';
             if (c == '\t') {
                 if (line.n + first < FTH_CRITEO_COLUMNS - 1)
                     cells[line.n + first] = (struct fth_cell){line.cell, at - line.cell};

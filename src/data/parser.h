@@ -18,7 +18,7 @@
 /* Text looked through by one call of the scan kernel: its offsets stay in the first two cache
  * levels. */
 #define FTH_PARSE_CHUNK 16384u
-#define FTH_PARSE_SCRATCH (FTH_PARSE_CHUNK + 64u) /* offsets in a scratch array */
+#define FTH_PARSE_SCRATCH (FTH_PARSE_CHUNK + 80u) /* offsets in a scratch array: one before the first, 64 behind the last */
 
 struct fth_parser {
     const struct fth_parser_kind *kind;

@@ -92,7 +92,7 @@ static void parse_column(struct fth_feature_chunk *chunk, uint32_t column, float
     }
     fth_kernels_get()->decimals(n, words, lengths, x, other);
     for (uint32_t i = 0; i < n; i++)
-        rest |= other[i] & present[i];
+        rest |= other[i];
     for (uint32_t i = 0; rest && i < n; i++) {
         if (fth_feature_is_missing(program, cells[i].bytes, cells[i].length))
             present[i] = 0;

@@ -31,6 +31,11 @@ void fth_feature_join_numeric(fth_feature_program *program) {
     program->n_instructions = n;
 }
 
+static int any(const uint8_t *bytes, uint32_t n) {
+    static const uint8_t none[FTH_FEATURE_NUMBERS];
+    return memcmp(bytes, none, n) != 0;
+}
+
 /* Cells that the kernel does not know. */
 static void parse_others(struct fth_feature_chunk *chunk, const struct fth_feature_numeric *numeric,
                          uint32_t first, uint32_t columns, uint32_t n, const uint8_t *other,
@@ -52,7 +57,7 @@ static void run_lines(struct fth_feature_chunk *chunk, const struct fth_feature_
     const fth_feature_program *program = chunk->program;
     const struct fth_block *block = chunk->block;
     uint64_t words[FTH_FEATURE_NUMBERS];
-    uint32_t lengths[FTH_FEATURE_NUMBERS], n = lines * columns, rest = program->config->features.missing.n;
+    uint32_t lengths[FTH_FEATURE_NUMBERS], n = lines * columns;
     float x[FTH_FEATURE_NUMBERS];
     uint8_t other[FTH_FEATURE_NUMBERS];
     for (uint32_t i = 0, at = 0; i < lines; i++) {
@@ -64,17 +69,14 @@ static void run_lines(struct fth_feature_chunk *chunk, const struct fth_feature_
         }
     }
     fth_kernels_get()->decimals(n, words, lengths, x, other);
-    for (uint32_t i = 0; i < n; i++)
-        rest |= other[i] & (uint32_t)((int32_t)(0 - lengths[i]) >> 31);
-    if (rest)
+    if (program->config->features.missing.n || any(other, n))
         parse_others(chunk, numeric, first, columns, n, other, lengths, x);
     fth_kernels_get()->or_absent(n, lengths, 0, x);
     fth_feature_transform(program, numeric, x, n);
     fth_kernels_get()->or_absent(n, lengths, numeric->missing_value, x);
     float *out = chunk->out->dense + (size_t)(chunk->base + first) * chunk->out->dense_ld + numeric->dense;
-    for (uint32_t i = 0, at = 0; i < lines; i++, out += chunk->out->dense_ld)
-        for (uint32_t c = 0; c < columns; c++, at++)
-            out[c] = x[at];
+    for (uint32_t i = 0; i < lines; i++)
+        memcpy(out + (size_t)i * chunk->out->dense_ld, x + (size_t)i * columns, columns * sizeof *x);
 }
 
 void fth_feature_run_number_rows(struct fth_feature_chunk *chunk,

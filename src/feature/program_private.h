@@ -17,7 +17,7 @@
 /* Lines that instructions work on together: their cells and outputs stay in the first cache. */
 #define FTH_FEATURE_CHUNK 64
 #define FTH_FEATURE_NUMBERS 512 /* that are transformed at a time, at most; kernels go on to a multiple of eight */
-#define FTH_FEATURE_LOG1P_TABLE 4096
+#define FTH_FEATURE_LOG1P_TABLE 16384
 #define FTH_FEATURE_SAMPLE (1u << 20) /* numbers kept of a column that is learned from all lines */
 #define FTH_FEATURE_TEXTS (1u << 22)  /* texts of a table that are counted at a time, at least */
 

@@ -20,7 +20,7 @@ static inline uint8_t decimal(uint64_t word, uint32_t length, float *out) {
 void fth_k_decimals_scalar(size_t n, const uint64_t *words, const uint32_t *lengths, float *out,
                            uint8_t *other) {
     for (size_t i = 0; i < n; i++)
-        other[i] = decimal(words[i], lengths[i], &out[i]);
+        other[i] = decimal(words[i], lengths[i], &out[i]) & (lengths[i] != 0);
 }
 
 void fth_k_decimal_list_scalar(size_t n, const char *text, uint32_t start, uint32_t gap,

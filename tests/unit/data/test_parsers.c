@@ -244,6 +244,59 @@ static void criteo_lines(void **state) {
     expect_n(config, text, n, expected);
 }
 
+static uint32_t draw(uint32_t below) {
+    static uint64_t state = 1;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((state >> 33) % below);
+}
+
+/* A line of 40 cells, or of some more or less, perhaps with a NUL or CRLF, perhaps longer than what is looked through at
+ * once; what the parser should say of it goes behind `said`, and 1 comes back where that is nothing. */
+static int odd_line(char **text, char **said, uint32_t number, uint32_t odd) {
+    static const uint32_t counts[] = {40, 39, 41, 80, 1, 40, 40, 40};
+    uint32_t kind = draw(100) < odd ? draw(8) : 0, cells = counts[kind], nul = kind == 5, longest = kind == 6 ? 1000 : 9;
+    char *begin = *said;
+    *begin++ = '[';
+    for (uint32_t c = 0; c < cells; c++) {
+        uint32_t length = cells == 1 ? 3 : draw(longest);
+        for (uint32_t i = 0; i < length; i++)
+            *begin++ = *(*text)++ = (char)('a' + draw(26));
+        *begin++ = c + 1 < cells ? '|' : ']';
+        *(*text)++ = c + 1 < cells ? '\t' : '\n';
+    }
+    if (nul)
+        (*text)[-(int32_t)draw(40) - 2] = 0;
+    if (kind == 7) {
+        (*text)[-1] = '\r';
+        *(*text)++ = '\n';
+    }
+    if (cells != 40 || nul)
+        return 1;
+    *said = begin + sprintf(begin, "%u", number);
+    return 0;
+}
+
+/* Whole lines, and ones that are not, at every place of what is looked through at once. */
+static void criteo_many(void **state) {
+    struct fth_data_config config = config_of(FTH_FORMAT_CRITEO);
+    static char text[1 << 20], expected[1 << 21], said[1 << 21], bad[32];
+    for (uint32_t round = 0; round < 60; round++) {
+        char *end = text, *rows = expected;
+        uint32_t n_bad = 0, odd = round % 3 == 0 ? 0 : round % 3 == 1 ? 2 : 40;
+        for (uint32_t line = 1; line <= 500; line++)
+            n_bad += (uint32_t)odd_line(&end, &rows, line, odd);
+        *rows = 0;
+        size_t length = (size_t)(rows - expected);
+        snprintf(bad, sizeof bad, " bad %u:", n_bad);
+        for (int64_t block = 1; block <= 1 << 20; block <<= 10) {
+            config.block_bytes = block;
+            parse_to(said, sizeof said, &config, text, (size_t)(end - text));
+            assert_memory_equal(said, expected, length);
+            assert_true(n_bad ? strncmp(said + length, bad, strlen(bad)) == 0 : said[length] == 0);
+        }
+    }
+}
+
 static void libsvm_lines(void **state) {
     struct fth_data_config config = config_of(FTH_FORMAT_LIBSVM);
     expect(config, "+1 3:1 18446744073709551615:-2.5e3\t7:0.5 \r\n-1\n0 qid:4 1:2 # c 5:x\n",
@@ -331,6 +384,7 @@ int main(void) {
         cmocka_unit_test(csv_comments),
         cmocka_unit_test(csv_header_line),
         cmocka_unit_test(criteo_lines),
+        cmocka_unit_test(criteo_many),
         cmocka_unit_test(libsvm_lines),
         cmocka_unit_test(libffm_lines),
         cmocka_unit_test(first_refusal_by_line),
