@@ -98,7 +98,7 @@ typedef struct fth_training {
  * is filled as far as training came whatever is returned, its evaluations borrow from the session. */
 FTH_API fth_status fth_session_train(fth_session *session, const fth_callbacks *callbacks,
                                      fth_training *result, fth_error *err);
-/* Asks fth_session_train, fth_session_evaluate or fth_session_predict to stop: the one that runs, or else the next one.
+/* Asks a training, an evaluation or a prediction of this session to stop: the one that runs, or else the next one.
  * A training stops after the step in progress, or in its wait for a pipe's next bytes, its evaluation behind the batch in
  * progress (a run that goes on from the checkpoint makes it anew); the others likewise, with FTH_E_INTERRUPTED.
  * Async-signal-safe. */
@@ -116,6 +116,13 @@ FTH_API fth_status fth_session_evaluate(fth_session *session, const char *const 
  * had not been flushed then is left to `out`. */
 FTH_API fth_status fth_session_predict(fth_session *session, const char *path, FILE *out,
                                        uint64_t *lines, fth_error *err);
+
+/* The same of text[0..n), which holds what such a file would (of csv the header line, too, unless data.csv.header is off;
+ * it may be compressed), into memory: out[line * tasks + task], NAN where a file gets "nan". capacity: how many numbers
+ * `out` has room for; FTH_E_LIMIT where there are more. A call prepares all anew (about a millisecond, more where side files are read): ask
+ * for many lines at once. */
+FTH_API fth_status fth_session_predict_text(fth_session *session, const char *text, size_t n, double *out,
+                                            size_t capacity, uint64_t *lines, fth_error *err);
 
 /* Writes a checkpoint into `dir`, which is made if need be, as DIR/step-N. keep: of the checkpoints there up to this one
  * the newest `keep` stay, 0 all; later ones neither count nor go. FTH_E_CHECKPOINT: another state of this step is there,

@@ -53,6 +53,7 @@ static void sessions(void **state) {
     fth_training training;
     fth_evaluation evaluation;
     uint64_t lines;
+    double number;
     char digest[17], *text = NULL;
     static const char *const holes[] = {NULL}, *const names[] = {"-"};
     REFUSED(fth_session_create(NULL, FTH_FOR_SHAPE, &other, &err));
@@ -70,6 +71,10 @@ static void sessions(void **state) {
     REFUSED(fth_session_predict(session, NULL, stdout, &lines, &err));
     REFUSED(fth_session_predict(session, "-", NULL, &lines, &err));
     REFUSED(fth_session_predict(session, "-", stdout, NULL, &err));
+    REFUSED(fth_session_predict_text(NULL, "", 0, &number, 1, &lines, &err));
+    REFUSED(fth_session_predict_text(session, NULL, 0, &number, 1, &lines, &err));
+    REFUSED(fth_session_predict_text(session, "", 0, NULL, 0, &lines, &err));
+    REFUSED(fth_session_predict_text(session, "", 0, &number, 1, NULL, &err));
     REFUSED(fth_session_save(NULL, "x", 0, &err));
     REFUSED(fth_session_save(session, NULL, 0, &err));
     REFUSED(fth_session_digest(NULL, digest, &err));
@@ -84,6 +89,7 @@ static void sessions(void **state) {
     assert_int_equal(fth_session_train(session, NULL, &training, NULL), FTH_E_ARGUMENT);
     assert_int_equal(fth_session_evaluate(session, names, 1, &evaluation, NULL), FTH_E_ARGUMENT);
     assert_int_equal(fth_session_predict(session, "-", stdout, &lines, NULL), FTH_E_ARGUMENT);
+    assert_int_equal(fth_session_predict_text(session, "", 0, &number, 1, &lines, NULL), FTH_E_ARGUMENT);
     assert_int_equal(fth_session_save(session, "x", 0, NULL), FTH_E_ARGUMENT);
     assert_null(fth_session_config(NULL));
     assert_null(fth_session_checkpoint(NULL));
