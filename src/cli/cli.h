@@ -76,6 +76,8 @@ int cli_is_input(const char *path, const char *input);
 /* Whether the path is that file (the configuration's own or what is read besides, as above; NULL: none) or data that the
  * configuration names, as has been told. */
 int cli_is_read(const char *command, const char *path, const fth_config *config, const char *file);
+/* Whether the path is a file of the checkpoint, as has been told. */
+int cli_is_of_checkpoint(const char *command, const char *path, const char *checkpoint);
 int cli_output_close(struct cli_output *out); /* exit code, the failure having been told */
 void cli_output_discard(struct cli_output *out);
 

@@ -1,5 +1,4 @@
 /* fathom predict: a probability for every input line. */
-#include <dirent.h>
 #include <stdio.h>
 
 #include "cli/cli.h"
@@ -53,30 +52,14 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-/* Whether it is a file of the checkpoint. */
-static int is_of_checkpoint(const char *path, const char *checkpoint) {
-    DIR *folder = opendir(checkpoint);
-    char file[4096];
-    int is = 0;
-    for (struct dirent *entry; folder && !is && (entry = readdir(folder));) {
-        int n = snprintf(file, sizeof file, "%s/%s", checkpoint, entry->d_name);
-        is = n > 0 && (size_t)n < sizeof file && cli_is_input(path, file);
-    }
-    if (folder)
-        closedir(folder);
-    return is;
-}
-
 static int predict(const struct arguments *a, fth_session *session) {
     fth_error err = {0};
     uint64_t lines = 0;
     struct cli_output out;
     if (a->output && cli_is_read("predict", a->output, fth_session_config(session), a->file ? a->file : "-"))
         return CLI_USAGE;
-    if (a->output && is_of_checkpoint(a->output, fth_session_checkpoint(session))) {
-        fprintf(stderr, "fathom predict: %s is a file of the checkpoint; name another one to write to\n", a->output);
+    if (a->output && cli_is_of_checkpoint("predict", a->output, fth_session_checkpoint(session)))
         return CLI_USAGE;
-    }
     if (!cli_output_open(&out, "predict", a->output))
         return CLI_FAILURE;
     if (fth_session_predict(session, a->file ? a->file : "-", out.file, &lines, &err) == FTH_OK)

@@ -1,4 +1,5 @@
 /* What several commands share: errors, overrides, numbers for people, signals. */
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
@@ -183,6 +184,21 @@ int cli_is_read(const char *command, const char *path, const fth_config *config,
         return 0;
     fprintf(stderr, "fathom %s: %s is a file that is read; name another one to write to\n", command, path);
     return 1;
+}
+
+int cli_is_of_checkpoint(const char *command, const char *path, const char *checkpoint) {
+    DIR *folder = opendir(checkpoint);
+    char file[4096];
+    int is = 0;
+    for (struct dirent *entry; folder && !is && (entry = readdir(folder));) {
+        int n = snprintf(file, sizeof file, "%s/%s", checkpoint, entry->d_name);
+        is = n > 0 && (size_t)n < sizeof file && cli_is_input(path, file);
+    }
+    if (folder)
+        closedir(folder);
+    if (is)
+        fprintf(stderr, "fathom %s: %s is a file of the checkpoint; name another one to write to\n", command, path);
+    return is;
 }
 
 static int output_failed(const char *command, const fth_error *err) {
