@@ -23,11 +23,16 @@
 #define _mm512_cvtepi32_ps emulated_cvtepi32_ps
 #define _mm512_srai_epi32 emulated_srai_epi32
 #define _mm512_cvtps_pd emulated_cvtps_pd
+#define _mm512_cvtpd_ps emulated_cvtpd_ps
+#define _mm512_cvtepi64_pd emulated_cvtepi64_pd
+#define _mm512_cvtepi32_epi64 emulated_cvtepi32_epi64
 #define _mm512_reduce_add_ps emulated_reduce_add_ps
 #define _mm512_cvtepu32_epi64 emulated_cvtepu32_epi64
 #define _mm512_shuffle_f32x4 emulated_shuffle_f32x4
 #define _mm512_shuffle_epi32 emulated_shuffle_epi32
 #define _mm512_stream_ps _mm512_storeu_ps
+#undef _mm512_madd_epi16 /* its alias has four parameters */
+#define _mm512_madd_epi16 simde_mm512_madd_epi16
 
 /* Touches the chosen floats only, as the instructions do. */
 static inline __m512 emulated_maskz_loadu_ps(__mmask16 mask, const float *from) {
@@ -98,6 +103,33 @@ static inline __m512d emulated_cvtps_pd(__m256 v) {
     for (int i = 0; i < 8; i++)
         to[i] = from[i];
     return _mm512_loadu_pd(to);
+}
+
+static inline __m256 emulated_cvtpd_ps(__m512d v) {
+    double from[8];
+    float to[8];
+    _mm512_storeu_pd(from, v);
+    for (int i = 0; i < 8; i++)
+        to[i] = (float)from[i];
+    return _mm256_loadu_ps(to);
+}
+
+static inline __m512d emulated_cvtepi64_pd(__m512i v) {
+    int64_t from[8];
+    double to[8];
+    _mm512_storeu_si512(from, v);
+    for (int i = 0; i < 8; i++)
+        to[i] = (double)from[i];
+    return _mm512_loadu_pd(to);
+}
+
+static inline __m512i emulated_cvtepi32_epi64(__m256i v) {
+    int32_t from[8];
+    int64_t to[8];
+    _mm256_storeu_si256((__m256i *)from, v);
+    for (int i = 0; i < 8; i++)
+        to[i] = from[i];
+    return _mm512_loadu_si512(to);
 }
 
 static inline __m512i emulated_cvtepu32_epi64(__m256i v) {
