@@ -1,7 +1,7 @@
 /* Short decimal texts by AVX2: four in the 64-bit lanes of a vector, eight from their digits' fours on. */
 #include "kernels/cpu/simd_avx2.h"
 
-#include "kernels/kernels.h"
+#include "kernels/cpu/decimal_simd.h"
 
 static FTH_INLINE __m256i equal_64(__m256i a, __m256i b) { return _mm256_cmpeq_epi64(a, b); }
 
@@ -75,4 +75,11 @@ static FTH_INLINE __m128i decimals_8(__m256i low_words, __m256i high_words, __m2
     return _mm_shuffle_epi8(packed, _mm_setr_epi8(0, 2, 8, 10, 4, 6, 12, 14, 0, 0, 0, 0, 0, 0, 0, 0));
 }
 
-#include "kernels/cpu/decimal_simd.h"
+void FTH_K(decimals)(size_t n, const uint64_t *words, const uint32_t *lengths, float *out, uint8_t *other) {
+    decimals_by(decimals_8, n, words, lengths, out, other);
+}
+
+void FTH_K(decimal_list)(size_t n, const char *text, uint32_t start, uint32_t gap, const uint32_t *ends, float *out,
+                         uint8_t *other) {
+    decimal_list_by(decimals_8, n, text, start, gap, ends, out, other);
+}

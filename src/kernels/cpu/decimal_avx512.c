@@ -1,7 +1,7 @@
 /* Short decimal texts by AVX-512: eight in the 64-bit lanes of a vector. */
 #include "kernels/cpu/simd_avx512.h"
 
-#include "kernels/kernels.h"
+#include "kernels/cpu/decimal_simd.h"
 
 static FTH_INLINE __m512i set_64(int64_t x) { return _mm512_set1_epi64(x); }
 
@@ -40,4 +40,11 @@ static FTH_INLINE __m128i decimals_8(__m256i low_words, __m256i high_words, __m2
     return _mm_movm_epi8(_mm512_testn_epi64_mask(wrong, wrong));
 }
 
-#include "kernels/cpu/decimal_simd.h"
+void FTH_K(decimals)(size_t n, const uint64_t *words, const uint32_t *lengths, float *out, uint8_t *other) {
+    decimals_by(decimals_8, n, words, lengths, out, other);
+}
+
+void FTH_K(decimal_list)(size_t n, const char *text, uint32_t start, uint32_t gap, const uint32_t *ends, float *out,
+                         uint8_t *other) {
+    decimal_list_by(decimals_8, n, text, start, gap, ends, out, other);
+}

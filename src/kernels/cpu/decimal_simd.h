@@ -1,17 +1,19 @@
 /* Short decimal texts to floats, eight at a time: what is the same by AVX2 and AVX-512, with vectors of 256 bits.
- * Included behind decimals_8; its steps are those of kernels/decimal.h:
- *   decimals_8(the first four words, the others, lengths, out): eight floats to out; the low eight bytes of the result are
- *   all ones where a text is such a number.
  *
- * It multiplies by 10^-places: two roundings of 2^-53 instead of the division's one, still far within the 2^-49 that lie
- * between a quotient and the middle of two floats; what lies in the middle exactly has no places, as its digits would be
- * more than eight, and 10^0 does not round. */
+ * The eight are read by who includes this (decimals_8), in the steps of kernels/decimal.h, but multiplied by 10^-places: two
+ * roundings of 2^-53 instead of the division's one, still far within the 2^-49 that lie between a quotient and the middle
+ * of two floats; what lies in the middle exactly has no places, as its digits would be more than eight, and 10^0 does not
+ * round. */
 #ifndef FTH_KERNELS_CPU_DECIMAL_SIMD_H
 #define FTH_KERNELS_CPU_DECIMAL_SIMD_H
 
 #include <string.h>
 
 #include "kernels/kernels.h"
+
+/* The first four words, the others, and the lengths: eight floats to out; the low eight bytes of the result are all ones
+ * where a text is such a number. */
+typedef __m128i decimals_8_fn(__m256i low_words, __m256i high_words, __m256i lengths, float *out);
 
 /* A byte, all ones or 0, of each of eight lanes that are. */
 static FTH_INLINE __m128i narrow_32(__m256i lanes) {
@@ -22,8 +24,8 @@ static FTH_INLINE void store_others(uint8_t *other, __m128i right) {
     _mm_storel_epi64((__m128i *)other, _mm_xor_si128(right, _mm_set1_epi8(-1)));
 }
 
-void FTH_K(decimals)(size_t n, const uint64_t *words, const uint32_t *lengths, float *out,
-                     uint8_t *other) {
+static FTH_INLINE void decimals_by(decimals_8_fn *decimals_8, size_t n, const uint64_t *words, const uint32_t *lengths,
+                                   float *out, uint8_t *other) {
     for (size_t i = 0; i < n; i += 8) {
         __m256i length = _mm256_loadu_si256((const __m256i *)(lengths + i));
         __m128i right = decimals_8(_mm256_loadu_si256((const __m256i *)(words + i)),
@@ -54,8 +56,8 @@ static FTH_INLINE __m256i ends_8(const uint32_t *to) {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(ends_4(to)), ends_4(to + 4), 1);
 }
 
-void FTH_K(decimal_list)(size_t n, const char *text, uint32_t start, uint32_t gap, const uint32_t *ends,
-                         float *out, uint8_t *other) {
+static FTH_INLINE void decimal_list_by(decimals_8_fn *decimals_8, size_t n, const char *text, uint32_t start, uint32_t gap,
+                                       const uint32_t *ends, float *out, uint8_t *other) {
     const __m256i back = _mm256_setr_epi32(0, 0, 1, 2, 3, 4, 5, 6);
     const char *from = text + gap; /* behind an element's end the next one begins */
     uint32_t begin = start;
