@@ -83,7 +83,6 @@ static void parse_column(struct fth_feature_chunk *chunk, uint32_t column, float
     uint64_t words[FTH_FEATURE_CHUNK];
     uint32_t lengths[FTH_FEATURE_CHUNK], n = chunk->n;
     uint8_t other[FTH_FEATURE_CHUNK];
-    uint32_t rest = program->config->features.missing.n;
     take_column(chunk, column, cells);
     for (uint32_t i = 0; i < n; i++) {
         memcpy(&words[i], cells[i].bytes, sizeof *words);
@@ -91,8 +90,7 @@ static void parse_column(struct fth_feature_chunk *chunk, uint32_t column, float
         present[i] = (uint32_t)((int32_t)(0 - cells[i].length) >> 31);
     }
     fth_kernels_get()->decimals(n, words, lengths, x, other);
-    for (uint32_t i = 0; i < n; i++)
-        rest |= other[i];
+    int rest = program->config->features.missing.n || fth_feature_any(other, n);
     for (uint32_t i = 0; rest && i < n; i++) {
         if (fth_feature_is_missing(program, cells[i].bytes, cells[i].length))
             present[i] = 0;

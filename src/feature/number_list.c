@@ -4,7 +4,6 @@
  * chunk, on any thread. */
 #include "feature/number_list.h"
 
-#include <endian.h>
 #include <float.h>
 #include <string.h>
 
@@ -101,16 +100,6 @@ int fth_number_list_result(struct fth_number_list *list, float *out) {
     return list->count > 0 && !list->dropped;
 }
 
-/* Whether one of n bytes is not 0; those behind them, to a multiple of 8, may be anything. */
-static int any(const uint8_t *bytes, uint32_t n) {
-    uint64_t all = 0, word;
-    for (uint32_t i = 0; i < n; i += 8) {
-        memcpy(&word, bytes + i, sizeof word);
-        all |= n - i < 8 ? le64toh(word) << 8 * (8 - (n - i)) : word;
-    }
-    return all != 0;
-}
-
 /* The next n elements reduced. Short decimals are parsed several at a time; the rest, rare, and all when some numbers
  * stand for missing, go the general way. */
 static void reduce_window(struct fth_number_list *list, const struct fth_split *split, uint32_t n) {
@@ -119,7 +108,7 @@ static void reduce_window(struct fth_number_list *list, const struct fth_split *
     float values[MOST];
     uint8_t other[MOST];
     fth_kernels_get()->decimal_list(n, list->text, start, gap, split->ends, values, other);
-    if (!check && !any(other, n)) {
+    if (!check && !fth_feature_any(other, n)) {
         fth_number_list_reduce(list, values, n);
         return;
     }

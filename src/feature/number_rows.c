@@ -31,11 +31,6 @@ void fth_feature_join_numeric(fth_feature_program *program) {
     program->n_instructions = n;
 }
 
-static int any(const uint8_t *bytes, uint32_t n) {
-    static const uint8_t none[FTH_FEATURE_NUMBERS];
-    return memcmp(bytes, none, n) != 0;
-}
-
 /* Cells that the kernel does not know. */
 static void parse_others(struct fth_feature_chunk *chunk, const struct fth_feature_numeric *numeric,
                          uint32_t first, uint32_t columns, uint32_t n, const uint8_t *other,
@@ -69,7 +64,7 @@ static void run_lines(struct fth_feature_chunk *chunk, const struct fth_feature_
         }
     }
     fth_kernels_get()->decimals(n, words, lengths, x, other);
-    if (program->config->features.missing.n || any(other, n))
+    if (program->config->features.missing.n || fth_feature_any(other, n))
         parse_others(chunk, numeric, first, columns, n, other, lengths, x);
     fth_kernels_get()->or_absent(n, lengths, 0, x);
     fth_feature_transform(program, numeric, x, n);

@@ -2,8 +2,10 @@
 #ifndef FTH_FEATURE_PROGRAM_PRIVATE_H
 #define FTH_FEATURE_PROGRAM_PRIVATE_H
 
+#include <endian.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "base/memory.h"
@@ -290,6 +292,16 @@ static inline int fth_feature_only_hashed(const fth_feature_program *program,
 }
 static inline struct fth_text_hash fth_feature_hash(const struct fth_feature_field *field) {
     return (struct fth_text_hash){field->salt, field->missing, field->buckets, field->reciprocal};
+}
+
+/* Whether one of n bytes is not 0; those behind them, to a multiple of 8, may be anything. */
+static inline int fth_feature_any(const uint8_t *bytes, uint32_t n) {
+    uint64_t all = 0, word;
+    for (uint32_t i = 0; i < n; i += 8) {
+        memcpy(&word, bytes + i, sizeof word);
+        all |= n - i < 8 ? le64toh(word) << 8 * (8 - (n - i)) : word;
+    }
+    return all != 0;
 }
 
 /* cells.c: clips, takes logarithms, standardises n numbers, at most FTH_FEATURE_NUMBERS. */
