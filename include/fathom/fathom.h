@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* "0.1.0"; static. */
+/* As in "1.2.3"; static. */
 FTH_API const char *fth_version(void);
 
 /* The library never prints: lines go to this callback (NULL: nowhere; the default). level 0 warning, 1

@@ -25,8 +25,8 @@ typedef struct fth_session fth_session;
 
 typedef enum fth_purpose {
     FTH_FOR_ALL,
-    FTH_FOR_SHAPE,    /* no data is read: it can print its graph and no more */
-    FTH_FOR_TRAINING, /* a checkpoint.dir that fth_session_train would refuse is refused before data is read */
+    FTH_FOR_SHAPE,    /* no data is read: graph, features and digest, no more */
+    FTH_FOR_TRAINING, /* a checkpoint.dir with another run's checkpoints is refused before data is read */
 } fth_purpose;
 
 /* A new model. The configuration is copied. Reads the head of the training data where it needs it (column names, learned
@@ -112,8 +112,8 @@ FTH_API fth_status fth_session_evaluate(fth_session *session, const char *const 
 /* One probability a data line, in order, "%.9g\n" each, to `out` (of several tasks one each with commas between,
  * in the configuration's order); a malformed line (on_bad_line: skip) gives "nan", and so does one for which the model
  * has no number, which is logged as a warning. Labels are not needed. path: a file or a glob, "-" is standard input.
- * Written batch by batch (train.batch_size), in the end flushed. *lines: how many were written, also when it fails; what
- * had not been flushed then is left to `out`. */
+ * Written batch by batch (train.batch_size), in the end flushed. *lines (not NULL): how many were written, also when it
+ * fails; what had not been flushed then is left to `out`. */
 FTH_API fth_status fth_session_predict(fth_session *session, const char *path, FILE *out,
                                        uint64_t *lines, fth_error *err);
 

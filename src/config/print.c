@@ -27,12 +27,11 @@ uint32_t fth_utf8_next(const char **text) {
     return value;
 }
 
-void fth_print_number(struct fth_text *out, double value) {
-    char text[32];
+static void shortest(char text[32], double value) {
     double back;
     if (value > -1e15 && value < 1e15 && value == (double)(int64_t)value &&
         !(value == 0 && signbit(value))) {
-        fth_text_printf(out, "%lld", (long long)value); /* 4096 rather than 4.096e+03 */
+        snprintf(text, 32, "%lld", (long long)value); /* 4096 rather than 4.096e+03 */
         return;
     }
     for (int digits = 1; digits <= 17; digits++) {
@@ -40,7 +39,21 @@ void fth_print_number(struct fth_text *out, double value) {
         if (fth_parse_f64(text, strlen(text), &back) && back == value)
             break;
     }
+}
+
+void fth_print_number(struct fth_text *out, double value) {
+    char text[32];
+    shortest(text, value);
     fth_text_printf(out, "%s", text);
+}
+
+/* 1.0e-05, which programs that know YAML 1.1 would take for a text without its point. */
+static void print_real(struct fth_text *out, double value) {
+    char text[32];
+    shortest(text, value);
+    size_t mantissa = strcspn(text, "e");
+    int whole = text[mantissa] && !memchr(text, '.', mantissa);
+    fth_text_printf(out, "%.*s%s%s", (int)mantissa, text, whole ? ".0" : "", text + mantissa);
 }
 
 void fth_print_string(struct fth_text *out, const char *text) {
@@ -76,7 +89,7 @@ static void print_list(struct fth_text *out, const struct fth_key *key, const ch
         if (key->type == FTH_KEY_INTS)
             fth_text_printf(out, "%lld", (long long)((const struct fth_ints *)field)->items[i]);
         else if (key->type == FTH_KEY_FLOATS)
-            fth_print_number(out, ((const struct fth_floats *)field)->items[i]);
+            print_real(out, ((const struct fth_floats *)field)->items[i]);
         else
             fth_print_string(out, ((const struct fth_strings *)field)->items[i]);
     }
@@ -92,9 +105,9 @@ static void print_numeric(struct fth_text *out, const struct fth_key *key,
         print_list(out, &floats, (const char *)&clip);
     } else if (numeric->standardise == FTH_STANDARDISE_GIVEN) {
         fth_text_printf(out, "{mean: ");
-        fth_print_number(out, numeric->mean);
+        print_real(out, numeric->mean);
         fth_text_printf(out, ", deviation: ");
-        fth_print_number(out, numeric->deviation);
+        print_real(out, numeric->deviation);
         fth_text_printf(out, "}");
     } else {
         fth_text_printf(out, numeric->standardise == FTH_STANDARDISE_RUNNING ? "running" : "none");
@@ -124,7 +137,7 @@ void fth_print_value(struct fth_text *out, const struct fth_key *key, const void
         fth_text_printf(out, "%llu", (unsigned long long)*(const uint64_t *)field);
         break;
     case FTH_KEY_FLOAT:
-        fth_print_number(out, *(const double *)field);
+        print_real(out, *(const double *)field);
         break;
     case FTH_KEY_STRING:
         if (key->choices && **(const char *const *)field)

@@ -82,8 +82,8 @@ static const struct fth_key data_keys[] = {
              "threads do it between steps"},
     {STRING("label", fth_data_config, label), .used_by = CSV, .help = "the label's column"},
     {STRINGS("positive", fth_data_config, positive),
-     .help = "label texts that mean 1, all others 0, or a bound of numbers such as \">= 4\" or \"> 15\"; empty: the label "
-             "is a number, 1, 0 or -1"},
+     .help = "label texts that mean 1, all others 0, or a bound of numbers such as \">= 4\" or \"> 15\" (with the space); "
+             "empty: the label is a number, 1, 0 or -1"},
     {STRING("weight", fth_data_config, weight), .used_by = CSV,
      .help = "the sample weight's column"},
     {STRING("query", fth_data_config, query), .used_by = CSV | CRITEO,
@@ -98,8 +98,8 @@ static const struct fth_key task_keys[] = {
     {STRING("label", fth_task_config, label),
      .help = "the label's column; where it is empty the example does not count in this task"},
     {STRINGS("positive", fth_task_config, positive),
-     .help = "label texts that mean 1, all others 0, or a bound of numbers such as \">= 4\" or \"> 15\"; empty: the label "
-             "is a number, 1, 0 or -1"},
+     .help = "label texts that mean 1, all others 0, or a bound of numbers such as \">= 4\" or \"> 15\" (with the space); "
+             "empty: the label is a number, 1, 0 or -1"},
     {FLOAT("weight", fth_task_config, weight, "1", 0, 1e6, 0),
      .help = "of the task's loss; the loss that is trained is the weighted sum of all tasks'"},
     {STRING("sample_weight", fth_task_config, sample_weight),
@@ -117,7 +117,7 @@ static const struct fth_choice inits[] = {
 static const struct fth_key embedding_keys[] = {
     {INT("dim", fth_embedding_config, dim, "16", 1, 4096), .flags = FTH_FIXED, .help = "floats a row"},
     {ENUM("init", fth_embedding_config, init, "uniform", inits),
-     .help = "a new row's values, drawn by seed, table and key"},
+     .help = "a new row's values, drawn by seed, table and key; linear terms (tables NAME.linear) begin at 0"},
     {FLOAT("init_scale", fth_embedding_config, init_scale, "0.01", 0, 1000, 0),
      .help = "uniform: in [-scale, scale); normal: the deviation"},
     {BYTES("memory_limit", fth_embedding_config, memory_limit, "8GB", 1 << 20), .flags = FTH_NEUTRAL,
@@ -217,7 +217,7 @@ static const struct fth_key model_keys[] = {
      .help = "between the attention unit's layers (dsin: in the feed-forward layer); same: activation"},
     {FLOAT("base_rate", fth_model_config, base_rate, "0", 0, 1, FTH_HIGH_OPEN),
      .help = "share of positive labels that predictions start from: what the output's bias is moved by before the first "
-             "step; 0: the first batch's share, of each task; 0.5: the bias stays as it is drawn; nothing with in_batch_softmax"},
+             "step; 0: the first batch's (with one positive and one negative example more), of each task; 0.5: the bias stays as it is drawn; nothing with in_batch_softmax"},
     {FLOAT("dropout", fth_model_config, dropout, "0", 0, 1, FTH_HIGH_OPEN | FTH_FREE),
      .used_by = HIDDEN | DLRM | MMOE | STAR, .help = "share of units that is dropped in training"},
     {BOOL("batch_norm", fth_model_config, batch_norm, "false"), .used_by = HIDDEN | DLRM | MMOE,
@@ -250,7 +250,7 @@ static const struct fth_key model_keys[] = {
              "table; \"...:HEAD\": neighbours not of the item but of the entity that column HEAD has. Empty: every "
              "pair that shares a table"},
     {STRING("target", fth_model_config, target), .used_by = DIN | CAN | DIEN | DSIN | ATBRG,
-     .help = "din, dien: the column that is compared with the history; \"\": every column that shares a "
+     .help = "din, dien, dsin: the column that is compared with the history; \"\": every column that shares a "
              "sequence's table. can: the column whose rows act on all others, without co_action. atbrg: the item; "
              "\"\": the first that shares a sequence's table"},
 };
@@ -294,11 +294,11 @@ static const char *const decay_by[] = {"0", "0", "0", "0", "0", "0.01", "0", "0.
      .used_by = MOMENTUM, .help = "decay of the velocity"},                                                                 \
     {FLOAT("weight_decay", fth_optimizer_config, weight_decay, NULL, 0, 1000, 0),                                           \
      .standard_by = decay_by, .used_by = ADAMW | LAMB,                                                                      \
-     .help = "decoupled: w -= lr * weight_decay * w (not of biases and other single rows of a layer)"},                     \
+     .help = "decoupled: w -= lr * weight_decay * w (not of biases, slopes, normalisation's scales and shifts)"},          \
     {FLOAT("l1", fth_optimizer_config, l1, "0", 0, 1e6, 0), .used_by = FTRL, .help = "L1 penalty"},                         \
     {FLOAT("l2", fth_optimizer_config, l2, "0", 0, 1e6, 0), .used_by = (all),                                               \
-     .help = "L2 penalty; except with ftrl, added to the gradient: g += l2 * w (not of biases and other single rows of a "  \
-             "layer)"},                                                                                                     \
+     .help = "L2 penalty; except with ftrl, added to the gradient: g += l2 * w (not of biases, slopes, normalisation's "    \
+             "scales and shifts)"},                                                                                         \
     {FLOAT("initial_accumulator", fth_optimizer_config, initial_accumulator, "0", 0, 1e6, 0),                               \
      .used_by = ADAGRAD | ROWWISE | FTRL, .help = "the sum of squares at the start"},                                       \
     {FLOAT("lr_power", fth_optimizer_config, lr_power, "-0.5", -10, 0, 0), .used_by = FTRL,                                 \
@@ -377,7 +377,7 @@ static const struct fth_section early_section = {KEYS(early_keys), .selector = -
 
 static const struct fth_key train_keys[] = {
     {INT("batch_size", fth_train_config, batch_size, "4096", 1, 1 << 20),
-     .help = "examples a step; those of the short batch that ends an epoch count as much as any other"},
+     .help = "examples a step; their losses' sum is divided by it, that of the short batch that ends an epoch, too"},
     {INT("epochs", fth_train_config, epochs, "1", 1, 1e6), .flags = FTH_NEUTRAL,
      .help = "times the training data is read"},
     {INT("max_steps", fth_train_config, max_steps, "0", 0, 1e12), .flags = FTH_NEUTRAL,

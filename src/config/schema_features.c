@@ -114,7 +114,7 @@ static const struct fth_key numeric_keys[] = {
      .offset = AT(struct fth_floats, fth_numeric_config, boundaries),
      .low = -INFINITY,
      .high = INFINITY,
-     .help = "increasing; adds a categorical copy COLUMN_bucket: the number of the interval, of the value before clip, "
+     .help = "increasing; adds a categorical copy COLUMN_bucket (NAME_bucket with a name): the number of the interval, of the value before clip, "
              "log1p and standardise"},
     {INT("quantiles", fth_numeric_config, quantiles, "0", 0, 65536),
      .help = "adds the same copy with this many intervals, learned from the first lines; 0: none"},
@@ -193,7 +193,7 @@ static const struct fth_section categorical_section = {
 
 static const struct fth_key features_keys[] = {
     {STRINGS("missing", fth_features_config, missing), .flags = FTH_FREE,
-     .help = "texts that mean missing besides the empty cell; among labels, those that are none (0, 1, -1, a positive)"},
+     .help = "texts that mean missing besides the empty cell; of labels, too, but for 0, 1, -1 and what data.positive names"},
     {INT("learn_lines", fth_features_config, learn_lines, "100000", 0, 1e9),
      .help = "lines from which quantiles and vocabularies are learned, the first ones; 0: all of the training "
              "data, in a first pass (docs/features.md says what is kept of it)"},
