@@ -60,7 +60,8 @@ static const struct fth_key derived_keys[] = {
      .standard_by = format_by,
      .used_by = DATE | SESSIONS,
      .help = "iso (\"2014-10-21 13:05:09\", perhaps with T, a fraction, Z or an offset, which is passed "
-             "over), unix (seconds), unix_ms, or a pattern of %Y %y %m %d %H %M %S and other bytes"},
+             "over), unix (seconds, perhaps with a fraction), unix_ms, or a pattern of %Y %y (69 to 99: 19xx) %m %d %H %M %S "
+             "and other bytes; a text that is no such time makes its line malformed"},
     {ENUM("part", fth_derived_config, part, "hour", date_parts), .used_by = DATE,
      .help = "weekday: 1 is Monday; weekend: 0 or 1; days, seconds: since 1970"},
     {INT("gap", fth_derived_config, gap, "1800", 0, 1e12), .used_by = SESSIONS,
@@ -156,7 +157,7 @@ static const struct fth_key categorical_keys[] = {
     {INT("buckets", fth_categorical_config, buckets, "0", 0, 4e9),
      .help = "keys are hashes modulo this number; 0: whole 64-bit hashes"},
     {STRING("vocabulary_file", fth_categorical_config, vocabulary_file),
-     .help = "a text a line (gzip and zstd by content): these get rows of their own"},
+     .help = "a text a line (gzip and zstd by content), none of them empty or there twice: these get rows of their own"},
     {INT("vocabulary_size", fth_categorical_config, vocabulary_size, "0", 0, 1e9),
      .help = "the same for at most so many of the most frequent texts of the first features.learn_lines "
              "lines; 0: none is learned"},
