@@ -151,7 +151,7 @@ static const struct fth_key categorical_keys[] = {
     {COLUMNS("columns", fth_categorical_config, columns),
      .help = "columns treated alike; \"C1..C26\" is C1, C2 and so on to C26"},
     {STRING("name", fth_categorical_config, name),
-     .help = "the feature's name, where columns has one; \"\": the column's"},
+     .help = "the feature's name, where columns has one; \"\": the column's. With bins there must be one"},
     {STRING("table", fth_categorical_config, table),
      .help = "the embedding table, to share one between columns, their linear terms, too; \"\": the feature's own"},
     {INT("buckets", fth_categorical_config, buckets, "0", 0, 4e9),
@@ -184,7 +184,7 @@ static const struct fth_key categorical_keys[] = {
     {ENUM("keep", fth_categorical_config, keep_last, "last", keeps),
      .help = "which end of a longer cell is used"},
     {ENUM("pooling", fth_categorical_config, pooling, "sum", poolings),
-     .help = "how the rows of a cell's values become one vector; of a sequence, in models without attention: their mean"},
+     .help = "how the rows of a cell's values become one vector; of a sequence that the model attends to nowhere: their mean"},
     {INT("field", fth_categorical_config, ffm_field, "-1", -1, 65535),
      .help = "libffm: the field's number; -1: by order"},
 };

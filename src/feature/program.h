@@ -96,8 +96,8 @@ fth_status fth_feature_learn_block(fth_feature_program *program, struct fth_bloc
                                    const uint32_t *which, uint32_t n, fth_error *err);
 /* Vocabularies are the most frequent texts, those met first before others as frequent; where a table has more texts
  * than are counted at a time, counts of rare ones may have been begun again (vocabulary.c). Quantiles of the lines, or
- * of a sample of them where all are read: boundary k of N buckets is the value of rank floor(k n / N), duplicates
- * removed. Must be called before passes when fth_feature_learn_wanted was ever > 0 (or a state loaded). */
+ * of a sample of them where all are read: boundary k of N buckets is the value of rank floor(k n / N), each once, not the
+ * least value; behind one that fills more than a part the next larger one is a boundary, too. Must be called before passes when fth_feature_learn_wanted was ever > 0 (or a state loaded). */
 fth_status fth_feature_learn_finish(fth_feature_program *program, fth_error *err);
 
 /* ---- passes ---- */

@@ -1,4 +1,4 @@
-/* Histories and what they are compared with (parts.h): DIN and DIEN. */
+/* Histories and what they are compared with (parts.h): DIN, DIEN, DSIN and ATBRG. */
 #include <string.h>
 
 #include "model/parts.h"
