@@ -96,6 +96,8 @@ fth_status fth_batch_reserve(struct fth_batch *batch, uint32_t examples, fth_err
     if (examples <= batch->capacity)
         return FTH_OK;
     size_t count = next_capacity(batch->capacity, examples), n = batch->n;
+    if (batch->most && count > batch->most)
+        count = batch->most > examples ? batch->most : examples;
     size_t labels = fth_schema_tasks(schema) * sizeof(float);
     int ok = grow(&batch->label, labels, n, count) &&
              grow(&batch->example_number, sizeof *batch->example_number, n, count);

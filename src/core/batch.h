@@ -131,6 +131,7 @@ struct fth_position {
 struct fth_batch {
     const struct fth_schema *schema;
     uint32_t n, capacity;     /* examples */
+    uint32_t most;            /* that there will be, so room for no more is made ahead; 0: not known */
     float *dense;             /* [n][dense_ld] */
     uint32_t dense_ld;        /* fth_padded_columns(n_dense), or 0 */
     struct fth_ragged *groups; /* [n_groups] */

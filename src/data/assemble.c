@@ -13,7 +13,7 @@
 #include "data/reader_private.h"
 
 #define WARNINGS 10u /* malformed lines that are logged when they are skipped */
-#define AT_ONCE (1u << 20) /* a larger shuffle buffer grows with the examples: there may be fewer than it could hold */
+#define AT_ONCE (1u << 12) /* a larger shuffle buffer grows with the examples: there may be fewer than it could hold */
 
 /* Room for the order of n examples. */
 static fth_status make_order(struct fth_assembler *a, uint32_t n, fth_error *err) {
@@ -43,6 +43,7 @@ fth_status fth_assembler_create(struct fth_reader *reader, fth_error *err) {
                         (long long)shuffle, INT32_MAX);
     uint32_t room = shuffle < AT_ONCE ? (uint32_t)shuffle : AT_ONCE;
     FTH_TRY(fth_batch_create(reader->transform.schema, room, &a->buffer, err));
+    a->buffer->most = (uint32_t)shuffle;
     return make_order(a, room, err);
 }
 
