@@ -61,7 +61,7 @@ static void gather_positions(const struct fth_embedding *embedding,
         uint32_t m = n - done < embedding->max_batch ? n - done : embedding->max_batch;
         embedding->kernels->gather_pool(m, embedding->identity, rows + done,
                                         lookup->values + first + done, from.rows, from.stride,
-                                        from.dim, FTH_POOL_SUM, out + (size_t)done * ld, ld);
+                                        from.dim, FTH_POOL_SUM, out + (size_t)done * ld, ld, NULL);
         done += m;
     }
 }
@@ -75,30 +75,6 @@ static void pool_weights(const struct fth_embedding_lookup *lookup, const float 
             sum += lookup->values ? weights[p] * lookup->values[p] : weights[p];
         uint32_t length = offsets[i + 1] - offsets[i];
         out[(size_t)i * ld] = lookup->is.pooling == FTH_POOL_MEAN && length ? sum / (float)length : sum;
-    }
-}
-
-/* The same as the kernel's max pooling, and where each maximum was first met. */
-static void gather_max(const struct fth_embedding *embedding,
-                       const struct fth_embedding_lookup *lookup, uint32_t example, float *out) {
-    const struct fth_pack *pack = &embedding->packs[lookup->pack];
-    uint32_t at = pack->members[lookup->member].at, dim = lookup->is.dim;
-    uint32_t first = lookup->offsets[example], last = lookup->offsets[example + 1];
-    uint32_t *argmax = lookup->argmax + (size_t)example * dim;
-    memset(out, 0, dim * sizeof *out);
-    for (uint32_t j = 0; j < dim; j++)
-        argmax[j] = first;
-    for (uint32_t t = first; t < last; t++) {
-        const float *row = fth_pack_row(pack, embedding->row_of[lookup->base + t]) + at;
-        float value = lookup->values ? lookup->values[t] : 1;
-        for (uint32_t j = 0; j < dim; j++) {
-            float x = value * row[j];
-            if (t > first && x > out[j])
-                argmax[j] = t;
-            /* As the kernel: of equals (zeros of either sign) the last, and NaN stays. */
-            if (t == first || (out[j] == out[j] && !(out[j] > x)))
-                out[j] = x;
-        }
     }
 }
 
@@ -117,12 +93,8 @@ void fth_embedding_gather(void *ctx, uint32_t number, uint32_t example0, uint32_
         gather_positions(embedding, lookup, offsets[0], offsets[n] - offsets[0], out, ld);
         return;
     }
-    if (lookup->is.pooling == FTH_POOL_MAX) {
-        for (uint32_t i = 0; i < n; i++)
-            gather_max(embedding, lookup, example0 + i, out + (size_t)i * ld);
-        return;
-    }
-    const float *weights = weights_of(embedding, lookup);
+    int largest = lookup->is.pooling == FTH_POOL_MAX;
+    const float *weights = largest ? NULL : weights_of(embedding, lookup);
     if (weights) {
         pool_weights(lookup, weights, offsets, n, out, ld);
         return;
@@ -130,8 +102,8 @@ void fth_embedding_gather(void *ctx, uint32_t number, uint32_t example0, uint32_
     struct source from = source_of(embedding, lookup);
     embedding->kernels->gather_pool(n, offsets, from.row_of + offsets[0],
                                     lookup->values ? lookup->values + offsets[0] : NULL, from.rows,
-                                    from.stride, from.dim, (fth_pooling)lookup->is.pooling, out,
-                                    ld);
+                                    from.stride, from.dim, (fth_pooling)lookup->is.pooling, out, ld,
+                                    largest ? lookup->argmax + (size_t)example0 * from.dim : NULL);
 }
 
 /* Lookup by lookup: example by example, and fetching the next lookup's first rows, were no faster

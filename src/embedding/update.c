@@ -209,8 +209,7 @@ static const float *pick_columns(struct fth_update_work *work, const struct fth_
                                  uint32_t occurrence, const float *gradient, uint32_t dim) {
     float *picked = work->picked + (size_t)work->n_picked++ * dim;
     const uint32_t *argmax = lookup->argmax + (size_t)work->embedding->example_of[occurrence] * dim;
-    for (uint32_t j = 0; j < dim; j++)
-        picked[j] = argmax[j] == occurrence - lookup->base ? gradient[j] : 0;
+    work->embedding->kernels->pick(dim, argmax, occurrence - lookup->base, gradient, picked);
     return picked;
 }
 

@@ -18,25 +18,36 @@ static float larger(float a, float b) {
 
 void fth_k_gather_pool_scalar(size_t m, const uint32_t *offsets, const uint32_t *rows,
                               const float *values, const float *base, size_t stride, size_t d,
-                              fth_pooling pooling, float *out, size_t ldo) {
+                              fth_pooling pooling, float *out, size_t ldo, uint32_t *at) {
     for (size_t i = 0; i < m; i++) {
         size_t begin = offsets[i] - offsets[0], end = offsets[i + 1] - offsets[0];
         for (size_t j = 0; j < d; j++) {
             float pooled = 0.0f;
+            size_t first = begin;
             for (size_t t = begin; t < end; t++) {
                 float v = base[(size_t)rows[t] * stride + j];
                 if (values)
                     v *= values[t];
-                if (pooling == FTH_POOL_MAX)
-                    pooled = t == begin ? v : larger(pooled, v);
-                else
+                if (pooling != FTH_POOL_MAX) {
                     pooled += v;
+                    continue;
+                }
+                if (t > begin && v > pooled)
+                    first = t;
+                pooled = t == begin ? v : larger(pooled, v);
             }
             if (pooling == FTH_POOL_MEAN && end > begin)
                 pooled /= (float)(end - begin);
             out[i * ldo + j] = pooled;
+            if (pooling == FTH_POOL_MAX)
+                at[i * d + j] = offsets[0] + (uint32_t)first;
         }
     }
+}
+
+void fth_k_pick_scalar(size_t d, const uint32_t *at, uint32_t position, const float *x, float *out) {
+    for (size_t j = 0; j < d; j++)
+        out[j] = at[j] == position ? x[j] : 0;
 }
 
 void fth_k_gather_sum_scalar(size_t m, size_t n, const uint32_t *const *rows,

@@ -55,63 +55,81 @@ void FTH_K(gather)(size_t m, const uint32_t *rows, const float *base, size_t str
 static FTH_INLINE vf v_larger(vf a, vf b) { return v_select(v_nan(a), a, v_max(a, b)); }
 
 /* One segment over `vectors` (a constant, at most 4) vectors of columns: positions begin .. end of
- * rows and values; rows up to `last` may be prefetched (by the first columns' pass only). */
-static FTH_INLINE void pool_block(int part, vt t, int vectors, int largest, size_t begin,
-                                  size_t end, size_t last, const uint32_t *rows,
-                                  const float *values, const float *base, size_t stride,
-                                  size_t prefetch, float divisor, float *out) {
-    vf pooled[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+ * rows and values; rows up to `last` may be prefetched (by the first columns' pass only). at: NULL, or the maxima's
+ * places, counted from `zero`. */
+static FTH_INLINE void pool_block(int part, vt t, int vectors, size_t begin, size_t end, size_t last,
+                                  const uint32_t *rows, const float *values, const float *base,
+                                  size_t stride, size_t prefetch, float divisor, float *out,
+                                  uint32_t zero, uint32_t *at) {
+    vf pooled[4] = {v_zero(), v_zero(), v_zero(), v_zero()}, place[4];
+    for (int c = 0; c < vectors; c++)
+        place[c] = vi_as_floats(vi_set(zero + (uint32_t)begin)); /* moved, never calculated with */
     for (size_t p = begin; p < end; p++) {
         if (prefetch && p + ROWS_AHEAD < last)
             prefetch_row(base + (size_t)rows[p + ROWS_AHEAD] * stride, prefetch);
         const float *row = base + (size_t)rows[p] * stride;
-        vf value = values ? v_set(values[p]) : v_zero();
+        vf value = values ? v_set(values[p]) : v_zero(), here = vi_as_floats(vi_set(zero + (uint32_t)p));
         for (int c = 0; c < vectors; c++) {
             vf v = v_get(row + c * VW, part, t);
             if (values)
                 v = v_mul(v, value);
-            if (largest)
+            if (at && p > begin)
+                place[c] = v_select(v_gt(v, pooled[c]), here, place[c]);
+            if (at)
                 pooled[c] = p == begin ? v : v_larger(pooled[c], v);
             else
                 pooled[c] = v_add(pooled[c], v);
         }
     }
     vf by = v_set(divisor);
-    for (int c = 0; c < vectors; c++)
+    for (int c = 0; c < vectors; c++) {
         v_put(out + c * VW, part, t, divisor != 1.0f ? v_div(pooled[c], by) : pooled[c]);
+        if (at)
+            v_put((float *)(void *)at + c * VW, part, t, place[c]);
+    }
 }
 
-static FTH_INLINE void pool_segment(int largest, size_t begin, size_t end, size_t last,
-                                    const uint32_t *rows, const float *values, const float *base,
-                                    size_t stride, size_t d, float divisor, float *out) {
+static FTH_INLINE void pool_segment(size_t begin, size_t end, size_t last, const uint32_t *rows,
+                                    const float *values, const float *base, size_t stride, size_t d,
+                                    float divisor, float *out, uint32_t zero, uint32_t *at) {
     size_t c = 0;
     for (; c + 4 * VW <= d; c += 4 * VW)
-        pool_block(0, v_tail(0), 4, largest, begin, end, last, rows, values, base + c, stride,
-                   c ? 0 : d, divisor, out + c);
+        pool_block(0, v_tail(0), 4, begin, end, last, rows, values, base + c, stride, c ? 0 : d,
+                   divisor, out + c, zero, at ? at + c : NULL);
     for (; c + 2 * VW <= d; c += 2 * VW)
-        pool_block(0, v_tail(0), 2, largest, begin, end, last, rows, values, base + c, stride,
-                   c ? 0 : d, divisor, out + c);
+        pool_block(0, v_tail(0), 2, begin, end, last, rows, values, base + c, stride, c ? 0 : d,
+                   divisor, out + c, zero, at ? at + c : NULL);
     for (; c + VW <= d; c += VW)
-        pool_block(0, v_tail(0), 1, largest, begin, end, last, rows, values, base + c, stride,
-                   c ? 0 : d, divisor, out + c);
+        pool_block(0, v_tail(0), 1, begin, end, last, rows, values, base + c, stride, c ? 0 : d,
+                   divisor, out + c, zero, at ? at + c : NULL);
     if (c < d)
-        pool_block(1, v_tail(d - c), 1, largest, begin, end, last, rows, values, base + c, stride,
-                   c ? 0 : d, divisor, out + c);
+        pool_block(1, v_tail(d - c), 1, begin, end, last, rows, values, base + c, stride,
+                   c ? 0 : d, divisor, out + c, zero, at ? at + c : NULL);
 }
 
 void FTH_K(gather_pool)(size_t m, const uint32_t *offsets, const uint32_t *rows,
                         const float *values, const float *base, size_t stride, size_t d,
-                        fth_pooling pooling, float *out, size_t ldo) {
+                        fth_pooling pooling, float *out, size_t ldo, uint32_t *at) {
     size_t last = m ? offsets[m] - offsets[0] : 0;
     for (size_t i = 0; i < m; i++, out += ldo) {
         size_t begin = offsets[i] - offsets[0], end = offsets[i + 1] - offsets[0];
         float divisor = pooling == FTH_POOL_MEAN && end > begin ? (float)(end - begin) : 1.0f;
         if (pooling == FTH_POOL_MAX)
-            pool_segment(1, begin, end, last, rows, values, base, stride, d, 1.0f, out);
+            pool_segment(begin, end, last, rows, values, base, stride, d, 1.0f, out, offsets[0], at + i * d);
         else if (d == 16)
-            pool_segment(0, begin, end, last, rows, values, base, stride, 16, divisor, out);
+            pool_segment(begin, end, last, rows, values, base, stride, 16, divisor, out, 0, NULL);
         else
-            pool_segment(0, begin, end, last, rows, values, base, stride, d, divisor, out);
+            pool_segment(begin, end, last, rows, values, base, stride, d, divisor, out, 0, NULL);
+    }
+}
+
+void FTH_K(pick)(size_t d, const uint32_t *at, uint32_t position, const float *x, float *out) {
+    vi here = vi_set(position);
+    for (size_t j = 0; j < d; j += VW) {
+        int part = d - j < VW;
+        vt t = v_tail(part ? d - j : 0);
+        vf places = v_get((const float *)(const void *)at + j, part, t);
+        v_put(out + j, part, t, v_select(vi_equal(v_as_ints(places), here), v_get(x + j, part, t), v_zero()));
     }
 }
 

@@ -48,6 +48,7 @@ static FTH_INLINE vf v_select(vm m, vf yes, vf no) { return _mm256_blendv_ps(no,
 
 static FTH_INLINE vf vi_as_floats(vi a) { return _mm256_castsi256_ps(a); }
 static FTH_INLINE vi v_as_ints(vf a) { return _mm256_castps_si256(a); }
+static FTH_INLINE vm vi_equal(vi a, vi b) { return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)); }
 static FTH_INLINE vi vi_set(uint32_t x) { return _mm256_set1_epi32((int)x); }
 static FTH_INLINE vi vi_lanes(void) { return _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0); }
 static FTH_INLINE vi vi_quads(uint32_t a, uint32_t b, uint32_t c, uint32_t d) { /* a, b, c, d, a, b, .. */

@@ -68,6 +68,7 @@ static FTH_INLINE vf v_select(vm m, vf yes, vf no) { return _mm512_mask_blend_ps
 
 static FTH_INLINE vf vi_as_floats(vi a) { return _mm512_castsi512_ps(a); }
 static FTH_INLINE vi v_as_ints(vf a) { return _mm512_castps_si512(a); }
+static FTH_INLINE vm vi_equal(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
 static FTH_INLINE vi vi_set(uint32_t x) { return _mm512_set1_epi32((int)x); }
 static FTH_INLINE vi vi_lanes(void) { /* 0, 1, 2, .. */
     return _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);

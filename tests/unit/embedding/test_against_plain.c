@@ -147,7 +147,7 @@ static void check_gather(struct plain *plain, fth_embedding *embedding,
         uint32_t n = lookup_rows(lookup, batch);
         float *table = malloc((keys * dim + 1) * sizeof(float));
         float *want = calloc(n * ld + 1, sizeof(float)), *got = calloc(n * ld + 1, sizeof(float));
-        uint32_t *numbers = malloc((keys + 1) * sizeof *numbers);
+        uint32_t *numbers = malloc((keys + 1) * sizeof *numbers), *maximum_at = malloc((n * dim + 1) * sizeof *maximum_at);
         for (uint32_t i = 0; i < keys; i++) {
             memcpy(table + i * dim, plain_weights(plain, batch, lookup, i), dim * sizeof(float));
             numbers[i] = i;
@@ -157,7 +157,7 @@ static void check_gather(struct plain *plain, fth_embedding *embedding,
         kernels->gather_pool(n, offsets, numbers,
                              lookup->weighted ? batch->fields[lookup->field].values : NULL, table,
                              dim, dim, pooled(lookup) ? (fth_pooling)lookup->pooling : FTH_POOL_SUM,
-                             want, ld);
+                             want, ld, maximum_at);
         /* In three tiles, as workers would. */
         for (uint32_t tile = 0; tile < 3; tile++) {
             uint32_t from = batch->n * tile / 3, to = batch->n * (tile + 1) / 3;
@@ -167,7 +167,7 @@ static void check_gather(struct plain *plain, fth_embedding *embedding,
             rows->gather(rows->ctx, l, from, to - from, got + first * ld, ld);
         }
         assert_memory_equal(got, want, n * ld * sizeof(float));
-        free(table), free(want), free(got), free(numbers);
+        free(table), free(want), free(got), free(numbers), free(maximum_at);
     }
 }
 

@@ -26,10 +26,21 @@ static void run_pool(const struct fth_kernels *k, struct call *c) {
         offsets[i + 1] = offsets[i] + (call_bits(c) >> 8) % 13;
     float *table = call_in(c, TABLE_ROWS, c->n, -1, 1, &stride),
           *values = call_in(c, 1, LONGEST, -2, 2, NULL);
+    uint32_t *at = pooling == FTH_POOL_MAX ? (uint32_t *)(void *)call_out(c, 1, c->m * c->n, NULL) : NULL;
     float *out = call_out(c, c->m, c->n, &ldo);
-    k->gather_pool(c->m, offsets, rows, values, table, stride, c->n, pooling, out, ldo);
+    k->gather_pool(c->m, offsets, rows, values, table, stride, c->n, pooling, out, ldo, at);
+    at = at ? (uint32_t *)(void *)call_out(c, 1, c->m * c->n, NULL) : NULL;
     out = call_out(c, c->m, c->n, &ldo);
-    k->gather_pool(c->m, offsets, rows, NULL, table, stride, c->n, pooling, out, ldo);
+    k->gather_pool(c->m, offsets, rows, NULL, table, stride, c->n, pooling, out, ldo, at);
+}
+
+static void run_pick(const struct fth_kernels *k, struct call *c) {
+    uint32_t *at = malloc((c->n + 1) * sizeof *at);
+    float *x = call_in(c, 1, c->n, -1, 1, NULL);
+    for (size_t j = 0; j < c->n; j++)
+        at[j] = 4000000000u + (call_bits(c) >> 8) % 3;
+    k->pick(c->n, at, 4000000001u, x, call_out(c, 1, c->n, NULL));
+    free(at);
 }
 
 static void run_gather_sum(const struct fth_kernels *k, struct call *c) {
@@ -85,6 +96,7 @@ static void rows_agree_to_the_bit(void **state) {
     check_shapes(run_gather, 0, 0);
     for (pooling = FTH_POOL_SUM; pooling <= FTH_POOL_MAX; pooling++)
         check_shapes(run_pool, 0, 0);
+    check_shapes(run_pick, 0, 0);
     check_shapes(run_gather_sum, 0, 0);
     check_shapes(run_sum_lists, 0, 0);
     check_shapes(run_sum_rows, 0, 0);
@@ -97,14 +109,18 @@ static void scalar_rows_follow_their_formulas(void **state) {
     uint32_t rows[3] = {2, 0, 1}, offsets[4] = {7, 9, 9, 10};
     k->gather(3, rows, table, 3, 2, out, 2);
     assert_memory_equal(out, ((float[6]){5, -6, 1, 2, 3, 4}), sizeof out);
-    k->gather_pool(3, offsets, rows, NULL, table, 3, 2, FTH_POOL_SUM, out, 2);
+    k->gather_pool(3, offsets, rows, NULL, table, 3, 2, FTH_POOL_SUM, out, 2, NULL);
     assert_memory_equal(out, ((float[6]){6, -4, 0, 0, 3, 4}), sizeof out);
-    k->gather_pool(3, offsets, rows, values, table, 3, 2, FTH_POOL_SUM, out, 2);
+    k->gather_pool(3, offsets, rows, values, table, 3, 2, FTH_POOL_SUM, out, 2, NULL);
     assert_memory_equal(out, ((float[6]){9, -14, 0, 0, 1.5f, 2}), sizeof out);
-    k->gather_pool(3, offsets, rows, values, table, 3, 2, FTH_POOL_MEAN, out, 2);
+    k->gather_pool(3, offsets, rows, values, table, 3, 2, FTH_POOL_MEAN, out, 2, NULL);
     assert_memory_equal(out, ((float[6]){4.5f, -7, 0, 0, 1.5f, 2}), sizeof out);
-    k->gather_pool(3, offsets, rows, NULL, table, 3, 2, FTH_POOL_MAX, out, 2);
+    uint32_t at[6];
+    k->gather_pool(3, offsets, rows, NULL, table, 3, 2, FTH_POOL_MAX, out, 2, at);
     assert_memory_equal(out, ((float[6]){5, 2, 0, 0, 3, 4}), sizeof out);
+    assert_memory_equal(at, ((uint32_t[6]){7, 8, 9, 9, 9, 9}), sizeof at);
+    k->pick(4, at, 9, table, out);
+    assert_memory_equal(out, ((float[4]){0, 0, -9, 3}), 4 * sizeof *out);
     k->sum_lists(2, (uint32_t[3]){0, 0, 2}, rows, table, 3, 2, out, 2);
     assert_memory_equal(out, ((float[4]){0, 0, 6, -4}), 4 * sizeof *out);
     const uint32_t *numbers[2] = {rows, rows + 1};
@@ -127,8 +143,9 @@ static void a_maximum_keeps_nan(void **state) {
     tables[count++] = fth_kernels_for(FTH_ISA_SCALAR);
     for (size_t k = 0; k < count; k++) {
         float table[6] = {NAN, 1, 2, NAN, 3, 4}, out[2];
+        uint32_t at[2];
         uint32_t rows[3] = {0, 1, 2}, offsets[2] = {0, 3};
-        tables[k]->gather_pool(1, offsets, rows, NULL, table, 2, 2, FTH_POOL_MAX, out, 2);
+        tables[k]->gather_pool(1, offsets, rows, NULL, table, 2, 2, FTH_POOL_MAX, out, 2, at);
         assert_true(isnan(out[0]) && isnan(out[1]));
     }
 }
