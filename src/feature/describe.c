@@ -106,6 +106,8 @@ static void put_numeric(struct fth_text *out, const fth_feature_program *p,
         fth_text_printf(out, " | log1p");
     if (config->standardise != FTH_STANDARDISE_NONE)
         fth_text_printf(out, " | standardise");
+    if (numeric->indicator >= 0)
+        fth_text_printf(out, "; and 1 where it is missing");
     if (numeric->field >= 0)
         fth_text_printf(out, "; %s: | bucketise", p->fields[numeric->field].info.name);
     if (numeric->joined)
