@@ -68,19 +68,23 @@ static json_t *metrics(const fth_evaluation *e) {
                      "base_rate", number(e->base_rate));
 }
 
-/* 0: no memory. */
+/* 0: no memory. What cannot be written is left to the stream. */
 static int write_json(FILE *out, const char *checkpoint, const fth_evaluation *evaluation) {
-    json_t *tasks = json_array();
-    for (uint32_t t = 0; t <= evaluation->n_others; t++)
-        json_array_append_new(tasks, metrics(t ? &evaluation->others[t - 1] : evaluation));
     json_t *path = json_string(checkpoint); /* NULL: it is no UTF-8 */
-    json_t *all = json_pack("{so sI so so}", "checkpoint", path ? path : json_null(), "lines_bad",
-                            (json_int_t)evaluation->lines_bad, "seconds", number(evaluation->seconds), "tasks", tasks);
-    int made = all != NULL;
-    if (made && json_dumpf(all, out, JSON_INDENT(1) | JSON_REAL_PRECISION(12)) == 0)
-        fputc('\n', out);
+    json_t *tasks = json_array();
+    int made = tasks != NULL;
+    for (uint32_t t = 0; t <= evaluation->n_others && made; t++)
+        made = json_array_append_new(tasks, metrics(t ? &evaluation->others[t - 1] : evaluation)) == 0;
+    json_t *all = json_pack("{sO? sI so sO?}", "checkpoint", path, "lines_bad", (json_int_t)evaluation->lines_bad,
+                            "seconds", number(evaluation->seconds), "tasks", tasks);
+    char *text = made && all ? json_dumps(all, JSON_INDENT(1) | JSON_REAL_PRECISION(12)) : NULL;
+    json_decref(path);
+    json_decref(tasks);
     json_decref(all);
-    return made;
+    if (text)
+        fprintf(out, "%s\n", text);
+    free(text);
+    return text != NULL;
 }
 
 /* Whether the path may be written to, as far as what is read is concerned. */

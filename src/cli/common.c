@@ -1,6 +1,7 @@
 /* What several commands share: errors, overrides, numbers for people, signals. */
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
@@ -179,8 +180,20 @@ int cli_is_input(const char *path, const char *input) {
            in.st_ino == out.st_ino;
 }
 
+/* Whether it is that file, or one of those that the pattern names. */
+static int is_one_of(const char *path, const char *pattern) {
+    glob_t found;
+    int is = cli_is_input(path, pattern);
+    if (is || glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
+        return is;
+    for (size_t i = 0; i < found.gl_pathc && !is; i++)
+        is = cli_is_input(path, found.gl_pathv[i]);
+    globfree(&found);
+    return is;
+}
+
 int cli_is_read(const char *command, const char *path, const fth_config *config, const char *file) {
-    if (!fth_config_reads(config, path) && !(file && cli_is_input(path, file)))
+    if (!fth_config_reads(config, path) && !(file && is_one_of(path, file)))
         return 0;
     fprintf(stderr, "fathom %s: %s is a file that is read; name another one to write to\n", command, path);
     return 1;

@@ -295,11 +295,12 @@ static const char *const decay_by[] = {"0", "0", "0", "0", "0", "0.01", "0", "0.
      .used_by = MOMENTUM, .help = "decay of the velocity"},                                                                 \
     {FLOAT("weight_decay", fth_optimizer_config, weight_decay, NULL, 0, 1000, 0),                                           \
      .standard_by = decay_by, .used_by = ADAMW | LAMB,                                                                      \
-     .help = "decoupled: w -= lr * weight_decay * w (not of biases, slopes, normalisation's scales and shifts)"},          \
+     .help = "decoupled: w -= lr * weight_decay * w (not of biases, slopes, normalisation's scales and shifts, dsin's "     \
+             "number and position)"},                                                                                       \
     {FLOAT("l1", fth_optimizer_config, l1, "0", 0, 1e6, 0), .used_by = FTRL, .help = "L1 penalty"},                         \
     {FLOAT("l2", fth_optimizer_config, l2, "0", 0, 1e6, 0), .used_by = (all),                                               \
      .help = "L2 penalty; except with ftrl, added to the gradient: g += l2 * w (not of biases, slopes, normalisation's "    \
-             "scales and shifts)"},                                                                                         \
+             "scales and shifts, dsin's number and position)"},                                                             \
     {FLOAT("initial_accumulator", fth_optimizer_config, initial_accumulator, "0", 0, 1e6, 0),                               \
      .used_by = ADAGRAD | ROWWISE | FTRL, .help = "the sum of squares at the start"},                                       \
     {FLOAT("lr_power", fth_optimizer_config, lr_power, "-0.5", -10, 0, 0), .used_by = FTRL,                                 \
@@ -378,7 +379,8 @@ static const struct fth_section early_section = {KEYS(early_keys), .selector = -
 
 static const struct fth_key train_keys[] = {
     {INT("batch_size", fth_train_config, batch_size, "4096", 1, 1 << 20),
-     .help = "examples a step; their losses' sum is divided by it, that of the short batch that ends an epoch, too"},
+     .help = "examples a step; their losses' sum is divided by it, that of the short batch that ends an epoch, too (of an epoch "
+             "of one batch by its examples)"},
     {INT("epochs", fth_train_config, epochs, "1", 1, 1e6), .flags = FTH_NEUTRAL,
      .help = "times the training data is read"},
     {INT("max_steps", fth_train_config, max_steps, "0", 0, 1e12), .flags = FTH_NEUTRAL,

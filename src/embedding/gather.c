@@ -25,15 +25,21 @@ static const float *weights_of(const struct fth_embedding *embedding,
     return embedding->weight_of + lookup->base;
 }
 
+static struct source rows_of(const struct fth_embedding *embedding, const struct fth_embedding_lookup *lookup) {
+    const struct fth_pack *pack = &embedding->packs[lookup->pack];
+    const struct fth_member *member = &pack->members[lookup->member];
+    return (struct source){embedding->row_of + lookup->base, pack->rows + member->at, pack->stride,
+                           member->dim};
+}
+
+/* Not where lookups' copies are spread (weights_of). */
 static struct source source_of(const struct fth_embedding *embedding,
                                const struct fth_embedding_lookup *lookup) {
     const struct fth_pack *pack = &embedding->packs[lookup->pack];
     if (fth_member_copied(embedding, pack, lookup->member))
         return (struct source){embedding->item_of + lookup->base,
                                embedding->item_weight + lookup->base, 1, 1};
-    const struct fth_member *member = &pack->members[lookup->member];
-    return (struct source){embedding->row_of + lookup->base, pack->rows + member->at, pack->stride,
-                           member->dim};
+    return rows_of(embedding, lookup);
 }
 
 /* Rows of positions [first, first + n), times their values where the field has some. */
@@ -99,7 +105,7 @@ void fth_embedding_gather(void *ctx, uint32_t number, uint32_t example0, uint32_
         pool_weights(lookup, weights, offsets, n, out, ld);
         return;
     }
-    struct source from = source_of(embedding, lookup);
+    struct source from = largest ? rows_of(embedding, lookup) : source_of(embedding, lookup);
     embedding->kernels->gather_pool(n, offsets, from.row_of + offsets[0],
                                     lookup->values ? lookup->values + offsets[0] : NULL, from.rows,
                                     from.stride, from.dim, (fth_pooling)lookup->is.pooling, out, ld,

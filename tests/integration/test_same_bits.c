@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include "base/cpu.h"
+#include "base/text.h"
+#include "data_support.h"
 #include "runs.h"
 
 /* Ragged and not; between them dropout, batch norm, Dice, pooled and kept sequences. */
@@ -71,6 +73,36 @@ static void test_machine_does_not_matter(void **state) {
         run_train_ok(&packed);
         same(&expected, &packed, "gzip");
     }
+}
+
+/* Maxima of lists that share a table: rows are found part by part where a batch has few keys a worker, else not. */
+static void test_maxima_of_a_shared_table(void **state) {
+    static const char config[] =
+        "data: {format: csv, label: y, train: %s}\n"
+        "features: {categorical: [{columns: [a, b], separator: \";\", pooling: max, table: t}, {columns: [c]}]}\n"
+        "embedding: {dim: 4}\nmodel: {name: %s}\ntrain: {batch_size: 32, epochs: 1}\nseed: 3\n";
+    static const char *const models[] = {"lr", "deepfm"};
+    struct fth_text text = {0};
+    char yaml[1024];
+    fth_text_printf(&text, "y,a,b,c\n");
+    for (uint32_t i = 0; i < 3000; i++) {
+        uint32_t x = i * 2654435761u;
+        fth_text_printf(&text, "%u,t%u;t%u,t%u;t%u;t%u,%u\n", x >> 31, x >> 5 & 255, x >> 9 & 255, x >> 13 & 255, x >> 17 & 255,
+                        x >> 21 & 255, x >> 3 & 15);
+    }
+    write_file(temp_path("maxima.csv"), text.data, text.length);
+    for (size_t m = 0; m < 2; m++) {
+        snprintf(yaml, sizeof yaml, config, temp_path("maxima.csv"), models[m]);
+        static const char *const changes[] = {"threads=1", "threads=2", "threads=4", "threads=16", "without=[packing]"};
+        struct run expected = {.config = yaml, .overrides = {changes[0]}};
+        run_train_ok(&expected);
+        for (size_t i = 1; i < sizeof changes / sizeof *changes; i++) {
+            struct run run = {.config = yaml, .overrides = {changes[i]}};
+            run_train_ok(&run);
+            same(&expected, &run, changes[i]);
+        }
+    }
+    fth_text_free(&text);
 }
 
 /* Linear terms with an optimizer of their own: the same bits stopped and gone on with, on one thread, unpacked; and those
@@ -312,7 +344,8 @@ static void test_periodic_checkpoints(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_digest_tells_apart), cmocka_unit_test(test_linear_optimizer),
+        cmocka_unit_test(test_digest_tells_apart), cmocka_unit_test(test_maxima_of_a_shared_table),
+        cmocka_unit_test(test_linear_optimizer),
         cmocka_unit_test(test_machine_does_not_matter),
         cmocka_unit_test(test_stop_and_resume),    cmocka_unit_test(test_resume_elsewhere),
         cmocka_unit_test(test_other_models),

@@ -62,18 +62,25 @@ static FTH_INLINE void decimal_list_by(decimals_8_fn *decimals_8, size_t n, cons
     const char *from = text + gap; /* behind an element's end the next one begins */
     uint32_t begin = start;
     for (size_t i = 0; i < n; i += 8) {
-        uint32_t filled[8];
         const uint32_t *to = ends + i;
-        if (n - i < 8) { /* what lies behind the last one is read where there is text */
-            for (size_t k = 0; k < 8; k++)
+        uint32_t filled[8];
+        __m256i low, high;
+        if (n - i >= 8) {
+            low = words_4(text + begin, from + to[0], from + to[1], from + to[2]);
+            high = words_4(from + to[3], from + to[4], from + to[5], from + to[6]);
+        } else { /* there is nothing behind the last one: the first one's text again */
+            const char *texts[8];
+            for (size_t k = 0; k < 8; k++) {
+                texts[k] = k > 0 && k < n - i ? from + to[k - 1] : text + begin;
                 filled[k] = to[k < n - i ? k : 0];
+            }
+            low = words_4(texts[0], texts[1], texts[2], texts[3]);
+            high = words_4(texts[4], texts[5], texts[6], texts[7]);
             to = filled;
         }
         __m256i end = ends_8(to);
         __m256i before = _mm256_add_epi32(_mm256_permutevar8x32_epi32(end, back), _mm256_set1_epi32((int)gap));
         before = _mm256_blend_epi32(before, _mm256_castsi128_si256(_mm_cvtsi32_si128((int)begin)), 1);
-        __m256i low = words_4(text + begin, from + to[0], from + to[1], from + to[2]);
-        __m256i high = words_4(from + to[3], from + to[4], from + to[5], from + to[6]);
         store_others(other + i, decimals_8(low, high, _mm256_sub_epi32(end, before), out + i));
         begin = to[7] + gap;
     }

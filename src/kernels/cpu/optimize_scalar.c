@@ -69,10 +69,10 @@ void fth_k_opt_ftrl_scalar(size_t n, float *w, float *z, float *nn, const float 
         float before = by_root ? sqrtf(nn[i]) : powf(nn[i], -a->lr_power);
         float after = by_root ? sqrtf(squares) : powf(squares, -a->lr_power);
         float zi = z[i] + (a->schedule * d - (after - before) / a->lr * w[i]);
-        float shrunk = zi - copysignf(a->l1, zi);
+        float shrunk = zi - copysignf(a->l1, zi), divisor = (a->beta + after) / a->lr + a->l2;
         nn[i] = squares;
         z[i] = zi;
-        w[i] = fabsf(zi) <= a->l1 ? 0.0f : -shrunk / ((a->beta + after) / a->lr + a->l2);
+        w[i] = fabsf(zi) <= a->l1 || divisor == 0 ? 0.0f : -shrunk / divisor;
     }
 }
 

@@ -103,7 +103,8 @@ static FTH_INLINE void ftrl_lanes(int part, vt t, float *w, float *z, float *nn,
     vf divisor = v_add(v_div(v_add(v_set(a->beta), root), rate), v_set(a->l2));
     v_put(nn, part, t, after);
     v_put(z, part, t, zi);
-    v_put(w, part, t, v_select(v_le(v_abs(zi), l1), v_zero(), v_div(shrunk, divisor)));
+    vf weight = v_select(v_le(v_abs(zi), l1), v_zero(), v_div(shrunk, divisor));
+    v_put(w, part, t, v_select(v_le(divisor, v_zero()), v_zero(), weight));
 }
 
 void FTH_K(opt_ftrl)(size_t n, float *w, float *z, float *nn, const float *g,

@@ -90,6 +90,33 @@ static void lists_agree(void **state) {
     assert_true(good > 100000);
 }
 
+/* Of a list nothing is read but eight bytes of each element, however long the separator is. */
+static void lists_end_where_they_end(void **state) {
+    const struct fth_kernels *tables[FTH_ISA_COUNT];
+    const char *names[FTH_ISA_COUNT];
+    size_t count = tables_under_test(tables, names);
+    tables[count++] = fth_kernels_for(FTH_ISA_SCALAR);
+    for (uint32_t n = 1; n <= 17; n++) {
+        enum { GAP = 5000 };
+        size_t length = (size_t)(n - 1) * (1 + GAP) + 8;
+        char *text = malloc(length);
+        uint32_t *ends = malloc(n * sizeof *ends);
+        float *out = malloc((n + 7) / 8 * 8 * sizeof *out);
+        uint8_t *other = malloc((n + 7) / 8 * 8);
+        memset(text, ';', length);
+        for (uint32_t i = 0; i < n; i++) {
+            ends[i] = i * (1 + GAP) + 1;
+            text[ends[i] - 1] = (char)('0' + i % 10);
+        }
+        for (size_t k = 0; k < count; k++) {
+            tables[k]->decimal_list(n, text, 0, GAP, ends, out, other);
+            for (uint32_t i = 0; i < n; i++)
+                assert_true(!other[i] && out[i] == (float)(i % 10));
+        }
+        free(text), free(ends), free(out), free(other);
+    }
+}
+
 /* Missing cells' numbers, and numbers looked up: whole ones of both signs at a table's end, fractions, NaN. */
 static void look_ups_agree(void **state) {
     const struct fth_kernels *tables[2], *scalar = fth_kernels_for(FTH_ISA_SCALAR);
@@ -137,7 +164,7 @@ static void look_ups_agree(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(decimals_agree), cmocka_unit_test(lists_agree),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(decimals_agree), cmocka_unit_test(lists_agree), cmocka_unit_test(lists_end_where_they_end),
                                        cmocka_unit_test(look_ups_agree)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,6 +115,20 @@ static void scalar_ftrl_follows_the_paper(void **state) {
 
 /* Without penalties a step is the schedule's share of the paper's, whatever the factors before were: w moves with the
  * gradient only. */
+/* With squares so small that they are 0, and nothing beside them. */
+static void ftrl_without_squares_is_finite(void **state) {
+    const struct fth_kernels *tables[FTH_ISA_COUNT];
+    const char *names[FTH_ISA_COUNT];
+    size_t count = tables_under_test(tables, names);
+    tables[count++] = fth_kernels_for(FTH_ISA_SCALAR);
+    for (size_t k = 0; k < count; k++) {
+        struct fth_opt_args plain = {.lr = 0.1f, .grad_scale = 1, .schedule = 1, .lr_power = -0.5f};
+        float w[3] = {0}, z[3] = {0}, n[3] = {0}, g[3] = {1e-30f, 0, 0.5f};
+        tables[k]->opt_ftrl(3, w, z, n, g, &plain);
+        assert_true(w[0] == 0 && z[0] == 1e-30f && w[1] == 0 && w[2] < 0 && isfinite(w[2]));
+    }
+}
+
 static void ftrl_steps_follow_the_schedule(void **state) {
     static const float factors[] = {0, 0.5f, 1, 1, 0.25f, 0.01f, 0, 0, 1};
     const struct fth_kernels *k = fth_kernels_for(FTH_ISA_SCALAR);
@@ -153,6 +167,7 @@ int main(void) {
         cmocka_unit_test(optimizers_agree_to_the_bit),
         cmocka_unit_test(scalar_optimizers_follow_their_formulas),
         cmocka_unit_test(scalar_ftrl_follows_the_paper),
+        cmocka_unit_test(ftrl_without_squares_is_finite),
         cmocka_unit_test(ftrl_steps_follow_the_schedule),
         cmocka_unit_test(scalar_rowwise_adagrad_follows_its_formula),
     };

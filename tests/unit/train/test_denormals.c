@@ -4,7 +4,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <xmmintrin.h>
 #include <cmocka.h>
 
 #include "data_support.h"
@@ -53,7 +55,56 @@ static void gradients_vanish(void **state) {
     }
 }
 
+static void note_control(void *control, uint32_t worker) {
+    ((unsigned *)control)[worker] = _mm_getcsr();
+}
+
+/* In tiles, too: what a logit is made of. Behind the run every worker is as it was. */
+static void logits_vanish(void **state) {
+    enum { LINES = 5000, WORKERS = 3 };
+    static const char config[] =
+        "data: {format: csv, train: %s, label: y}\nfeatures: {numeric: [{columns: x}]}\n"
+        "model: {name: lr, base_rate: 0.5}\noptimizer: {dense: {name: sgd, lr: 1e-300}}\ntrain: {batch_size: 5000}\nthreads: 3\n";
+    char yaml[1024], *lines = malloc(LINES * 16);
+    static double out[LINES];
+    unsigned before[WORKERS] = {0}, after[WORKERS] = {0};
+    size_t n = (size_t)sprintf(lines, "y,x\n");
+    for (int i = 0; i < LINES; i++)
+        n += (size_t)sprintf(lines + n, "%d,1e-20\n", i % 2);
+    write_file(temp_path("logits.csv"), lines, n);
+    snprintf(yaml, sizeof yaml, config, temp_path("logits.csv"));
+    fth_config *parsed = NULL;
+    fth_session *session = NULL;
+    fth_error err = {0};
+    uint64_t count;
+    uint32_t ld;
+    assert_int_equal(fth_config_parse("test", yaml, strlen(yaml), NULL, 0, &parsed, &err), FTH_OK);
+    assert_int_equal(fth_session_create(parsed, FTH_FOR_ALL, &session, &err), FTH_OK);
+    fth_pool_run(session->pool, note_control, before);
+    for (uint32_t i = 0; i < session->parameters->n; i++) {
+        struct fth_parameter *p = &session->parameters->items[i];
+        float value = strstr(p->name, "bias") ? 0 : 1e-20f; /* times 1e-20: 1e-40 */
+        assert_int_equal(p->rows * p->columns, 1);
+        fth_parameter_set(p, &value, 1);
+    }
+    for (int training = 0; training <= 1; training++) {
+        fth_status status = training ? fth_session_train(session, NULL, NULL, &err)
+                                     : fth_session_predict_text(session, lines, n, out, LINES, &count, &err);
+        if (status != FTH_OK)
+            fail_msg("%s", err.message);
+        fth_pool_run(session->pool, note_control, after);
+        assert_memory_equal(before, after, sizeof before);
+        const float *logits = fth_plan_value(training ? session->train_plan : session->eval_plan, session->graph->logit, &ld);
+        for (uint32_t i = 0; i < LINES && logits; i++)
+            assert_true(logits[(size_t)i * ld] == 0);
+        assert_true(training || logits);
+    }
+    fth_session_destroy(session);
+    fth_config_free(parsed);
+    free(lines);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_vanish)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_vanish), cmocka_unit_test(logits_vanish)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
