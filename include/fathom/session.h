@@ -119,8 +119,8 @@ FTH_API fth_status fth_session_predict(fth_session *session, const char *path, F
 
 /* The same of text[0..n), which holds what such a file would (of csv the header line, too, unless data.csv.header is off;
  * it may be compressed), into memory: out[line * tasks + task], NAN where a file gets "nan". capacity: how many numbers
- * `out` has room for; FTH_E_LIMIT where there are more. A call prepares all anew (about a millisecond, more where side files are read): ask
- * for many lines at once. */
+ * `out` has room for; FTH_E_LIMIT where there are more. A call prepares all anew (about a millisecond, more where side files
+ * are read): ask for many lines at once. */
 FTH_API fth_status fth_session_predict_text(fth_session *session, const char *text, size_t n, double *out,
                                             size_t capacity, uint64_t *lines, fth_error *err);
 

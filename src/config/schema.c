@@ -218,7 +218,8 @@ static const struct fth_key model_keys[] = {
      .help = "between the attention unit's layers (dsin: in the feed-forward layer); same: activation"},
     {FLOAT("base_rate", fth_model_config, base_rate, "0", 0, 1, FTH_HIGH_OPEN),
      .help = "share of positive labels that predictions start from: what the output's bias is moved by before the first "
-             "step; 0: the first batch's (with one positive and one negative example more), of each task; 0.5: the bias stays as it is drawn; nothing with in_batch_softmax"},
+             "step; 0: the first batch's (with one positive and one negative example more), of each task; 0.5: the bias "
+             "stays as it is drawn; nothing with in_batch_softmax"},
     {FLOAT("dropout", fth_model_config, dropout, "0", 0, 1, FTH_HIGH_OPEN | FTH_FREE),
      .used_by = HIDDEN | DLRM | MMOE | STAR, .help = "share of units that is dropped in training"},
     {BOOL("batch_norm", fth_model_config, batch_norm, "false"), .used_by = HIDDEN | DLRM | MMOE,

@@ -115,8 +115,8 @@ static const struct fth_key numeric_keys[] = {
      .offset = AT(struct fth_floats, fth_numeric_config, boundaries),
      .low = -INFINITY,
      .high = INFINITY,
-     .help = "increasing; adds a categorical copy COLUMN_bucket (NAME_bucket with a name): the number of the interval, of the value before clip, "
-             "log1p and standardise"},
+     .help = "increasing; adds a categorical copy COLUMN_bucket (NAME_bucket with a name): the number of the interval, of the "
+             "value before clip, log1p and standardise"},
     {INT("quantiles", fth_numeric_config, quantiles, "0", 0, 65536),
      .help = "adds the same copy with this many intervals, learned from the first lines; 0: none"},
     {BOOL("bucket_only", fth_numeric_config, bucket_only, "false"),

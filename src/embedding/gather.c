@@ -4,8 +4,6 @@
  * Threads: any worker, any examples; rows are only read. Gathering for max pooling notes which
  * position gave each maximum, for the gradient: each example's notes belong to whoever gathers the
  * example. */
-#include <string.h>
-
 #include "embedding/embedding_private.h"
 
 /* What a lookup's occurrences read: its member of the pack's rows, or the batch's own copies of single

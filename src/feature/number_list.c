@@ -5,7 +5,6 @@
 #include "feature/number_list.h"
 
 #include <float.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "base/number.h"

@@ -19,13 +19,6 @@
 #include "data_support.h"
 #include "runs.h"
 
-#define OK(call)                          \
-    do {                                  \
-        fth_error err = {0};              \
-        if ((call) != FTH_OK)             \
-            fail_msg("%s", err.message);  \
-    } while (0)
-
 /* That saves every four steps (often), or in the end. */
 static fth_session *session_of(const char *dir, int often) {
     char set[512];

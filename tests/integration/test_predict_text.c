@@ -14,13 +14,6 @@
 #include "data_support.h"
 #include "runs.h"
 
-#define OK(call)                          \
-    do {                                  \
-        fth_error err = {0};              \
-        if ((call) != FTH_OK)             \
-            fail_msg("%s", err.message);  \
-    } while (0)
-
 static fth_session *session_of(const char *text, const char *const *overrides, size_t n) {
     fth_config *config = NULL;
     fth_session *session = NULL;

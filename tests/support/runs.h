@@ -47,6 +47,14 @@ struct run run_stopped(const char *dir, uint64_t after);
 /* Going on is refused with this status and a message that has `part` in it, before a step is made. */
 void run_refused(struct run *run, fth_status status, const char *part);
 
+/* Fails the test with the message where the call, which gives it to &err, does. */
+#define OK(call)                         \
+    do {                                 \
+        fth_error err = {0};             \
+        if ((call) != FTH_OK)            \
+            fail_msg("%s", err.message); \
+    } while (0)
+
 /* A folder that does not exist yet, below the temporary one. Static until eight more calls. */
 const char *run_new_dir(void);
 
