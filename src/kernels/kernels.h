@@ -84,20 +84,21 @@ struct fth_attention_unit_grad {
 };
 
 /* Floats of scratch that these kernels need; `rows`: an example's positions at most; n2: columns of h. */
+enum { FTH_ATTENTION_CHUNK = 20 }; /* positions whose sums are there at a time */
 static inline size_t fth_attention_padded(size_t n) {
     return (n + 15) / 16 * 16;
 }
 static inline size_t fth_attention_scratch(size_t d, size_t n) {
-    return d * fth_attention_padded(n);
+    return (3 * d + FTH_ATTENTION_CHUNK) * fth_attention_padded(n);
 }
 static inline size_t fth_attention_grad_scratch(size_t d, size_t n, size_t rows) {
-    return n * fth_attention_padded(d) + rows * fth_attention_padded(n);
+    return 3 * n * fth_attention_padded(d) + rows * fth_attention_padded(n);
 }
 static inline size_t fth_attention_unit_scratch(size_t d, size_t n, size_t n2) {
-    return fth_attention_scratch(d, n) + n * fth_attention_padded(n2);
+    return fth_attention_scratch(d, n) + (n + FTH_ATTENTION_CHUNK) * fth_attention_padded(n2);
 }
 static inline size_t fth_attention_unit_grad_scratch(size_t d, size_t n, size_t n2, size_t rows) {
-    return fth_attention_grad_scratch(d, n, rows) + n2 * fth_attention_padded(n) +
+    return fth_attention_grad_scratch(d, n, 2 * rows) + 2 * n2 * fth_attention_padded(n) +
            rows * fth_attention_padded(n2) + fth_attention_padded(rows);
 }
 

@@ -2,7 +2,7 @@
  * kernels.def for what is computed, attention_scalar.c for the plain form.
  *
  * An example's products are blocks of a few rows by a few vectors that stay in registers while the sum
- * runs; the second operand is in scratch, in whole vectors, or has no tail. What is to be done with a block's sums
+ * runs; the second operand is in scratch (lay_out), or has whole vectors. What is to be done with a block's sums
  * happens before they are stored. */
 #ifndef FTH_KERNELS_CPU_ATTENTION_SIMD_H
 #define FTH_KERNELS_CPU_ATTENTION_SIMD_H
@@ -13,41 +13,19 @@ enum { MOST_ROWS = 2, MOST_VECTORS = 3 };
 #else
 enum { MOST_ROWS = VW == 16 ? 5 : 4, MOST_VECTORS = VW == 16 ? 5 : 3 };
 #endif
-/* A last vector of at most half its lanes is half a vector, where those are cheaper. */
-enum { HALVES = VW == 16 };
-
 enum kind {
     STORE,  /* c = a b, see store_finish */
     WEIGHTS /* c = a^T b is the gradient of an example's weights, see weights_finish */
 };
 
-/* What is to come into the second cache meanwhile: the next example's rows, some lines a block. The hardware does
- * not see them coming: products walk down columns. */
-struct ahead {
-    const char *at[3], *end[3];
-    int write;
-};
-
-static void ahead_add(struct ahead *ahead, int i, const float *from, size_t floats) {
-    ahead->at[i] = (const char *)from;
-    ahead->end[i] = (const char *)(from + floats);
-}
-
-static FTH_INLINE void fetch_ahead(struct ahead *ahead) {
-    enum { LINES = 16 };
-    int i = ahead->at[0] < ahead->end[0] ? 0 : ahead->at[1] < ahead->end[1] ? 1 : 2;
-    for (int l = 0; l < LINES && ahead->at[i] < ahead->end[i]; l++, ahead->at[i] += 64)
-        if (ahead->write)
-            __builtin_prefetch(ahead->at[i], 1, 2);
-        else
-            __builtin_prefetch(ahead->at[i], 0, 2);
-}
-
 struct product {
-    struct ahead *ahead; /* NULL: none */
+    const char *fetch; /* what comes into the second cache meanwhile, evenly: the hardware does not see it coming */
+    size_t fetch_step;
     size_t m, n, k;
-    const float *a, *b; /* a[i][s] is at i row + s step; b has whole vectors */
+    const float *a, *b;  /* a[i][s] is at i row + s step; b has whole vectors, and behind them */
+    const float *groups; /* where pack is not 1 the other columns' groups; step is 1 then */
     size_t row, step, ldb;
+    int pack;
     float *c;
     size_t ldc;
     vt tail; /* of n */
@@ -60,6 +38,14 @@ struct product {
     size_t ldw;
     float *dw1, *dq;
 };
+
+/* v_group of the first of p's floats only, zeros behind. */
+static vf group_part(int pack, const float *p, size_t floats) {
+    float lanes[4] = {0};
+    for (size_t i = 0; i < (size_t)pack && i < floats; i++)
+        lanes[i] = p[i];
+    return pack == 2 ? v_group(2, lanes) : v_group(4, lanes);
+}
 
 static FTH_INLINE void store_finish(const struct product *p, size_t i, size_t j, int part, vf sum) {
     float *c = p->c + i * p->ldc + j;
@@ -99,57 +85,76 @@ static FTH_INLINE void finish_row(enum kind kind, int vectors, const struct prod
         p->dq[i] += v_sum(dq);
 }
 
-/* Rows [i, + rows) by vectors [j, + vectors VW) of c, the last one half where `half`; all but p, i and j are
- * constants where this is called. */
-static FTH_INLINE void block(enum kind kind, int rows, int vectors, int half, const struct product *p,
+/* sum[r][0 .. whole) += step s of rows a of the first operand by b. */
+static FTH_INLINE void step_of(int rows, int whole, const float *a, size_t row, const float *b,
+                               vf sum[MOST_ROWS][MOST_VECTORS]) {
+    vf second[MOST_VECTORS];
+#pragma GCC unroll 5
+    for (int v = 0; v < whole; v++)
+        second[v] = v_load(b + v * VW);
+#pragma GCC unroll 5
+    for (int r = 0; r < rows; r++) {
+        vf first = v_set(a[(size_t)r * row]);
+#pragma GCC unroll 5
+        for (int v = 0; v < whole; v++)
+            sum[r][v] = v_fma(first, second[v], sum[r][v]);
+    }
+}
+
+/* Rows [i, + rows) by vectors [j, + vectors VW) of c, with `pack` above 1 the last one from groups; all but p, i and j
+ * are constants where this is called. */
+static FTH_INLINE void block(enum kind kind, int rows, int vectors, int pack, struct product *p,
                              size_t i, size_t j) {
     vf sum[MOST_ROWS][MOST_VECTORS];
-    vh sum_half[MOST_ROWS];
-    size_t row = kind == WEIGHTS ? 1 : p->row, step = p->step;
-    const float *a = p->a + i * row, *b = p->b + j;
-    int whole = vectors - half;
+    size_t row = kind == WEIGHTS ? 1 : p->row, step = pack > 1 ? 1 : p->step, left = p->k;
+    const float *a = p->a + i * row, *b = p->b + j, *groups = p->groups;
+    int whole = pack > 1 ? vectors - 1 : vectors;
 #pragma GCC unroll 5
-    for (int r = 0; r < rows; r++) {
-        sum_half[r] = vh_zero();
+    for (int r = 0; r < rows; r++)
 #pragma GCC unroll 5
-        for (int v = 0; v < whole; v++)
+        for (int v = 0; v < vectors; v++)
             sum[r][v] = v_zero();
-    }
-    for (size_t s = p->k; s > 0; s--, a += step, b += p->ldb) {
-        vf second[MOST_VECTORS];
-        vh second_half = half ? vh_load(b + whole * VW) : vh_zero();
+    const char *fetch = p->fetch;
+    for (; left >= (size_t)pack; left -= (size_t)pack, fetch += p->fetch_step) {
+        __builtin_prefetch(fetch, 0, 2);
+        if (pack > 1) {
+            vf group = v_load(groups);
+            groups += VW;
 #pragma GCC unroll 5
-        for (int v = 0; v < whole; v++)
-            second[v] = v_load(b + v * VW);
-#pragma GCC unroll 5
-        for (int r = 0; r < rows; r++) {
-            vf first = v_set(a[(size_t)r * row]);
-#pragma GCC unroll 5
-            for (int v = 0; v < whole; v++)
-                sum[r][v] = v_fma(first, second[v], sum[r][v]);
-            if (half)
-                sum_half[r] = vh_fma(vh_of(first), second_half, sum_half[r]);
+            for (int r = 0; r < rows; r++)
+                sum[r][whole] = v_fma(v_group(pack, a + (size_t)r * row), group, sum[r][whole]);
         }
+#pragma GCC unroll 4
+        for (int u = 0; u < pack; u++, a += step, b += p->ldb)
+            step_of(rows, whole, a, row, b, sum);
+    }
+    p->fetch = fetch;
+    if (pack > 1) {
+        if (left)
+            for (int r = 0; r < rows; r++)
+                sum[r][whole] = v_fma(group_part(pack, a + (size_t)r * row, left), v_load(groups), sum[r][whole]);
+        for (; left > 0; left--, a++, b += p->ldb)
+            step_of(rows, whole, a, row, b, sum);
     }
 #pragma GCC unroll 5
     for (int r = 0; r < rows; r++) {
-        if (half)
-            sum[r][vectors - 1] = vh_whole(sum_half[r]);
+        if (pack > 1)
+            sum[r][whole] = v_add_groups(pack, sum[r][whole]);
         finish_row(kind, vectors, p, i + (size_t)r, j, sum[r]);
     }
 }
 
-#define BLOCK(r, v, h)                                                        \
-    case ((r) * 8 + (v)) * 2 + (h):                                           \
-        if ((r) <= MOST_ROWS && (v) <= MOST_VECTORS && (h) <= HALVES)         \
-            block(kind, r <= MOST_ROWS ? r : 1, v <= MOST_VECTORS ? v : 1, h, p, i, j); \
+#define BLOCK(r, v, pack)                                                        \
+    case ((r) * 8 + (v)) * 8 + (pack):                                           \
+        if ((r) <= MOST_ROWS && (v) <= MOST_VECTORS && (kind == STORE || (pack) == 1)) \
+            block(kind, r <= MOST_ROWS ? r : 1, v <= MOST_VECTORS ? v : 1, pack, p, i, j); \
         break;
-#define BLOCKS(r, v) BLOCK(r, v, 0) BLOCK(r, v, 1)
+#define BLOCKS(r, v) BLOCK(r, v, 1) BLOCK(r, v, 2) BLOCK(r, v, 4)
 #define BLOCK_ROW(r) BLOCKS(r, 1) BLOCKS(r, 2) BLOCKS(r, 3) BLOCKS(r, 4) BLOCKS(r, 5)
 
-static FTH_INLINE void any_block(enum kind kind, size_t rows, size_t vectors, size_t half,
-                                 const struct product *p, size_t i, size_t j) {
-    switch ((rows * 8 + vectors) * 2 + half) {
+static FTH_INLINE void any_block(enum kind kind, size_t rows, size_t vectors, int pack,
+                                 struct product *p, size_t i, size_t j) {
+    switch ((rows * 8 + vectors) * 8 + (size_t)pack) {
         BLOCK_ROW(1)
         BLOCK_ROW(2)
         BLOCK_ROW(3)
@@ -159,16 +164,22 @@ static FTH_INLINE void any_block(enum kind kind, size_t rows, size_t vectors, si
     }
 }
 
+/* While p is made, rows [from, to) of x come nearer; behind the other members are set. */
+static void fetch_rows(struct product *p, const float *x, size_t ldx, size_t from, size_t to) {
+    size_t strips = ((p->n + VW - 1) / VW + MOST_VECTORS - 1) / MOST_VECTORS;
+    size_t turns = strips * ((p->m + MOST_ROWS - 1) / MOST_ROWS) * ((p->k + (size_t)p->pack - 1) / (size_t)p->pack);
+    p->fetch = (const char *)(x + from * ldx);
+    p->fetch_step = turns && to > from ? ((to - from) * ldx * sizeof(float) + turns - 1) / turns : 0;
+}
+
 /* Strips of columns of about equal width; rows of a strip in blocks. */
-static FTH_INLINE void multiply(enum kind kind, const struct product *p) {
+static FTH_INLINE void multiply(enum kind kind, struct product *p) {
     size_t vectors = (p->n + VW - 1) / VW, strips = (vectors + MOST_VECTORS - 1) / MOST_VECTORS;
     for (size_t s = 0, v = 0; s < strips; s++) {
         size_t here = (vectors - v + strips - s - 1) / (strips - s);
-        size_t half = HALVES && s + 1 == strips && (p->n - 1) % VW < VW / 2;
+        int pack = s + 1 == strips ? p->pack : 1;
         for (size_t i = 0; i < p->m; i += MOST_ROWS) {
-            if (p->ahead)
-                fetch_ahead(p->ahead);
-            any_block(kind, p->m - i < MOST_ROWS ? p->m - i : MOST_ROWS, here, half, p, i, v * VW);
+            any_block(kind, p->m - i < MOST_ROWS ? p->m - i : MOST_ROWS, here, pack, p, i, v * VW);
         }
         v += here;
     }
@@ -178,48 +189,88 @@ static size_t whole_vectors(size_t n) {
     return (n + VW - 1) / VW * VW;
 }
 
-/* out = W0 + diag(q) W1, in whole vectors */
-static void example_weights(const struct fth_attention *a, const float *q, float *out) {
-    size_t ldo = whole_vectors(a->n);
-    vt t = v_tail(a->n % VW);
-    for (size_t i = 0; i < a->d; i++) {
-        const float *w0 = a->w + i * a->ldw, *w1 = a->w + (a->d + i) * a->ldw;
+/* A product's second operand [k][n] in scratch, k whole_vectors(n) floats at most: whole vectors of columns, row by row,
+ * and behind them the other columns. More than half a vector of those are one; of fewer, rows share vectors, `pack` of them:
+ * lane j pack + i is column j of a group's row i. */
+struct operand {
+    size_t k, n, columns; /* columns: in whole vectors, the rest is in groups where pack is not 1 */
+    int pack;
+    float *at;
+};
+
+static struct operand operand_at(size_t k, size_t n, float *at) {
+    size_t rest = n % VW;
+    int pack = rest == 0 || rest > VW / 2 ? 1 : rest > VW / 4 ? 2 : 4;
+    return (struct operand){.k = k, .n = n, .columns = pack == 1 ? whole_vectors(n) : n - rest, .pack = pack, .at = at};
+}
+
+static float *groups_of(const struct operand *o) {
+    return o->at + o->k * o->columns;
+}
+static float *end_of(const struct operand *o) {
+    return groups_of(o) + (o->pack == 1 ? 0 : (o->k + (size_t)o->pack - 1) / (size_t)o->pack * VW);
+}
+
+static void second_operand(struct product *p, const struct operand *o) {
+    p->n = o->n;
+    p->k = o->k;
+    p->b = o->at;
+    p->ldb = o->columns;
+    p->pack = o->pack;
+    p->groups = groups_of(o);
+    p->tail = v_tail(o->n % VW);
+}
+
+static void lay_out(const struct operand *o, const float *w, size_t ldw) {
+    vt t = v_tail(o->n % VW);
+    size_t pack = (size_t)o->pack;
+    for (size_t i = 0; i < o->k; i++, w += ldw) {
+        size_t j = 0;
+        for (; j + VW <= o->columns && j + VW <= o->n; j += VW)
+            v_store(o->at + i * o->columns + j, v_load(w + j));
+        if (pack == 1 && j < o->n)
+            v_store(o->at + i * o->columns + j, v_load_part(w + j, t));
+        if (pack == 1)
+            continue;
+        float *group = groups_of(o) + i / pack * VW;
+        if (i % pack == 0)
+            v_store(group, v_zero());
+        for (; j < o->n; j++)
+            group[(j - o->columns) * pack + i % pack] = w[j];
+    }
+}
+
+/* out = w0 + diag(q) w1, q one a row: an example's weights */
+static void example_weights(const struct operand *w0, const struct operand *w1, const float *q, const struct operand *out) {
+    for (size_t i = 0; i < out->k; i++) {
         vf by = v_set(q[i]);
-        size_t j = 0;
-        for (; j + VW <= a->n; j += VW)
-            v_store(out + i * ldo + j, v_fma(by, v_load(w1 + j), v_load(w0 + j)));
-        if (j < a->n)
-            v_store(out + i * ldo + j, v_fma(by, v_load_part(w1 + j, t), v_load_part(w0 + j, t)));
+        size_t at = i * out->columns;
+        for (size_t end = at + out->columns; at < end; at += VW)
+            v_store(out->at + at, v_fma(by, v_load(w1->at + at), v_load(w0->at + at)));
     }
+    for (size_t i = 0, at = 0; out->pack > 1 && i < out->k; i += (size_t)out->pack, at += VW)
+        v_store(groups_of(out) + at, v_fma(group_part(out->pack, q + i, out->k - i), v_load(groups_of(w1) + at),
+                                           v_load(groups_of(w0) + at)));
 }
 
-/* The same transposed. */
-static void example_weights_t(const struct fth_attention *a, const struct fth_attention_grad *g,
-                              const float *q, float *out) {
-    size_t ldo = whole_vectors(a->d);
-    vt t = v_tail(a->d % VW);
-    for (size_t j = 0; j < a->n; j++) {
-        const float *w0 = g->wt + j * g->ldwt, *w1 = w0 + a->d;
-        size_t i = 0;
-        for (; i + VW <= a->d; i += VW)
-            v_store(out + j * ldo + i, v_fma(v_load(q + i), v_load(w1 + i), v_load(w0 + i)));
-        if (i < a->d)
-            v_store(out + j * ldo + i,
-                    v_fma(v_load_part(q + i, t), v_load_part(w1 + i, t), v_load_part(w0 + i, t)));
+/* out = w0 + w1 diag(q), q one a column: the same transposed */
+static void example_weights_t(const struct operand *w0, const struct operand *w1, const float *q,
+                              const struct operand *out) {
+    vt t = v_tail(out->n % VW);
+    for (size_t j = 0; j < out->columns; j += VW) {
+        vf by = j + VW <= out->n ? v_load(q + j) : v_load_part(q + j, t);
+        for (size_t at = j, i = 0; i < out->k; i++, at += out->columns)
+            v_store(out->at + at, v_fma(by, v_load(w1->at + at), v_load(w0->at + at)));
     }
-}
-
-/* out = w [rows][columns] in rows of whole vectors, zeros behind. */
-static void in_whole_vectors(size_t rows, size_t columns, const float *w, size_t ldw, float *out) {
-    size_t ldo = whole_vectors(columns);
-    vt t = v_tail(columns % VW);
-    for (size_t i = 0; i < rows; i++) {
-        size_t j = 0;
-        for (; j + VW <= columns; j += VW)
-            v_store(out + i * ldo + j, v_load(w + i * ldw + j));
-        if (j < columns)
-            v_store(out + i * ldo + j, v_load_part(w + i * ldw + j, t));
-    }
+    if (out->pack == 1)
+        return;
+    float lanes[VW] = {0};
+    for (size_t j = out->columns, at = 0; j < out->n; j++)
+        for (int i = 0; i < out->pack; i++)
+            lanes[at++] = q[j];
+    vf by = v_load(lanes);
+    for (float *w = groups_of(out), *end = end_of(out); w < end; w += VW)
+        v_store(w, v_fma(by, v_load(w1->at + (w - out->at)), v_load(w0->at + (w - out->at))));
 }
 
 static void zero(float *x, size_t n) {
@@ -234,46 +285,77 @@ static size_t rows_of(const struct fth_attention *a, size_t e) {
     return a->offsets[e + 1] - a->offsets[e];
 }
 
-/* An example's rows of y. */
-static void example_layer(const struct fth_attention *a, size_t e, float *y, size_t ldy,
-                          struct ahead *ahead, float *scratch) {
-    struct product p = {.ahead = ahead, .m = rows_of(a, e), .n = a->n, .k = a->d,
-                        .a = a->k + begin_of(a, e) * a->ldk,
-                        .row = a->ldk, .step = 1, .b = scratch, .ldb = whole_vectors(a->n), .c = y,
-                        .ldc = ldy, .tail = v_tail(a->n % VW)};
-    example_weights(a, a->q + e * a->ldq, scratch);
+/* Rows of an example that go through all of a unit together, products by way of `sums`: what is stored twice, or read soon
+ * behind its store, is in the first cache then. */
+enum { CHUNK = FTH_ATTENTION_CHUNK };
+/* Rows between what is computed and what is fetched. */
+enum { AHEAD = 64 };
+
+/* A layer's weights, and an example's. */
+struct layer_weights {
+    struct operand w0, w1, here;
+};
+
+/* Over [k][n]; w1 is `second` floats behind w0. Returns where they end. */
+static float *layer_weights(struct layer_weights *l, size_t k, size_t n, const float *w, size_t second, size_t ldw,
+                            float *scratch) {
+    l->w0 = operand_at(k, n, scratch);
+    l->w1 = operand_at(k, n, end_of(&l->w0));
+    l->here = operand_at(k, n, end_of(&l->w1));
+    lay_out(&l->w0, w, ldw);
+    lay_out(&l->w1, w + second, ldw);
+    return end_of(&l->here);
+}
+
+/* y = act(k w + r), rows [t, t + rows) of example e. */
+static void layer_rows(const struct fth_attention *a, size_t e, size_t t, size_t rows, const struct operand *w, float *y,
+                       size_t ldy, size_t ahead, float *sums) {
+    struct product p = {.m = rows, .a = a->k + (begin_of(a, e) + t) * a->ldk, .row = a->ldk, .step = 1,
+                        .c = sums, .ldc = whole_vectors(a->n)};
+    second_operand(&p, w);
+    fetch_rows(&p, y, ldy, ahead, ahead ? ahead + rows : 0);
     multiply(STORE, &p);
-    FTH_K(bias_act)(p.m, a->n, y, ldy, a->r + e * a->ldr, a->act, y, ldy);
+    FTH_K(bias_act)(rows, a->n, sums, p.ldc, a->r + e * a->ldr, a->act, y, ldy);
+}
+
+static size_t chunk_of(size_t rows, size_t t) {
+    return rows - t < CHUNK ? rows - t : CHUNK;
 }
 
 void FTH_K(attention_layer)(const struct fth_attention *a, float *y, size_t ldy, float *scratch) {
-    for (size_t e = 0; e < a->m; e++)
-        if (rows_of(a, e))
-            example_layer(a, e, y + begin_of(a, e) * ldy, ldy, NULL, scratch);
+    struct layer_weights l;
+    float *sums = layer_weights(&l, a->d, a->n, a->w, a->d * a->ldw, a->ldw, scratch);
+    for (size_t e = 0; e < a->m; e++) {
+        size_t rows = rows_of(a, e);
+        if (rows)
+            example_weights(&l.w0, &l.w1, a->q + e * a->ldq, &l.here);
+        for (size_t t = 0; t < rows; t += CHUNK)
+            layer_rows(a, e, t, chunk_of(rows, t), &l.here, y + (begin_of(a, e) + t) * ldy, ldy, 0, sums);
+    }
 }
 
 void FTH_K(attention_unit)(const struct fth_attention *a, float *y, size_t ldy,
                            const struct fth_attention_unit *u, float *scratch) {
-    float *w = scratch + a->d * whole_vectors(a->n);
-    in_whole_vectors(a->n, u->n, u->w, u->ldw, w);
+    struct layer_weights l;
+    struct operand w = operand_at(a->n, u->n, layer_weights(&l, a->d, a->n, a->w, a->d * a->ldw, a->ldw, scratch));
+    float *sums = end_of(&w);
+    lay_out(&w, u->w, u->ldw);
     for (size_t e = 0; e < a->m; e++) {
         size_t begin = begin_of(a, e), rows = rows_of(a, e);
         float *y_e = y + begin * ldy, *h = u->h + begin * u->ldh;
         float *weight = u->weight + begin * u->ld_weight;
-        struct ahead ahead = {.write = 1};
-        if (e + 1 < a->m) {
-            size_t next = begin_of(a, e + 1), n = rows_of(a, e + 1);
-            ahead_add(&ahead, 0, y + next * ldy, n * ldy);
-            ahead_add(&ahead, 1, u->h + next * u->ldh, n * u->ldh);
-        }
-        struct product second = {.ahead = &ahead, .m = rows, .n = u->n, .k = a->n, .a = y_e,
-                                 .row = ldy, .step = 1, .b = w, .ldb = whole_vectors(u->n), .c = h, .ldc = u->ldh,
-                                 .tail = v_tail(u->n % VW)};
-        if (rows) {
-            example_layer(a, e, y_e, ldy, &ahead, scratch);
+        if (rows)
+            example_weights(&l.w0, &l.w1, a->q + e * a->ldq, &l.here);
+        for (size_t t = 0; t < rows; t += CHUNK) {
+            size_t here = chunk_of(rows, t);
+            layer_rows(a, e, t, here, &l.here, y_e + t * ldy, ldy, AHEAD, sums);
+            struct product second = {.m = here, .a = y_e + t * ldy, .row = ldy, .step = 1, .c = sums,
+                                     .ldc = whole_vectors(u->n)};
+            second_operand(&second, &w);
+            fetch_rows(&second, h + t * u->ldh, u->ldh, AHEAD, AHEAD + here);
             multiply(STORE, &second);
-            FTH_K(bias_act)(rows, u->n, h, u->ldh, u->b, a->act, h, u->ldh);
-            FTH_K(row_dot)(rows, u->n, h, u->ldh, u->v, u->bias, weight, u->ld_weight);
+            FTH_K(bias_act)(here, u->n, sums, second.ldc, u->b, a->act, h + t * u->ldh, u->ldh);
+            FTH_K(row_dot)(here, u->n, h + t * u->ldh, u->ldh, u->v, u->bias, weight + t * u->ld_weight, u->ld_weight);
         }
         FTH_K(col_weighted_sum)
         (rows, a->d, weight, u->ld_weight, a->k + begin * a->ldk, a->ldk, u->out + e * u->ldo);
@@ -297,7 +379,7 @@ static const float *before_activation(const struct fth_attention *a, const struc
 
 /* The gradients of an example's keys, query, row and weights from dz, the one before the activation. */
 static void example_grad(const struct fth_attention *a, const struct fth_attention_grad *g, size_t e,
-                         const float *dz, size_t ld, struct ahead *ahead, float *scratch) {
+                         const float *dz, size_t ld, size_t ahead, const struct layer_weights *l) {
     size_t begin = begin_of(a, e), rows = rows_of(a, e);
     const float *q = a->q + e * a->ldq, *k = a->k + begin * a->ldk;
     float *dq = g->dq + e * g->lddq;
@@ -305,17 +387,17 @@ static void example_grad(const struct fth_attention *a, const struct fth_attenti
     zero(dq, a->d);
     if (!rows)
         return;
-    example_weights_t(a, g, q, scratch);
-    struct product keys = {.ahead = ahead, .m = rows, .n = a->d, .k = a->n, .a = dz, .row = ld,
-                           .step = 1, .b = scratch,
-                           .ldb = whole_vectors(a->d), .c = g->dk + begin * g->lddk, .ldc = g->lddk,
-                           .tail = v_tail(a->d % VW), .ld_weight = g->ld_weight};
+    example_weights_t(&l->w0, &l->w1, q, &l->here);
+    struct product keys = {.m = rows, .a = dz, .row = ld, .step = 1, .c = g->dk + begin * g->lddk,
+                           .ldc = g->lddk, .ld_weight = g->ld_weight};
+    second_operand(&keys, &l->here);
+    fetch_rows(&keys, k, a->ldk, ahead, ahead ? ahead + rows : 0);
     if (g->dout) {
         keys.weight = g->weight + begin * g->ld_weight;
         keys.dout = g->dout + e * g->lddo;
     }
     multiply(STORE, &keys);
-    struct product weights = {.ahead = ahead, .m = a->d, .n = a->n, .k = rows, .a = k,
+    struct product weights = {.fetch = (const char *)k, .pack = 1, .m = a->d, .n = a->n, .k = rows, .a = k,
                               .step = a->ldk, .b = dz, .ldb = ld, .c = g->dw, .ldc = a->n, .tail = v_tail(a->n % VW), .q = q,
                               .w1 = a->w + a->d * a->ldw, .ldw = a->ldw, .dw1 = g->dw + a->d * a->n,
                               .dq = dq};
@@ -324,11 +406,13 @@ static void example_grad(const struct fth_attention *a, const struct fth_attenti
 
 void FTH_K(attention_layer_grad)(const struct fth_attention *a, const struct fth_attention_grad *g,
                                  float *scratch) {
+    struct layer_weights l;
+    float *rows = layer_weights(&l, a->n, a->d, g->wt, a->d, g->ldwt, scratch);
     zero(g->dw, 2 * a->d * a->n);
     for (size_t e = 0; e < a->m; e++) {
         size_t ld;
-        const float *dz = before_activation(a, g, e, scratch + a->n * whole_vectors(a->d), &ld);
-        example_grad(a, g, e, dz, ld, NULL, scratch);
+        const float *dz = before_activation(a, g, e, rows, &ld);
+        example_grad(a, g, e, dz, ld, 0, &l);
     }
 }
 
@@ -377,37 +461,48 @@ static void gate_grad(fth_act act, const struct fth_attention_unit_grad *u, size
     }
 }
 
-/* Scratch of unit_example, behind example_grad's weights. */
+/* Scratch of unit_example: the layer's weights, the second layer's transposed and its gradient transposed, in rows of
+ * whole_vectors(a->n); and of an example's rows y in whole vectors, dz of both layers and dweight. */
 struct unit_scratch {
-    float *wt, *dz, *dz2, *dweight; /* wt: u->wt in whole vectors; dz of the layer, of the second */
+    struct layer_weights layer;
+    struct operand wt;
+    float *dwt, *y, *dz, *dz2, *dweight;
 };
 
+/* An example's rows of y in whole vectors, in scratch where they are not so already. */
+static const float *whole_rows(const struct fth_attention *a, size_t rows, const float *y, size_t *ld, float *scratch) {
+    if (a->n % VW == 0)
+        return y;
+    struct operand copy = {.k = rows, .n = a->n, .columns = whole_vectors(a->n), .pack = 1, .at = scratch};
+    lay_out(&copy, y, *ld);
+    *ld = copy.columns;
+    return scratch;
+}
+
 static void unit_example(const struct fth_attention *a, const struct fth_attention_grad *g,
-                         const struct fth_attention_unit_grad *u, size_t e,
-                         const struct unit_scratch *at, float *scratch) {
-    size_t begin = begin_of(a, e), rows = rows_of(a, e), ld = whole_vectors(a->n);
+                         const struct fth_attention_unit_grad *u, size_t e, const struct unit_scratch *at) {
+    size_t begin = begin_of(a, e), rows = rows_of(a, e), ld = whole_vectors(a->n), ld2 = whole_vectors(u->n);
+    size_t ldy = g->ldy;
     const float *y = g->y + begin * g->ldy;
-    struct ahead ahead = {.write = 0};
-    if (e + 1 < a->m) {
-        size_t next = begin_of(a, e + 1), n = rows_of(a, e + 1);
-        ahead_add(&ahead, 0, a->k + next * a->ldk, n * a->ldk);
-        ahead_add(&ahead, 1, u->h + next * u->ldh, n * u->ldh);
-        ahead_add(&ahead, 2, g->y + next * g->ldy, n * g->ldy);
-    }
     FTH_K(row_dot)
     (rows, a->d, a->k + begin * a->ldk, a->ldk, g->dout + e * g->lddo, 0.0f, at->dweight, 1);
+    float bias = 0.0f;
     for (size_t t = 0; t < rows; t++)
-        *u->dbias += at->dweight[t];
+        bias += at->dweight[t];
+    *u->dbias += bias;
     gate_grad(a->act, u, rows, at->dweight, u->h + begin * u->ldh, at->dz2);
-    struct product weights = {.ahead = &ahead, .m = a->n, .n = u->n, .k = rows, .a = y,
-                              .row = 1, .step = g->ldy, .b = at->dz2, .ldb = whole_vectors(u->n), .c = u->dw, .ldc = u->n,
-                              .tail = v_tail(u->n % VW), .add = 1};
+    /* Transposed, as there are whole vectors of a->n mostly, but not of u->n. */
+    const float *whole = whole_rows(a, rows, y, &ldy, at->y);
+    struct product weights = {.m = u->n, .n = ld, .k = rows, .a = at->dz2, .row = 1, .step = ld2,
+                              .b = whole, .ldb = ldy, .pack = 1, .c = at->dwt, .ldc = ld, .add = 1};
+    fetch_rows(&weights, y, g->ldy, AHEAD, AHEAD + rows);
     multiply(STORE, &weights);
-    struct product data = {.ahead = &ahead, .m = rows, .n = ld, .k = u->n, .a = at->dz2,
-                           .row = whole_vectors(u->n), .step = 1, .b = at->wt, .ldb = ld, .c = at->dz, .ldc = ld};
+    struct product data = {.m = rows, .a = at->dz2, .row = ld2, .step = 1, .c = at->dz, .ldc = ld};
+    second_operand(&data, &at->wt);
+    fetch_rows(&data, u->h + begin * u->ldh, u->ldh, AHEAD, AHEAD + rows);
     multiply(STORE, &data);
     FTH_K(act_grad)(a->act, rows, a->n, y, g->ldy, at->dz, ld, at->dz, ld);
-    example_grad(a, g, e, at->dz, ld, &ahead, scratch);
+    example_grad(a, g, e, at->dz, ld, AHEAD, &at->layer);
 }
 
 void FTH_K(attention_unit_grad)(const struct fth_attention *a, const struct fth_attention_grad *g,
@@ -415,18 +510,25 @@ void FTH_K(attention_unit_grad)(const struct fth_attention *a, const struct fth_
     size_t most = 0, ld = whole_vectors(a->n);
     for (size_t e = 0; e < a->m; e++)
         most = most > rows_of(a, e) ? most : rows_of(a, e);
-    struct unit_scratch at = {.wt = scratch + a->n * whole_vectors(a->d)};
-    at.dz = at.wt + u->n * ld;
+    struct unit_scratch at;
+    at.wt = operand_at(u->n, a->n, layer_weights(&at.layer, a->n, a->d, g->wt, a->d, g->ldwt, scratch));
+    at.dwt = end_of(&at.wt);
+    at.y = at.dwt + u->n * ld;
+    at.dz = at.y + (a->n % VW ? most * ld : 0);
     at.dz2 = at.dz + most * ld;
     at.dweight = at.dz2 + most * whole_vectors(u->n);
-    in_whole_vectors(u->n, a->n, u->wt, u->ldwt, at.wt);
+    lay_out(&at.wt, u->wt, u->ldwt);
+    zero(at.dwt, u->n * ld);
+    zero(at.dz, most * ld);
     zero(g->dw, 2 * a->d * a->n);
-    zero(u->dw, a->n * u->n);
     zero(u->db, u->n);
     zero(u->dv, u->n);
     *u->dbias = 0.0f;
     for (size_t e = 0; e < a->m; e++)
-        unit_example(a, g, u, e, &at, scratch);
+        unit_example(a, g, u, e, &at);
+    for (size_t i = 0; i < a->n; i++)
+        for (size_t j = 0; j < u->n; j++)
+            u->dw[i * u->n + j] = at.dwt[j * ld + i];
 }
 
 #endif

@@ -4,6 +4,7 @@
 #define FTH_KERNELS_CPU_SIMD_AVX2_H
 
 #include <immintrin.h>
+#include <string.h>
 
 #include "kernels/cpu/cpu_kernels.h"
 
@@ -76,12 +77,20 @@ static FTH_INLINE float v_sum(vf v) {
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_shuffle_ps(half, half, 1)));
 }
 
-typedef __m128 vh;
-static FTH_INLINE vh vh_zero(void) { return _mm_setzero_ps(); }
-static FTH_INLINE vh vh_load(const float *p) { return _mm_loadu_ps(p); }
-static FTH_INLINE vh vh_of(vf a) { return _mm256_castps256_ps128(a); }
-static FTH_INLINE vh vh_fma(vh a, vh b, vh c) { return _mm_fmadd_ps(a, b, c); }
-static FTH_INLINE vf vh_whole(vh a) { return _mm256_zextps128_ps256(a); }
+static FTH_INLINE vf v_group(int pack, const float *p) {
+    double two;
+    if (pack == 4)
+        return _mm256_set_m128(_mm_loadu_ps(p), _mm_loadu_ps(p));
+    memcpy(&two, p, sizeof two);
+    return _mm256_castpd_ps(_mm256_set1_pd(two));
+}
+static FTH_INLINE vf v_add_groups(int pack, vf v) {
+    v = v_add(v, _mm256_permute_ps(v, 0xb1));
+    if (pack == 2)
+        return _mm256_permutevar8x32_ps(v, vi_shl(vi_lanes(), 1)); /* lanes modulo 8 */
+    v = v_add(v, _mm256_permute_ps(v, 0x4e));
+    return _mm256_permutevar8x32_ps(v, vi_shl(vi_lanes(), 2));
+}
 
 typedef __m256d vd;
 static FTH_INLINE vd vd_zero(void) { return _mm256_setzero_pd(); }

@@ -16,6 +16,8 @@
 #define FTH_K(name) fth_k_##name##_avx512
 #endif
 
+#include <string.h>
+
 #include "kernels/cpu/cpu_kernels.h"
 
 #define FTH_INLINE inline __attribute__((always_inline))
@@ -104,14 +106,28 @@ static FTH_INLINE float v_sum(vf v) {
     return _mm_cvtss_f32(_mm_add_ss(quarter, _mm_shuffle_ps(quarter, quarter, 1)));
 }
 
-/* Half a vector: half the work where 512 bits are two passes. */
+/* p[0 .. pack) again and again; pack is 2 or 4. */
+static FTH_INLINE vf v_group(int pack, const float *p) {
+    double two;
+    if (pack == 4)
+        return _mm512_broadcast_f32x4(_mm_loadu_ps(p));
+    memcpy(&two, p, sizeof two);
+    return _mm512_castpd_ps(_mm512_set1_pd(two));
+}
+/* In the first lanes the sums of `pack` lanes each. */
+static FTH_INLINE vf v_add_groups(int pack, vf v) {
+    v = v_add(v, vi_as_floats(_mm512_shuffle_epi32(v_as_ints(v), _MM_PERM_CDAB)));
+    if (pack == 2)
+        return _mm512_permutexvar_ps(vi_shl(vi_lanes(), 1), v); /* lanes modulo 16 */
+    v = v_add(v, vi_as_floats(vi_swap_pairs(v_as_ints(v))));
+    return _mm512_permutexvar_ps(vi_shl(vi_lanes(), 2), v);
+}
+
+/* Half a vector. */
 typedef __m256 vh;
-static FTH_INLINE vh vh_zero(void) { return _mm256_setzero_ps(); }
 static FTH_INLINE vh vh_load(const float *p) { return _mm256_loadu_ps(p); }
 static FTH_INLINE void vh_store(float *p, vh v) { _mm256_storeu_ps(p, v); }
 static FTH_INLINE vh vh_of(vf a) { return _mm512_castps512_ps256(a); }
-static FTH_INLINE vh vh_fma(vh a, vh b, vh c) { return _mm256_fmadd_ps(a, b, c); }
-static FTH_INLINE vf vh_whole(vh a) { return _mm512_insertf32x8(_mm512_setzero_ps(), a, 0); }
 
 /* Sums of squares in double: vd holds VW / 2 of them. */
 typedef __m512d vd;
