@@ -1,244 +1,9 @@
 /* Attention units for any vector width: attention_avx2.c and attention_avx512.c include it. See
- * kernels.def for what is computed, attention_scalar.c for the plain form.
- *
- * An example's products are blocks of a few rows by a few vectors that stay in registers while the sum
- * runs; the second operand is in scratch (lay_out), or has whole vectors. What is to be done with a block's sums
- * happens before they are stored. */
+ * kernels.def for what is computed, attention_scalar.c for the plain form. */
 #ifndef FTH_KERNELS_CPU_ATTENTION_SIMD_H
 #define FTH_KERNELS_CPU_ATTENTION_SIMD_H
 
-/* Registers: rows x vectors sums, the vectors of a row of the second operand, one number. */
-#ifdef FTH_SIMDE /* emulated blocks of full size take a minute to compile */
-enum { MOST_ROWS = 2, MOST_VECTORS = 3 };
-#else
-enum { MOST_ROWS = VW == 16 ? 5 : 4, MOST_VECTORS = VW == 16 ? 5 : 3 };
-#endif
-enum kind {
-    STORE,  /* c = a b, see store_finish */
-    WEIGHTS /* c = a^T b is the gradient of an example's weights, see weights_finish */
-};
-
-struct product {
-    const char *fetch; /* what comes into the second cache meanwhile, evenly: the hardware does not see it coming */
-    size_t fetch_step;
-    size_t m, n, k;
-    const float *a, *b;  /* a[i][s] is at i row + s step; b has whole vectors, and behind them */
-    const float *groups; /* where pack is not 1 the other columns' groups; step is 1 then */
-    size_t row, step, ldb;
-    int pack;
-    float *c;
-    size_t ldc;
-    vt tail; /* of n */
-    /* STORE */
-    int add;                    /* c is added to */
-    const float *weight, *dout; /* where not NULL weight[i] dout is added, too */
-    size_t ld_weight;
-    /* WEIGHTS: c is dW0 */
-    const float *q, *w1;
-    size_t ldw;
-    float *dw1, *dq;
-};
-
-/* v_group of the first of p's floats only, zeros behind. */
-static vf group_part(int pack, const float *p, size_t floats) {
-    float lanes[4] = {0};
-    for (size_t i = 0; i < (size_t)pack && i < floats; i++)
-        lanes[i] = p[i];
-    return pack == 2 ? v_group(2, lanes) : v_group(4, lanes);
-}
-
-static FTH_INLINE void store_finish(const struct product *p, size_t i, size_t j, int part, vf sum) {
-    float *c = p->c + i * p->ldc + j;
-    if (p->dout)
-        sum = v_add(v_mul(v_set(p->weight[i * p->ld_weight]), v_get(p->dout + j, part, p->tail)), sum);
-    if (p->add)
-        sum = v_add(v_get(c, part, p->tail), sum);
-    v_put(c, part, p->tail, sum);
-}
-
-/* dW0 += sum, dW1 += q[i] sum; returns sum W1, part of q's gradient. */
-static FTH_INLINE vf weights_finish(const struct product *p, size_t i, size_t j, int part, vf sum,
-                                    vf dq) {
-    float *dw0 = p->c + i * p->ldc + j, *dw1 = p->dw1 + i * p->ldc + j;
-    v_put(dw0, part, p->tail, v_add(v_get(dw0, part, p->tail), sum));
-    v_put(dw1, part, p->tail, v_fma(v_set(p->q[i]), sum, v_get(dw1, part, p->tail)));
-    return v_fma(sum, v_get(p->w1 + i * p->ldw + j, part, p->tail), dq);
-}
-
-static FTH_INLINE void finish_row(enum kind kind, int vectors, const struct product *p, size_t i,
-                                  size_t j, const vf *sum) {
-    int cut = j + (size_t)vectors * VW > p->n;
-    vf dq = v_zero();
-#pragma GCC unroll 5
-    for (int v = 0; v < vectors; v++) {
-        size_t to = j + (size_t)v * VW;
-        int part = v == vectors - 1 && cut;
-        if (kind == WEIGHTS)
-            dq = part ? weights_finish(p, i, to, 1, sum[v], dq)
-                      : weights_finish(p, i, to, 0, sum[v], dq);
-        else if (part)
-            store_finish(p, i, to, 1, sum[v]);
-        else
-            store_finish(p, i, to, 0, sum[v]);
-    }
-    if (kind == WEIGHTS)
-        p->dq[i] += v_sum(dq);
-}
-
-/* sum[r][0 .. whole) += step s of rows a of the first operand by b. */
-static FTH_INLINE void step_of(int rows, int whole, const float *a, size_t row, const float *b,
-                               vf sum[MOST_ROWS][MOST_VECTORS]) {
-    vf second[MOST_VECTORS];
-#pragma GCC unroll 5
-    for (int v = 0; v < whole; v++)
-        second[v] = v_load(b + v * VW);
-#pragma GCC unroll 5
-    for (int r = 0; r < rows; r++) {
-        vf first = v_set(a[(size_t)r * row]);
-#pragma GCC unroll 5
-        for (int v = 0; v < whole; v++)
-            sum[r][v] = v_fma(first, second[v], sum[r][v]);
-    }
-}
-
-/* Rows [i, + rows) by vectors [j, + vectors VW) of c, with `pack` above 1 the last one from groups; all but p, i and j
- * are constants where this is called. */
-static FTH_INLINE void block(enum kind kind, int rows, int vectors, int pack, struct product *p,
-                             size_t i, size_t j) {
-    vf sum[MOST_ROWS][MOST_VECTORS];
-    size_t row = kind == WEIGHTS ? 1 : p->row, step = pack > 1 ? 1 : p->step, left = p->k;
-    const float *a = p->a + i * row, *b = p->b + j, *groups = p->groups;
-    int whole = pack > 1 ? vectors - 1 : vectors;
-#pragma GCC unroll 5
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 5
-        for (int v = 0; v < vectors; v++)
-            sum[r][v] = v_zero();
-    const char *fetch = p->fetch;
-    for (; left >= (size_t)pack; left -= (size_t)pack, fetch += p->fetch_step) {
-        __builtin_prefetch(fetch, 0, 2);
-        if (pack > 1) {
-            vf group = v_load(groups);
-            groups += VW;
-#pragma GCC unroll 5
-            for (int r = 0; r < rows; r++)
-                sum[r][whole] = v_fma(v_group(pack, a + (size_t)r * row), group, sum[r][whole]);
-        }
-#pragma GCC unroll 4
-        for (int u = 0; u < pack; u++, a += step, b += p->ldb)
-            step_of(rows, whole, a, row, b, sum);
-    }
-    p->fetch = fetch;
-    if (pack > 1) {
-        if (left)
-            for (int r = 0; r < rows; r++)
-                sum[r][whole] = v_fma(group_part(pack, a + (size_t)r * row, left), v_load(groups), sum[r][whole]);
-        for (; left > 0; left--, a++, b += p->ldb)
-            step_of(rows, whole, a, row, b, sum);
-    }
-#pragma GCC unroll 5
-    for (int r = 0; r < rows; r++) {
-        if (pack > 1)
-            sum[r][whole] = v_add_groups(pack, sum[r][whole]);
-        finish_row(kind, vectors, p, i + (size_t)r, j, sum[r]);
-    }
-}
-
-#define BLOCK(r, v, pack)                                                        \
-    case ((r) * 8 + (v)) * 8 + (pack):                                           \
-        if ((r) <= MOST_ROWS && (v) <= MOST_VECTORS && (kind == STORE || (pack) == 1)) \
-            block(kind, r <= MOST_ROWS ? r : 1, v <= MOST_VECTORS ? v : 1, pack, p, i, j); \
-        break;
-#define BLOCKS(r, v) BLOCK(r, v, 1) BLOCK(r, v, 2) BLOCK(r, v, 4)
-#define BLOCK_ROW(r) BLOCKS(r, 1) BLOCKS(r, 2) BLOCKS(r, 3) BLOCKS(r, 4) BLOCKS(r, 5)
-
-static FTH_INLINE void any_block(enum kind kind, size_t rows, size_t vectors, int pack,
-                                 struct product *p, size_t i, size_t j) {
-    switch ((rows * 8 + vectors) * 8 + (size_t)pack) {
-        BLOCK_ROW(1)
-        BLOCK_ROW(2)
-        BLOCK_ROW(3)
-        BLOCK_ROW(4)
-        BLOCK_ROW(5)
-    default: break;
-    }
-}
-
-/* While p is made, rows [from, to) of x come nearer; behind the other members are set. */
-static void fetch_rows(struct product *p, const float *x, size_t ldx, size_t from, size_t to) {
-    size_t strips = ((p->n + VW - 1) / VW + MOST_VECTORS - 1) / MOST_VECTORS;
-    size_t turns = strips * ((p->m + MOST_ROWS - 1) / MOST_ROWS) * ((p->k + (size_t)p->pack - 1) / (size_t)p->pack);
-    p->fetch = (const char *)(x + from * ldx);
-    p->fetch_step = turns && to > from ? ((to - from) * ldx * sizeof(float) + turns - 1) / turns : 0;
-}
-
-/* Strips of columns of about equal width; rows of a strip in blocks. */
-static FTH_INLINE void multiply(enum kind kind, struct product *p) {
-    size_t vectors = (p->n + VW - 1) / VW, strips = (vectors + MOST_VECTORS - 1) / MOST_VECTORS;
-    for (size_t s = 0, v = 0; s < strips; s++) {
-        size_t here = (vectors - v + strips - s - 1) / (strips - s);
-        int pack = s + 1 == strips ? p->pack : 1;
-        for (size_t i = 0; i < p->m; i += MOST_ROWS) {
-            any_block(kind, p->m - i < MOST_ROWS ? p->m - i : MOST_ROWS, here, pack, p, i, v * VW);
-        }
-        v += here;
-    }
-}
-
-static size_t whole_vectors(size_t n) {
-    return (n + VW - 1) / VW * VW;
-}
-
-/* A product's second operand [k][n] in scratch, k whole_vectors(n) floats at most: whole vectors of columns, row by row,
- * and behind them the other columns. More than half a vector of those are one; of fewer, rows share vectors, `pack` of them:
- * lane j pack + i is column j of a group's row i. */
-struct operand {
-    size_t k, n, columns; /* columns: in whole vectors, the rest is in groups where pack is not 1 */
-    int pack;
-    float *at;
-};
-
-static struct operand operand_at(size_t k, size_t n, float *at) {
-    size_t rest = n % VW;
-    int pack = rest == 0 || rest > VW / 2 ? 1 : rest > VW / 4 ? 2 : 4;
-    return (struct operand){.k = k, .n = n, .columns = pack == 1 ? whole_vectors(n) : n - rest, .pack = pack, .at = at};
-}
-
-static float *groups_of(const struct operand *o) {
-    return o->at + o->k * o->columns;
-}
-static float *end_of(const struct operand *o) {
-    return groups_of(o) + (o->pack == 1 ? 0 : (o->k + (size_t)o->pack - 1) / (size_t)o->pack * VW);
-}
-
-static void second_operand(struct product *p, const struct operand *o) {
-    p->n = o->n;
-    p->k = o->k;
-    p->b = o->at;
-    p->ldb = o->columns;
-    p->pack = o->pack;
-    p->groups = groups_of(o);
-    p->tail = v_tail(o->n % VW);
-}
-
-static void lay_out(const struct operand *o, const float *w, size_t ldw) {
-    vt t = v_tail(o->n % VW);
-    size_t pack = (size_t)o->pack;
-    for (size_t i = 0; i < o->k; i++, w += ldw) {
-        size_t j = 0;
-        for (; j + VW <= o->columns && j + VW <= o->n; j += VW)
-            v_store(o->at + i * o->columns + j, v_load(w + j));
-        if (pack == 1 && j < o->n)
-            v_store(o->at + i * o->columns + j, v_load_part(w + j, t));
-        if (pack == 1)
-            continue;
-        float *group = groups_of(o) + i / pack * VW;
-        if (i % pack == 0)
-            v_store(group, v_zero());
-        for (; j < o->n; j++)
-            group[(j - o->columns) * pack + i % pack] = w[j];
-    }
-}
+#include "kernels/cpu/attention_product_simd.h"
 
 /* out = w0 + diag(q) w1, q one a row: an example's weights */
 static void example_weights(const struct operand *w0, const struct operand *w1, const float *q, const struct operand *out) {
@@ -253,6 +18,15 @@ static void example_weights(const struct operand *w0, const struct operand *w1, 
                                            v_load(groups_of(w0) + at)));
 }
 
+/* q[column] in the lanes of a group's first rows, 0 in the others */
+static vf column_lanes(const struct operand *o, const float *q, size_t rows) {
+    float lanes[VW] = {0};
+    for (size_t j = o->columns; j < o->n; j++)
+        for (size_t i = 0; i < rows; i++)
+            lanes[(j - o->columns) * (size_t)o->pack + i] = q[j];
+    return v_load(lanes);
+}
+
 /* out = w0 + w1 diag(q), q one a column: the same transposed */
 static void example_weights_t(const struct operand *w0, const struct operand *w1, const float *q,
                               const struct operand *out) {
@@ -262,15 +36,13 @@ static void example_weights_t(const struct operand *w0, const struct operand *w1
         for (size_t at = j, i = 0; i < out->k; i++, at += out->columns)
             v_store(out->at + at, v_fma(by, v_load(w1->at + at), v_load(w0->at + at)));
     }
-    if (out->pack == 1)
-        return;
-    float lanes[VW] = {0};
-    for (size_t j = out->columns, at = 0; j < out->n; j++)
-        for (int i = 0; i < out->pack; i++)
-            lanes[at++] = q[j];
-    vf by = v_load(lanes);
-    for (float *w = groups_of(out), *end = end_of(out); w < end; w += VW)
-        v_store(w, v_fma(by, v_load(w1->at + (w - out->at)), v_load(w0->at + (w - out->at))));
+    size_t pack = (size_t)out->pack, first = groups_of(out) - out->at, end = end_of(out) - out->at;
+    vf by = column_lanes(out, q, pack);
+    for (size_t at = first, i = 0; at < end; at += VW, i += pack) {
+        if (out->k - i < pack) /* rows behind the last one stay 0, also where q is infinite */
+            by = column_lanes(out, q, out->k - i);
+        v_store(out->at + at, v_fma(by, v_load(w1->at + at), v_load(w0->at + at)));
+    }
 }
 
 static void zero(float *x, size_t n) {
@@ -288,8 +60,6 @@ static size_t rows_of(const struct fth_attention *a, size_t e) {
 /* Rows of an example that go through all of a unit together, products by way of `sums`: what is stored twice, or read soon
  * behind its store, is in the first cache then. */
 enum { CHUNK = FTH_ATTENTION_CHUNK };
-/* Rows between what is computed and what is fetched. */
-enum { AHEAD = 64 };
 
 /* A layer's weights, and an example's. */
 struct layer_weights {
@@ -309,12 +79,12 @@ static float *layer_weights(struct layer_weights *l, size_t k, size_t n, const f
 
 /* y = act(k w + r), rows [t, t + rows) of example e. */
 static void layer_rows(const struct fth_attention *a, size_t e, size_t t, size_t rows, const struct operand *w, float *y,
-                       size_t ldy, size_t ahead, float *sums) {
+                       size_t ldy, float *sums) {
     struct product p = {.m = rows, .a = a->k + (begin_of(a, e) + t) * a->ldk, .row = a->ldk, .step = 1,
                         .c = sums, .ldc = whole_vectors(a->n)};
     second_operand(&p, w);
-    fetch_rows(&p, y, ldy, ahead, ahead ? ahead + rows : 0);
-    multiply(STORE, &p);
+    fetch_rows(&p, y, ldy, rows);
+    multiply(&p);
     FTH_K(bias_act)(rows, a->n, sums, p.ldc, a->r + e * a->ldr, a->act, y, ldy);
 }
 
@@ -330,7 +100,7 @@ void FTH_K(attention_layer)(const struct fth_attention *a, float *y, size_t ldy,
         if (rows)
             example_weights(&l.w0, &l.w1, a->q + e * a->ldq, &l.here);
         for (size_t t = 0; t < rows; t += CHUNK)
-            layer_rows(a, e, t, chunk_of(rows, t), &l.here, y + (begin_of(a, e) + t) * ldy, ldy, 0, sums);
+            layer_rows(a, e, t, chunk_of(rows, t), &l.here, y + (begin_of(a, e) + t) * ldy, ldy, sums);
     }
 }
 
@@ -348,12 +118,12 @@ void FTH_K(attention_unit)(const struct fth_attention *a, float *y, size_t ldy,
             example_weights(&l.w0, &l.w1, a->q + e * a->ldq, &l.here);
         for (size_t t = 0; t < rows; t += CHUNK) {
             size_t here = chunk_of(rows, t);
-            layer_rows(a, e, t, here, &l.here, y_e + t * ldy, ldy, AHEAD, sums);
+            layer_rows(a, e, t, here, &l.here, y_e + t * ldy, ldy, sums);
             struct product second = {.m = here, .a = y_e + t * ldy, .row = ldy, .step = 1, .c = sums,
                                      .ldc = whole_vectors(u->n)};
             second_operand(&second, &w);
-            fetch_rows(&second, h + t * u->ldh, u->ldh, AHEAD, AHEAD + here);
-            multiply(STORE, &second);
+            fetch_rows(&second, h + t * u->ldh, u->ldh, here);
+            multiply(&second);
             FTH_K(bias_act)(here, u->n, sums, second.ldc, u->b, a->act, h + t * u->ldh, u->ldh);
             FTH_K(row_dot)(here, u->n, h + t * u->ldh, u->ldh, u->v, u->bias, weight + t * u->ld_weight, u->ld_weight);
         }
@@ -379,7 +149,7 @@ static const float *before_activation(const struct fth_attention *a, const struc
 
 /* The gradients of an example's keys, query, row and weights from dz, the one before the activation. */
 static void example_grad(const struct fth_attention *a, const struct fth_attention_grad *g, size_t e,
-                         const float *dz, size_t ld, size_t ahead, const struct layer_weights *l) {
+                         const float *dz, size_t ld, const struct layer_weights *l) {
     size_t begin = begin_of(a, e), rows = rows_of(a, e);
     const float *q = a->q + e * a->ldq, *k = a->k + begin * a->ldk;
     float *dq = g->dq + e * g->lddq;
@@ -391,17 +161,17 @@ static void example_grad(const struct fth_attention *a, const struct fth_attenti
     struct product keys = {.m = rows, .a = dz, .row = ld, .step = 1, .c = g->dk + begin * g->lddk,
                            .ldc = g->lddk, .ld_weight = g->ld_weight};
     second_operand(&keys, &l->here);
-    fetch_rows(&keys, k, a->ldk, ahead, ahead ? ahead + rows : 0);
+    fetch_rows(&keys, k, a->ldk, rows);
     if (g->dout) {
         keys.weight = g->weight + begin * g->ld_weight;
         keys.dout = g->dout + e * g->lddo;
     }
-    multiply(STORE, &keys);
-    struct product weights = {.fetch = (const char *)k, .pack = 1, .m = a->d, .n = a->n, .k = rows, .a = k,
+    multiply(&keys);
+    struct product weights = {.pack = 1, .m = a->d, .n = a->n, .k = rows, .a = k,
                               .step = a->ldk, .b = dz, .ldb = ld, .c = g->dw, .ldc = a->n, .tail = v_tail(a->n % VW), .q = q,
                               .w1 = a->w + a->d * a->ldw, .ldw = a->ldw, .dw1 = g->dw + a->d * a->n,
                               .dq = dq};
-    multiply(WEIGHTS, &weights);
+    multiply_weights(&weights);
 }
 
 void FTH_K(attention_layer_grad)(const struct fth_attention *a, const struct fth_attention_grad *g,
@@ -412,7 +182,7 @@ void FTH_K(attention_layer_grad)(const struct fth_attention *a, const struct fth
     for (size_t e = 0; e < a->m; e++) {
         size_t ld;
         const float *dz = before_activation(a, g, e, rows, &ld);
-        example_grad(a, g, e, dz, ld, 0, &l);
+        example_grad(a, g, e, dz, ld, &l);
     }
 }
 
@@ -495,14 +265,14 @@ static void unit_example(const struct fth_attention *a, const struct fth_attenti
     const float *whole = whole_rows(a, rows, y, &ldy, at->y);
     struct product weights = {.m = u->n, .n = ld, .k = rows, .a = at->dz2, .row = 1, .step = ld2,
                               .b = whole, .ldb = ldy, .pack = 1, .c = at->dwt, .ldc = ld, .add = 1};
-    fetch_rows(&weights, y, g->ldy, AHEAD, AHEAD + rows);
-    multiply(STORE, &weights);
+    fetch_rows(&weights, y, g->ldy, rows);
+    multiply(&weights);
     struct product data = {.m = rows, .a = at->dz2, .row = ld2, .step = 1, .c = at->dz, .ldc = ld};
     second_operand(&data, &at->wt);
-    fetch_rows(&data, u->h + begin * u->ldh, u->ldh, AHEAD, AHEAD + rows);
-    multiply(STORE, &data);
+    fetch_rows(&data, u->h + begin * u->ldh, u->ldh, rows);
+    multiply(&data);
     FTH_K(act_grad)(a->act, rows, a->n, y, g->ldy, at->dz, ld, at->dz, ld);
-    example_grad(a, g, e, at->dz, ld, AHEAD, &at->layer);
+    example_grad(a, g, e, at->dz, ld, &at->layer);
 }
 
 void FTH_K(attention_unit_grad)(const struct fth_attention *a, const struct fth_attention_grad *g,

@@ -1,8 +1,9 @@
 /* kernels/cpu/attention: every instruction set against scalar, scalar against a worked example, and the weighted
- * sum's gradient added to the keys' with the bits of two kernels. */
+ * sum's gradient added to the keys' with the bits of two kernels, an infinite query. */
 #include "kernel_test.h"
 
 #define MOST_EXAMPLES 9
+#define MOST_POSITIONS 45
 
 struct buffers {
     uint32_t offsets[MOST_EXAMPLES + 1];
@@ -10,11 +11,12 @@ struct buffers {
     struct fth_attention_grad g;
 };
 
-/* m examples of 0 .. 12 positions; their first offset is not 0. d goes through whole vectors and tails. */
+/* m examples of 0 .. 12 positions, every fourth up to MOST_POSITIONS, so in several chunks; their first offset is not 0.
+ * d goes through whole vectors and tails. */
 static void inputs(struct call *c, struct buffers *b, fth_act act) {
     b->offsets[0] = 100;
     for (size_t i = 0; i < c->m; i++)
-        b->offsets[i + 1] = b->offsets[i] + (call_bits(c) >> 8) % 13;
+        b->offsets[i + 1] = b->offsets[i] + (call_bits(c) >> 8) % (i % 4 == 1 ? MOST_POSITIONS + 1 : 13);
     size_t d = 1 + (c->m * 7 + c->n * 5) % 40, rows = b->offsets[c->m] - 100;
     b->a = (struct fth_attention){.m = c->m, .d = d, .n = c->n, .offsets = b->offsets, .act = act};
     b->a.k = call_in(c, rows, d, -1, 1, &b->a.ldk);
@@ -51,7 +53,7 @@ static void run_grad(const struct fth_kernels *k, struct call *c, fth_act act, i
     g->dq = call_out(c, c->m, d, &g->lddq);
     g->dr = call_out(c, c->m, c->n, &g->lddr);
     g->dw = call_out(c, 1, 2 * d * c->n, NULL);
-    size_t floats = fth_attention_grad_scratch(d, c->n, 12);
+    size_t floats = fth_attention_grad_scratch(d, c->n, MOST_POSITIONS);
     float *scratch = malloc((floats + 1) * sizeof *scratch);
     assert_non_null(scratch);
     k->attention_layer_grad(&b.a, g, scratch);
@@ -104,7 +106,7 @@ static void run_unit_grad(const struct fth_kernels *k, struct call *c, fth_act a
     u.db = call_out(c, 1, n2, NULL);
     u.dv = call_out(c, 1, n2, NULL);
     u.dbias = call_out(c, 1, 1, NULL);
-    size_t floats = fth_attention_unit_grad_scratch(d, c->n, n2, 12);
+    size_t floats = fth_attention_unit_grad_scratch(d, c->n, n2, MOST_POSITIONS);
     float *scratch = malloc((floats + 1) * sizeof *scratch);
     assert_non_null(scratch);
     k->attention_unit_grad(&b.a, g, &u, scratch);
@@ -220,12 +222,34 @@ static void weighted_sums_are_added_to_the_bit(void **state) {
     }
 }
 
+/* Three rows of weights, which share a vector with a fourth that is not there: an infinite query makes no NaN of it. */
+static void an_infinite_query_stays_infinite(void **state) {
+    enum { D = 2, N = 3 };
+    float k[D] = {1, 1}, q[D] = {-INFINITY, 1}, w[2 * D * N], wt[N * 2 * D], dy[N] = {1, 2, 3};
+    float dk[D], dq[D], dr[N], dw[2 * D * N], scratch[3 * N * 16 + 16];
+    uint32_t offsets[2] = {0, 1};
+    for (int i = 0; i < 2 * D * N; i++)
+        w[i] = wt[i] = 1;
+    struct fth_attention a = {.m = 1, .d = D, .n = N, .offsets = offsets, .k = k, .q = q, .ldk = D, .ldq = D, .w = w, .ldw = N};
+    struct fth_attention_grad g = {.wt = wt, .ldwt = 2 * D, .y = dy, .dy = dy, .ldy = N, .lddy = N, .dk = dk, .dq = dq,
+                                   .dr = dr, .lddk = D, .lddq = D, .lddr = N, .dw = dw};
+    for (int isa = 0; isa < FTH_ISA_COUNT; isa++) {
+        const struct fth_kernels *kernels = fth_kernels_for((fth_isa)isa);
+        if (!kernels)
+            continue;
+        kernels->attention_layer_grad(&a, &g, scratch);
+        assert_true(dk[0] == -INFINITY);
+        assert_true(dk[1] == 12);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_agree),
         cmocka_unit_test(units_agree),
         cmocka_unit_test(scalar_layer_follows_its_formula),
         cmocka_unit_test(weighted_sums_are_added_to_the_bit),
+        cmocka_unit_test(an_infinite_query_stays_infinite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
