@@ -12,7 +12,9 @@ enum { MOST_ROWS = 2, MOST_VECTORS = 3 };
 enum { MOST_ROWS = VW == 16 ? 5 : 4, MOST_VECTORS = VW == 16 ? 5 : 3 };
 #endif
 enum kind {
-    STORE,  /* c = a b, see store_finish */
+    STORE,  /* c = a b */
+    ADD,    /* c += a b */
+    KEYS,   /* c = a b + weight[i] dout, where dout is not NULL */
     WEIGHTS /* c = a^T b is the gradient of an example's weights, see weights_finish */
 };
 
@@ -27,9 +29,8 @@ struct product {
     float *c;
     size_t ldc;
     vt tail; /* of n */
-    /* STORE */
-    int add;                    /* c is added to */
-    const float *weight, *dout; /* where not NULL weight[i] dout is added, too */
+    /* KEYS */
+    const float *weight, *dout;
     size_t ld_weight;
     /* WEIGHTS: c is dW0 */
     const float *q, *w1;
@@ -45,11 +46,11 @@ static vf group_part(int pack, const float *p, size_t floats) {
     return pack == 2 ? v_group(2, lanes) : v_group(4, lanes);
 }
 
-static FTH_INLINE void store_finish(const struct product *p, size_t i, size_t j, int part, vf sum) {
+static FTH_INLINE void store_finish(enum kind kind, const struct product *p, size_t i, size_t j, int part, vf sum) {
     float *c = p->c + i * p->ldc + j;
-    if (p->dout)
+    if (kind == KEYS && p->dout)
         sum = v_add(v_mul(v_set(p->weight[i * p->ld_weight]), v_get(p->dout + j, part, p->tail)), sum);
-    if (p->add)
+    if (kind == ADD)
         sum = v_add(v_get(c, part, p->tail), sum);
     v_put(c, part, p->tail, sum);
 }
@@ -75,9 +76,9 @@ static FTH_INLINE void finish_row(enum kind kind, int vectors, const struct prod
             dq = part ? weights_finish(p, i, to, 1, sum[v], dq)
                       : weights_finish(p, i, to, 0, sum[v], dq);
         else if (part)
-            store_finish(p, i, to, 1, sum[v]);
+            store_finish(kind, p, i, to, 1, sum[v]);
         else
-            store_finish(p, i, to, 0, sum[v]);
+            store_finish(kind, p, i, to, 0, sum[v]);
     }
     if (kind == WEIGHTS)
         p->dq[i] += v_sum(dq);
@@ -144,7 +145,7 @@ static FTH_INLINE void block(enum kind kind, int rows, int vectors, int pack, st
 
 #define BLOCK(r, v, pack)                                                        \
     case ((r) * 8 + (v)) * 8 + (pack):                                           \
-        if ((r) <= MOST_ROWS && (v) <= MOST_VECTORS && (kind == STORE || (pack) == 1)) \
+        if ((r) <= MOST_ROWS && (v) <= MOST_VECTORS && ((pack) == 1 || kind == STORE || kind == KEYS)) \
             block(kind, r <= MOST_ROWS ? r : 1, v <= MOST_VECTORS ? v : 1, pack, p, i, j); \
         break;
 #define BLOCKS(r, v) BLOCK(r, v, 1) BLOCK(r, v, 2) BLOCK(r, v, 4)
@@ -163,7 +164,7 @@ static FTH_INLINE void any_block(enum kind kind, size_t rows, size_t vectors, in
 }
 
 /* Rows between x and what is fetched. */
-enum { AHEAD = 64 };
+enum { AHEAD = 128 };
 
 /* While p is made, whose other members are set, as many lines of x's next rows come nearer as p has turns, all of them
  * mostly. The hardware does not see them coming, as products walk down columns, and waits for many lines at once. */
@@ -191,6 +192,12 @@ static FTH_INLINE void multiply_as(enum kind kind, struct product *p) {
 /* Once each, as the blocks of all sizes are in them. */
 static __attribute__((noinline)) void multiply(struct product *p) {
     multiply_as(STORE, p);
+}
+static __attribute__((noinline)) void multiply_add(struct product *p) {
+    multiply_as(ADD, p);
+}
+static __attribute__((noinline)) void multiply_keys(struct product *p) {
+    multiply_as(KEYS, p);
 }
 static __attribute__((noinline)) void multiply_weights(struct product *p) {
     multiply_as(WEIGHTS, p);

@@ -166,7 +166,7 @@ static void example_grad(const struct fth_attention *a, const struct fth_attenti
         keys.weight = g->weight + begin * g->ld_weight;
         keys.dout = g->dout + e * g->lddo;
     }
-    multiply(&keys);
+    multiply_keys(&keys);
     struct product weights = {.pack = 1, .m = a->d, .n = a->n, .k = rows, .a = k,
                               .step = a->ldk, .b = dz, .ldb = ld, .c = g->dw, .ldc = a->n, .tail = v_tail(a->n % VW), .q = q,
                               .w1 = a->w + a->d * a->ldw, .ldw = a->ldw, .dw1 = g->dw + a->d * a->n,
@@ -264,9 +264,9 @@ static void unit_example(const struct fth_attention *a, const struct fth_attenti
     /* Transposed, as there are whole vectors of a->n mostly, but not of u->n. */
     const float *whole = whole_rows(a, rows, y, &ldy, at->y);
     struct product weights = {.m = u->n, .n = ld, .k = rows, .a = at->dz2, .row = 1, .step = ld2,
-                              .b = whole, .ldb = ldy, .pack = 1, .c = at->dwt, .ldc = ld, .add = 1};
+                              .b = whole, .ldb = ldy, .pack = 1, .c = at->dwt, .ldc = ld};
     fetch_rows(&weights, y, g->ldy, rows);
-    multiply(&weights);
+    multiply_add(&weights);
     struct product data = {.m = rows, .a = at->dz2, .row = ld2, .step = 1, .c = at->dz, .ldc = ld};
     second_operand(&data, &at->wt);
     fetch_rows(&data, u->h + begin * u->ldh, u->ldh, rows);
