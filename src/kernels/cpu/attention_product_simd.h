@@ -11,6 +11,7 @@ enum { MOST_ROWS = 2, MOST_VECTORS = 3 };
 #else
 enum { MOST_ROWS = VW == 16 ? 5 : 4, MOST_VECTORS = VW == 16 ? 5 : 3 };
 #endif
+
 enum kind {
     STORE,  /* c = a b */
     ADD,    /* c += a b */
@@ -182,9 +183,8 @@ static FTH_INLINE void multiply_as(enum kind kind, struct product *p) {
     for (size_t s = 0, v = 0; s < strips; s++) {
         size_t here = (vectors - v + strips - s - 1) / (strips - s);
         int pack = s + 1 == strips ? p->pack : 1;
-        for (size_t i = 0; i < p->m; i += MOST_ROWS) {
+        for (size_t i = 0; i < p->m; i += MOST_ROWS)
             any_block(kind, p->m - i < MOST_ROWS ? p->m - i : MOST_ROWS, here, pack, p, i, v * VW);
-        }
         v += here;
     }
 }

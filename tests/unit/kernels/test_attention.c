@@ -230,7 +230,8 @@ static void an_infinite_query_stays_infinite(void **state) {
     uint32_t offsets[2] = {0, 1};
     for (int i = 0; i < 2 * D * N; i++)
         w[i] = wt[i] = 1;
-    struct fth_attention a = {.m = 1, .d = D, .n = N, .offsets = offsets, .k = k, .q = q, .ldk = D, .ldq = D, .w = w, .ldw = N};
+    struct fth_attention a = {.m = 1, .d = D, .n = N, .offsets = offsets, .k = k, .q = q, .ldk = D, .ldq = D,
+                              .w = w, .ldw = N};
     struct fth_attention_grad g = {.wt = wt, .ldwt = 2 * D, .y = dy, .dy = dy, .ldy = N, .lddy = N, .dk = dk, .dq = dq,
                                    .dr = dr, .lddk = D, .lddq = D, .lddr = N, .dw = dw};
     for (int isa = 0; isa < FTH_ISA_COUNT; isa++) {
