@@ -289,7 +289,7 @@ void FTH_K(attention_unit_grad)(const struct fth_attention *a, const struct fth_
     at.dweight = at.dz2 + most * whole_vectors(u->n);
     lay_out(&at.wt, u->wt, u->ldwt);
     zero(at.dwt, u->n * ld);
-    zero(at.dz, most * ld);
+    zero(at.dz, most * ld); /* columns behind a->n stay so */
     zero(g->dw, 2 * a->d * a->n);
     zero(u->db, u->n);
     zero(u->dv, u->n);
