@@ -20,9 +20,6 @@ struct fth_row_gradient {
      * a row for each of the lookup's fth_unique_rows; all are added after the examples'. */
     uint32_t parts;
     size_t part_stride;
-    const float *output; /* the lookup's forward output, same ld rules; may be NULL (max pooling
-                            keeps what it needs when the batch is gathered) */
-    uint32_t output_ld;
 };
 
 /* The unique rows of a lookup in the prepared batch, numbered by first occurrence. */

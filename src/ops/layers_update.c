@@ -15,8 +15,7 @@ static uint32_t trained_embeddings(const fth_graph *graph, const struct fth_node
     return n;
 }
 
-/* Inputs and attributes of the node over all rows: gradients first, then outputs that max pooling
- * needs. */
+/* Inputs and attributes of the node over all rows. */
 struct rows_inputs {
     fth_id *inputs;
     uint32_t n_inputs;
@@ -27,7 +26,7 @@ struct rows_inputs {
 static fth_status rows_inputs_make(fth_graph *graph, struct rows_inputs *out, fth_error *err) {
     uint32_t n = trained_embeddings(graph, NULL), n_entries = 0;
     const struct fth_node **nodes = fth_arena_alloc(graph->arena, n + 1, sizeof *nodes);
-    fth_id *inputs = fth_arena_alloc(graph->arena, 2 * n + 2, sizeof *inputs);
+    fth_id *inputs = fth_arena_alloc(graph->arena, n + 1, sizeof *inputs); /* and the clip factor */
     if (!nodes || !inputs)
         return fth_fail(err, FTH_E_MEMORY, "updates: out of memory");
     trained_embeddings(graph, nodes);
@@ -39,27 +38,17 @@ static fth_status rows_inputs_make(fth_graph *graph, struct rows_inputs *out, ft
     if (!attributes)
         return fth_fail(err, FTH_E_MEMORY, "updates: out of memory");
     attributes->clip = -1;
-    uint32_t n_inputs = n;
     for (uint32_t i = 0; i < n; i++) {
         const struct fth_embedding_attributes *a = nodes[i]->attributes;
         inputs[i] = graph->values[nodes[i]->outputs[0]].gradient;
-        int32_t output = -1;
         uint32_t column = 0;
         for (uint32_t j = 0; j < a->n_lookups; j++) {
-            const struct fth_lookup *lookup = &graph->lookups[a->lookups[j]];
-            if (lookup->pooling == FTH_POOL_MAX && output < 0) {
-                output = (int32_t)n_inputs;
-                inputs[n_inputs++] = nodes[i]->outputs[0];
-            }
             attributes->entries[attributes->n++] =
-                (struct fth_row_entry){.lookup = a->lookups[j],
-                                       .input = i,
-                                       .column = column,
-                                       .output = lookup->pooling == FTH_POOL_MAX ? output : -1};
-            column += lookup->dim;
+                (struct fth_row_entry){.lookup = a->lookups[j], .input = i, .column = column};
+            column += graph->lookups[a->lookups[j]].dim;
         }
     }
-    *out = (struct rows_inputs){inputs, n_inputs, attributes, bytes};
+    *out = (struct rows_inputs){inputs, n, attributes, bytes};
     return FTH_OK;
 }
 

@@ -41,13 +41,10 @@ struct fth_embedding_attributes {
     uint32_t n_lookups;
     uint32_t lookups[];
 };
-/* embedding_update(gradients of embedding outputs..., outputs of max-pooled ones..., clip factor):
- * one entry a lookup. `input` is which input, `column` where in it; `output` the input with the
- * lookup's forward output (same column) or FTH_NONE; `clip` the input with the factor or FTH_NONE.
- * Also row_squares'. */
+/* embedding_update(gradients of embedding outputs..., clip factor): one entry a lookup. `input` is which input,
+ * `column` where in it; `clip` the input with the factor or FTH_NONE. Also row_squares'. */
 struct fth_row_entry {
     uint32_t lookup, input, column;
-    int32_t output;
     /* 0: a row an example. Else the input is a layer's row gradients, read when the lookup is
      * factorised; the entries of one input follow in its order. */
     uint32_t parts, dim;

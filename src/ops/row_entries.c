@@ -20,8 +20,6 @@ fth_status fth_ops_check_row_entries(const fth_graph *graph, const struct fth_no
         if (entry->column + dim > fth_ops_input(graph, node, entry->input).columns)
             return fth_fail(err, FTH_E_ARGUMENT, "lookup %u lies outside input %u", entry->lookup,
                             entry->input);
-        if (entry->output >= 0)
-            FTH_TRY(fth_ops_need_same(graph, node, entry->input, (uint32_t)entry->output, err));
     }
     return FTH_OK;
 }
@@ -66,10 +64,6 @@ const struct fth_row_gradient *fth_ops_row_entries(const struct fth_run *run,
             gradient->ld = entry->dim;
             gradient->gradient += layer_rows(run, a, i, 1) * entry->dim;
             gradient->part_stride = layer_rows(run, a, i, 0) * entry->dim;
-        }
-        if (entry->output >= 0) {
-            gradient->output = run->in[entry->output].data + entry->column;
-            gradient->output_ld = run->in[entry->output].ld;
         }
     }
     return gradients;

@@ -300,7 +300,6 @@ static fth_status extend_rows(fth_graph *graph, const struct layer *layer, struc
             }
         a->entries[a->n++] = (struct fth_row_entry){.lookup = lookup,
                                                     .input = node->n_inputs,
-                                                    .output = -1,
                                                     .parts = parts,
                                                     .most = factor->gradient_most,
                                                     .dim = factor->dim};

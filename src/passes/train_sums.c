@@ -25,8 +25,7 @@ static int can_skip(const fth_graph *graph, fth_id spread) {
             const struct fth_row_update_attributes *a = node->attributes;
             for (uint32_t e = 0; e < a->n; e++)
                 if (a->entries[e].input == j &&
-                    (graph->lookups[a->entries[e].lookup].dim != 1 || a->entries[e].output >= 0 ||
-                     a->entries[e].parts))
+                    (graph->lookups[a->entries[e].lookup].dim != 1 || a->entries[e].parts))
                     return 0;
         }
     }
