@@ -9,17 +9,16 @@
 
 #define FIRST_CAPACITY 65536
 
-const struct fth_metric fth_metric_list[] = {
-#define FTH_METRIC(name, label, better) {#name, label, better, offsetof(fth_evaluation, name)},
+static const struct fth_metric list[] = {
+#define FTH_METRIC(name, better) {#name, better, offsetof(fth_evaluation, name)},
 #include "metric/metric.def"
 #undef FTH_METRIC
 };
-const size_t fth_metric_count = sizeof fth_metric_list / sizeof *fth_metric_list;
 
 const struct fth_metric *fth_metric_find(const char *name) {
-    for (size_t i = 0; i < fth_metric_count; i++)
-        if (!strcmp(name, fth_metric_list[i].name))
-            return &fth_metric_list[i];
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!strcmp(name, list[i].name))
+            return &list[i];
     return NULL;
 }
 
@@ -30,12 +29,7 @@ double fth_metric_value(const struct fth_metric *metric, const fth_evaluation *e
 }
 
 double fth_metric_gain(const struct fth_metric *metric, double value, double than) {
-    switch (metric->better) {
-    case FTH_BETTER_LARGER: return value - than;
-    case FTH_BETTER_SMALLER: return than - value;
-    case FTH_BETTER_NEAR_ONE: return fabs(than - 1) - fabs(value - 1);
-    }
-    return NAN;
+    return metric->better == FTH_BETTER_LARGER ? value - than : than - value;
 }
 
 struct fth_metrics {

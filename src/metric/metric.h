@@ -14,16 +14,14 @@
 #include "base/error.h"
 #include "fathom/metric.h"
 
-enum fth_better { FTH_BETTER_LARGER, FTH_BETTER_SMALLER, FTH_BETTER_NEAR_ONE };
+enum fth_better { FTH_BETTER_LARGER, FTH_BETTER_SMALLER };
 
 /* A metric of metric.def. */
 struct fth_metric {
-    const char *name, *label;
+    const char *name;
     enum fth_better better;
     size_t offset; /* of its double in fth_evaluation */
 };
-extern const struct fth_metric fth_metric_list[];
-extern const size_t fth_metric_count;
 
 const struct fth_metric *fth_metric_find(const char *name); /* NULL when there is none */
 double fth_metric_value(const struct fth_metric *metric, const fth_evaluation *evaluation);

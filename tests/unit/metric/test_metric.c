@@ -256,15 +256,13 @@ static void many_examples_and_any_batches(void **state) {
 }
 
 static void list_says_what_is_better(void **state) {
-    fth_evaluation evaluation = {.auc = 1, .log_loss = 2, .normalised_entropy = 3, .calibration = 4,
-                                 .gauc = 5};
+    fth_evaluation evaluation = {.auc = 1, .log_loss = 2, .normalised_entropy = 3, .gauc = 4};
     static const struct {
         const char *name;
         double value, better, worse;
     } expected[] = {{"auc", 1, 0.8, 0.7}, {"log_loss", 2, 0.4, 0.5}, {"normalised_entropy", 3, 0.8, 0.9},
-                    {"calibration", 4, 1.1, 0.8}, {"gauc", 5, 0.8, 0.7}};
-    assert_int_equal(fth_metric_count, 5);
-    for (size_t i = 0; i < 5; i++) {
+                    {"gauc", 4, 0.8, 0.7}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         const struct fth_metric *metric = fth_metric_find(expected[i].name);
         assert_non_null(metric);
         assert_true(fth_metric_value(metric, &evaluation) == expected[i].value);
@@ -272,7 +270,7 @@ static void list_says_what_is_better(void **state) {
         assert_true(fth_metric_gain(metric, expected[i].worse, expected[i].better) < 0);
         assert_true(isnan(fth_metric_gain(metric, NAN, 1)));
     }
-    assert_null(fth_metric_find("rmse"));
+    assert_null(fth_metric_find("calibration"));
 }
 
 int main(void) {
