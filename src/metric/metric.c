@@ -34,7 +34,6 @@ double fth_metric_gain(const struct fth_metric *metric, double value, double tha
 
 struct fth_metrics {
     int grouped, computed;
-    uint64_t max_examples;
     size_t n, capacity;   /* examples */
     struct fth_rank rank; /* [capacity], regions */
     double weight, loss, predicted, positive; /* sums of w, w * loss, w * p, w * label */
@@ -64,12 +63,11 @@ static fth_status rank_alloc(size_t capacity, int grouped, struct fth_rank *out,
     return FTH_OK;
 }
 
-fth_status fth_metrics_create(int grouped, uint64_t max_examples, fth_metrics **out, fth_error *err) {
+fth_status fth_metrics_create(int grouped, fth_metrics **out, fth_error *err) {
     fth_metrics *metrics = fth_alloc(1, sizeof *metrics);
     if (!metrics)
         return fth_fail(err, FTH_E_MEMORY, "no memory for metrics");
     metrics->grouped = grouped != 0;
-    metrics->max_examples = max_examples;
     *out = metrics;
     return FTH_OK;
 }
@@ -79,12 +77,6 @@ void fth_metrics_destroy(fth_metrics *metrics) {
         return;
     rank_free(&metrics->rank, metrics->capacity);
     fth_free(metrics);
-}
-
-void fth_metrics_reset(fth_metrics *metrics) {
-    metrics->computed = 0;
-    metrics->n = 0;
-    metrics->weight = metrics->loss = metrics->predicted = metrics->positive = 0;
 }
 
 static fth_status reserve(fth_metrics *metrics, size_t n, fth_error *err) {
@@ -128,13 +120,9 @@ static fth_status check(const fth_metrics *metrics, uint32_t n, const float *log
 fth_status fth_metrics_add(fth_metrics *metrics, uint32_t n, const float *logits, const float *labels,
                            const float *weights, const uint64_t *queries, fth_error *err) {
     if (metrics->computed)
-        return fth_fail(err, FTH_E_ARGUMENT, "metrics are computed already; reset them first");
+        return fth_fail(err, FTH_E_ARGUMENT, "metrics are computed already");
     if (metrics->grouped && !queries)
         return fth_fail(err, FTH_E_ARGUMENT, "grouped metrics need each example's query");
-    if (metrics->max_examples && n > metrics->max_examples - metrics->n)
-        return fth_fail(err, FTH_E_LIMIT,
-                        "an evaluation of more than %llu examples: exact AUC keeps every score",
-                        (unsigned long long)metrics->max_examples);
     FTH_TRY(check(metrics, n, logits, labels, weights, err));
     FTH_TRY(reserve(metrics, metrics->n + n, err));
     for (uint32_t i = 0; i < n; i++) {

@@ -30,15 +30,13 @@ double fth_metric_gain(const struct fth_metric *metric, double value, double tha
 
 typedef struct fth_metrics fth_metrics;
 
-/* grouped: queries are collected too, for grouped AUC. max_examples bounds the memory, 0: no bound.
- * Owned: fth_metrics_destroy. */
-fth_status fth_metrics_create(int grouped, uint64_t max_examples, fth_metrics **out, fth_error *err);
+/* grouped: queries are collected too, for grouped AUC. Owned: fth_metrics_destroy. */
+fth_status fth_metrics_create(int grouped, fth_metrics **out, fth_error *err);
 void fth_metrics_destroy(fth_metrics *metrics); /* NULL-safe */
 
 /* Adds n examples. logits: before the sigmoid; labels: 0 or 1; weights: finite and >= 0, NULL: all 1;
  * queries: needed when grouped, else ignored. FTH_E_NUMERIC for a logit that is not finite, FTH_E_DATA for
- * a label or weight out of its range, FTH_E_LIMIT above max_examples, FTH_E_ARGUMENT after compute without
- * reset; none of the n is added then. */
+ * a label or weight out of its range, FTH_E_ARGUMENT after compute; none of the n is added then. */
 fth_status fth_metrics_add(fth_metrics *metrics, uint32_t n, const float *logits, const float *labels,
                            const float *weights, const uint64_t *queries, fth_error *err);
 
@@ -50,8 +48,5 @@ fth_status fth_metrics_add(fth_metrics *metrics, uint32_t n, const float *logits
  * weights. Normalised entropy: He et al., ADKDD 2014, section 3. Grouped AUC: the mean of the groups' AUC,
  * each by the weight of its examples, groups with one class left out (Zhou et al., DIN, KDD 2018, 6.3). */
 fth_status fth_metrics_compute(fth_metrics *metrics, fth_evaluation *out, fth_error *err);
-
-/* No examples; keeps the memory. */
-void fth_metrics_reset(fth_metrics *metrics);
 
 #endif

@@ -35,7 +35,7 @@ static fth_status tasks_create(const struct fth_session *session, int grouped, s
             return fth_fail(err, FTH_E_MEMORY, "no memory for metrics");
     }
     for (uint32_t t = 0; t < out->n; t++)
-        FTH_TRY(fth_metrics_create(grouped, 0, &out->items[t], err));
+        FTH_TRY(fth_metrics_create(grouped, &out->items[t], err));
     return FTH_OK;
 }
 
