@@ -118,14 +118,6 @@ fth_status fth_checkpoint_digest_of(const fth_parameters *parameters, const fth_
 fth_status fth_checkpoint_restore(fth_checkpoint *checkpoint, fth_parameters *parameters,
                                   fth_embedding *embedding, fth_error *err);
 
-/* For `fathom inspect`: tensors by name. */
-struct fth_tensor_info {
-    const char *file, *name, *dtype;
-    uint64_t rows, columns; /* columns 1 for vectors */
-    uint64_t bytes;
-};
-uint32_t fth_checkpoint_tensors(const fth_checkpoint *checkpoint);
-void fth_checkpoint_tensor(const fth_checkpoint *checkpoint, uint32_t index, struct fth_tensor_info *out);
 /* Tables, rows, dimensions, bytes, norms, the `top` rows by frequency: a report for people. Owned: free(). */
 fth_status fth_checkpoint_report(fth_checkpoint *checkpoint, uint32_t top, char **out, fth_error *err);
 

@@ -253,18 +253,3 @@ const struct fth_checkpoint_state *fth_checkpoint_state(const fth_checkpoint *ch
 const char *fth_checkpoint_digest(const fth_checkpoint *checkpoint) {
     return checkpoint->digest;
 }
-
-uint32_t fth_checkpoint_tensors(const fth_checkpoint *checkpoint) {
-    return checkpoint->n_tensors;
-}
-
-void fth_checkpoint_tensor(const fth_checkpoint *checkpoint, uint32_t index,
-                           struct fth_tensor_info *out) {
-    const struct fth_tensor *t = &checkpoint->tensors[index];
-    *out = (struct fth_tensor_info){.file = checkpoint->tensor_files[index],
-                                    .name = t->name,
-                                    .dtype = fth_tensor_type_name(t->type),
-                                    .rows = t->rows,
-                                    .columns = t->columns,
-                                    .bytes = t->rows * fth_tensor_row_bytes(t)};
-}

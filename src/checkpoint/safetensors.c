@@ -16,10 +16,6 @@ static const struct {
     size_t bytes;
 } types[FTH_TENSOR_TYPES] = {{"F32", 4}, {"U32", 4}, {"U64", 8}};
 
-const char *fth_tensor_type_name(enum fth_tensor_type type) {
-    return types[type].name;
-}
-
 size_t fth_tensor_row_bytes(const struct fth_tensor *tensor) {
     return (size_t)tensor->columns * types[tensor->type].bytes;
 }

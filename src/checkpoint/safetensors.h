@@ -25,7 +25,6 @@ struct fth_tensor {
     uint64_t offset;      /* of its data in the file; set by open and write */
 };
 
-const char *fth_tensor_type_name(enum fth_tensor_type type); /* "F32" */
 size_t fth_tensor_row_bytes(const struct fth_tensor *tensor);
 
 /* Puts rows [first, first + n) of tensor `index`, tightly packed, into `bytes`. */
