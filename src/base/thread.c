@@ -59,8 +59,8 @@ struct fth_pool {
     _Atomic uint32_t stop;
     void (*fn)(void *arg, uint32_t worker);
     void *arg;
-    _Alignas(FTH_CACHE_LINE) _Atomic uint64_t wait_ns;
-    uint32_t size, started;
+    _Alignas(FTH_CACHE_LINE) uint32_t size;
+    uint32_t started;
     int spin;
     struct worker *workers; /* [size]; 0 is the caller and has no thread */
     struct fth_pool_range *ranges; /* [size], of the tasks of one fth_pool_for */
@@ -226,7 +226,7 @@ static void wait_for_workers(fth_pool *pool, uint64_t come) {
     uint64_t state = atomic_load(&pool->state);
     if ((state & ALL_INSIDE) == 0 && (state & ALL_COME) >= come)
         return;
-    uint64_t start = fth_now_ns(), seen = state;
+    uint64_t seen = state;
     do { /* a worker that comes or leaves is progress: a new spin for the rest */
         state = seen;
         if ((state & ALL_INSIDE) == 0 && (state & ALL_COME) >= come)
@@ -237,7 +237,6 @@ static void wait_for_workers(fth_pool *pool, uint64_t come) {
     while (((state = atomic_load(&pool->state)) & ALL_INSIDE) != 0 || (state & ALL_COME) < come)
         futex_wait(pool, STATE_LOWER, state);
     atomic_store(&pool->caller_sleeping, 0);
-    atomic_fetch_add_explicit(&pool->wait_ns, fth_now_ns() - start, memory_order_relaxed);
 }
 
 static void run(fth_pool *pool, void (*fn)(void *arg, uint32_t worker), void *arg, int all) {
@@ -308,8 +307,4 @@ void fth_pool_for_filled(fth_pool *pool, uint32_t tasks, void (*fn)(void *arg, u
         atomic_store_explicit(&pool->ranges[w].next, w * tasks / pool->size, memory_order_relaxed);
     }
     fth_pool_share(pool, run_tasks, &job);
-}
-
-uint64_t fth_pool_wait_ns(const fth_pool *pool) {
-    return atomic_load_explicit(&((fth_pool *)pool)->wait_ns, memory_order_relaxed);
 }

@@ -50,9 +50,6 @@ struct fth_filler {
 void fth_pool_for_filled(fth_pool *pool, uint32_t tasks, void (*fn)(void *arg, uint32_t task, uint32_t worker),
                          void *arg, const struct fth_filler *filler);
 
-/* Nanoseconds worker 0 has spent waiting for the others, since creation. */
-uint64_t fth_pool_wait_ns(const fth_pool *pool);
-
 /* A bounded first-in-first-out queue of pointers between threads. */
 typedef struct fth_queue fth_queue;
 fth_status fth_queue_create(uint32_t capacity, fth_queue **out, fth_error *err);

@@ -149,15 +149,6 @@ static void pauses_are_filled(void **state) {
     }
 }
 
-static void waiting_is_counted(void **state) {
-    fth_pool *pool;
-    assert_int_equal(fth_pool_create(2, &pool, NULL), FTH_OK);
-    assert_int_equal(fth_pool_wait_ns(pool), 0);
-    fth_pool_run(pool, sleep_if_other, NULL);
-    assert_in_range(fth_pool_wait_ns(pool), 1000000, 5000000000);
-    fth_pool_destroy(pool);
-}
-
 static void sizes_of_zero_are_refused(void **state) {
     fth_pool *pool;
     fth_queue *queue;
@@ -262,7 +253,6 @@ int main(void) {
         cmocka_unit_test(sharing_calls_who_comes),
         cmocka_unit_test(for_runs_every_task_once),
         cmocka_unit_test(pauses_are_filled),
-        cmocka_unit_test(waiting_is_counted),
         cmocka_unit_test(sizes_of_zero_are_refused),
         cmocka_unit_test(queue_keeps_order_and_drains),
         cmocka_unit_test(queue_takes_in_front),
