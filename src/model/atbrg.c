@@ -336,7 +336,4 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     return fth_parts_over_histories(f, err);
 }
 
-const struct fth_model fth_model_atbrg = {
-    .name = "atbrg",
-    .summary = "ATBRG: a pruned relational graph of target and history (Feng et al. 2020)",
-    .build = build};
+const struct fth_model fth_model_atbrg = {.name = "atbrg", .build = build};

@@ -123,7 +123,4 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     return fth_parts_deep(graph, "deep", "model.hidden", config, &config->hidden, x, &graph->logit, err);
 }
 
-const struct fth_model fth_model_can = {
-    .name = "can",
-    .summary = "CAN: a feature's row is a small network over another's (Bian et al. 2022)",
-    .build = build};
+const struct fth_model fth_model_can = {.name = "can", .build = build};

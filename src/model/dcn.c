@@ -7,7 +7,4 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     return fth_parts_crossed(graph, config, inputs, fth_layer_cross, err);
 }
 
-const struct fth_model fth_model_dcn = {
-    .name = "dcn",
-    .summary = "Deep & Cross: crossings by a vector, beside layers (Wang et al. 2017)",
-    .build = build};
+const struct fth_model fth_model_dcn = {.name = "dcn", .build = build};

@@ -7,7 +7,4 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     return fth_parts_crossed(graph, config, inputs, fth_layer_cross_v2, err);
 }
 
-const struct fth_model fth_model_dcnv2 = {
-    .name = "dcnv2",
-    .summary = "DCN-V2: crossings by a matrix, beside layers (Wang et al. 2021)",
-    .build = build};
+const struct fth_model fth_model_dcnv2 = {.name = "dcnv2", .build = build};

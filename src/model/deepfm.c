@@ -18,7 +18,4 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     return fth_layer_add(graph, sum, deep, &graph->logit, err);
 }
 
-const struct fth_model fth_model_deepfm = {
-    .name = "deepfm",
-    .summary = "DeepFM: linear, FM and deep part share the embeddings (Guo et al. 2017)",
-    .build = build};
+const struct fth_model fth_model_deepfm = {.name = "deepfm", .build = build};

@@ -149,7 +149,4 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     return fth_parts_over_histories(&dien, err);
 }
 
-const struct fth_model fth_model_dien = {
-    .name = "dien",
-    .summary = "Deep Interest Evolution Network: GRU, auxiliary loss, AUGRU (Zhou et al. 2019)",
-    .build = build};
+const struct fth_model fth_model_dien = {.name = "dien", .build = build};

@@ -32,7 +32,4 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     return fth_parts_over_histories(&din, err);
 }
 
-const struct fth_model fth_model_din = {
-    .name = "din",
-    .summary = "Deep Interest Network: attention over a history (Zhou et al. 2018)",
-    .build = build};
+const struct fth_model fth_model_din = {.name = "din", .build = build};

@@ -45,7 +45,4 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     return fth_parts_deep(graph, "top", "model.top", config, &config->top, x, &graph->logit, err);
 }
 
-const struct fth_model fth_model_dlrm = {
-    .name = "dlrm",
-    .summary = "DLRM: dot products of embeddings and bottom layers (Naumov et al. 2019)",
-    .build = build};
+const struct fth_model fth_model_dlrm = {.name = "dlrm", .build = build};

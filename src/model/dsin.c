@@ -164,7 +164,4 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     return fth_parts_over_histories(&histories, err);
 }
 
-const struct fth_model fth_model_dsin = {
-    .name = "dsin",
-    .summary = "Deep Session Interest Network: self-attention in sessions (Feng et al. 2019)",
-    .build = build};
+const struct fth_model fth_model_dsin = {.name = "dsin", .build = build};

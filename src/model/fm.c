@@ -19,5 +19,4 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     return fth_layer_add(graph, linear, pairs, &graph->logit, err);
 }
 
-const struct fth_model fth_model_fm = {
-    .name = "fm", .summary = "factorization machine (Rendle 2010)", .build = build};
+const struct fth_model fth_model_fm = {.name = "fm", .build = build};

@@ -9,5 +9,4 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     return fth_parts_linear(graph, "linear", inputs, &all, &graph->logit, err);
 }
 
-const struct fth_model fth_model_lr = {
-    .name = "lr", .summary = "logistic regression", .build = build};
+const struct fth_model fth_model_lr = {.name = "lr", .build = build};

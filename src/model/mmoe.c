@@ -80,6 +80,5 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
 
 const struct fth_model fth_model_mmoe = {
     .name = "mmoe",
-    .summary = "MMoE: shared experts, a gate and a tower a task (Ma et al. 2018)",
     .several_tasks = 1,
     .build = build};

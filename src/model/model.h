@@ -36,8 +36,7 @@ struct fth_model_inputs {
 
 struct fth_model {
     const char *name;
-    const char *summary; /* one line, with the paper */
-    int several_tasks;   /* the logit has a column a task; without it there may be one task */
+    int several_tasks; /* the logit has a column a task; without it there may be one task */
     /* Appends nodes up to the logit [E, tasks] and sets graph->logit. Impossible inputs (DIN without a
      * sequence, DLRM dims that differ) are FTH_E_CONFIG with the configuration key and what would do. */
     fth_status (*build)(fth_graph *graph, const struct fth_model_config *config,

@@ -81,7 +81,4 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     return fth_layer_add(graph, main, auxiliary, &graph->logit, err);
 }
 
-const struct fth_model fth_model_star = {
-    .name = "star",
-    .summary = "STAR: shared weights times each domain's own, partitioned normalisation (Sheng et al. 2021)",
-    .build = build};
+const struct fth_model fth_model_star = {.name = "star", .build = build};

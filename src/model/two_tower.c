@@ -106,7 +106,4 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     return config->in_batch_softmax ? in_batch(graph, config, inputs, items.items[0], user, item, err) : FTH_OK;
 }
 
-const struct fth_model fth_model_two_tower = {
-    .name = "two_tower",
-    .summary = "Two towers: user and item, pointwise or softmax over the batch (Yi et al. 2019)",
-    .build = build};
+const struct fth_model fth_model_two_tower = {.name = "two_tower", .build = build};

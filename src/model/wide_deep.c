@@ -19,7 +19,4 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     return fth_layer_add(graph, linear, deep, &graph->logit, err);
 }
 
-const struct fth_model fth_model_wide_deep = {
-    .name = "wide_deep",
-    .summary = "Wide & Deep: linear terms beside layers over embeddings (Cheng et al. 2016)",
-    .build = build};
+const struct fth_model fth_model_wide_deep = {.name = "wide_deep", .build = build};

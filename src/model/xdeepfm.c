@@ -46,7 +46,4 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     return fth_layer_add(graph, sum, deep, &graph->logit, err);
 }
 
-const struct fth_model fth_model_xdeepfm = {
-    .name = "xdeepfm",
-    .summary = "xDeepFM: linear, compressed interaction network and deep part (Lian et al. 2018)",
-    .build = build};
+const struct fth_model fth_model_xdeepfm = {.name = "xdeepfm", .build = build};

@@ -78,6 +78,5 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_concat_in_place = {
     .name = "concat_in_place",
-    .summary = "concatenated values are written where they will be read",
     .when = FTH_PASS_TRAINING,
     .run = run};

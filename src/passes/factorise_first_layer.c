@@ -393,7 +393,6 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_factorise_first_layer = {
     .name = "factorise_first_layer",
-    .summary = "fields with few unique rows in a batch are multiplied once a row, not once an example",
     .when = FTH_PASS_TRAINING,
     .rounding = 1,
     .run = run};

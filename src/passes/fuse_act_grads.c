@@ -59,6 +59,5 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_fuse_act_grads = {
     .name = "fuse_act_grads",
-    .summary = "activations' gradients are applied in the matrix product's tile",
     .when = FTH_PASS_TRAINING,
     .run = run};

@@ -38,6 +38,5 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_fuse_activations = {
     .name = "fuse_activations",
-    .summary = "activations are applied in the matrix product's tile",
     .when = FTH_PASS_FORWARD,
     .run = run};

@@ -66,7 +66,6 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_fuse_attention = {
     .name = "fuse_attention",
-    .summary = "an attention unit of two layers is computed example by example",
     .when = FTH_PASS_FORWARD,
     .rounding = 1,
     .run = run};

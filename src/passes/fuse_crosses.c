@@ -147,6 +147,5 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_fuse_crosses = {
     .name = "fuse_crosses",
-    .summary = "the gradients of what cross layers read are added up by the nodes that make them",
     .when = FTH_PASS_TRAINING,
     .run = run};

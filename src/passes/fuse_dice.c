@@ -32,6 +32,5 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_fuse_dice = {
     .name = "fuse_dice",
-    .summary = "Dice reads its input once, with its batch normalisation",
     .when = FTH_PASS_FORWARD,
     .run = run};

@@ -75,6 +75,5 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_fuse_key_grads = {
     .name = "fuse_key_grads",
-    .summary = "the parts of an attention unit's key gradient are added in one write",
     .when = FTH_PASS_TRAINING,
     .run = run};

@@ -77,6 +77,5 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_fuse_updates = {
     .name = "fuse_updates",
-    .summary = "blocks of the weight gradient are applied while they are in cache",
     .when = FTH_PASS_TRAINING,
     .run = run};

@@ -30,7 +30,6 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_gate_split = {
     .name = "gate_split",
-    .summary = "input products of recurrent layers are one product before the loop over time",
     .when = FTH_PASS_FORWARD,
     .rounding = 1,
     .run = run};

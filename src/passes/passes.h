@@ -13,7 +13,6 @@ enum fth_pass_when {
 
 struct fth_pass {
     const char *name;
-    const char *summary;
     enum fth_pass_when when;
     int rounding; /* 1: sums run in another order, so results differ in their last bits */
     fth_status (*run)(fth_graph *graph, fth_error *err);

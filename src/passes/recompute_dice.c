@@ -70,6 +70,5 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_recompute_dice = {
     .name = "recompute_dice",
-    .summary = "what Dice made is worked out again in the backward part and not kept",
     .when = FTH_PASS_TRAINING,
     .run = run};

@@ -306,6 +306,5 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_round_once = {
     .name = "round_once",
-    .summary = "bf16, of one part to three, by AMX: operands are rounded once, in the order in which it takes them",
     .when = FTH_PASS_TRAINING,
     .run = run};

@@ -10,7 +10,6 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_skip_zeros = {
     .name = "skip_zeros",
-    .summary = "products leave out the zeros that ReLU makes, where they are many",
     .when = FTH_PASS_FORWARD,
     .rounding = 1,
     .run = run};

@@ -90,7 +90,6 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_split_attention = {
     .name = "split_attention",
-    .summary = "an attention unit's first layer multiplies keys by weights that the query has entered",
     .when = FTH_PASS_FORWARD,
     .rounding = 1,
     .run = run};

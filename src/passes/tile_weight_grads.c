@@ -54,7 +54,6 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_tile_weight_grads = {
     .name = "tile_weight_grads",
-    .summary = "weight gradients of layers over positions, by AMX small ones too, are summed tile by tile",
     .when = FTH_PASS_TRAINING,
     .rounding = 1,
     .run = run};

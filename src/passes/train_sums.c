@@ -69,6 +69,5 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_train_sums = {
     .name = "train_sums",
-    .summary = "rows of one number that are summed are trained by the sum's gradient",
     .when = FTH_PASS_TRAINING,
     .run = run};

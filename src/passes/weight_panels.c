@@ -32,6 +32,5 @@ static fth_status run(fth_graph *graph, fth_error *err) {
 
 const struct fth_pass fth_pass_weight_panels = {
     .name = "weight_panels",
-    .summary = "products read weights from panels, one stream each",
     .when = FTH_PASS_FORWARD,
     .run = run};
