@@ -100,9 +100,8 @@ struct fth_schema {
     uint32_t n_dense;               /* floats an example after all numeric transforms */
     const char *const *dense_names; /* [n_dense] */
     uint32_t n_fields;
-    const char *const *field_names;  /* [n_fields] */
-    const int32_t *field_group;      /* [n_fields] FTH_NO_GROUP or ragged group */
-    const uint8_t *field_weighted;   /* [n_fields] 1: values are present */
+    const int32_t *field_group;     /* [n_fields] FTH_NO_GROUP or ragged group */
+    const uint8_t *field_weighted;  /* [n_fields] 1: values are present */
     /* [n_fields], or both NULL: keys are those of a table's numbers below field_buckets[f] with this salt
      * (kernels/text_key.h: fth_bucket_key), hardly any others; 0 buckets: any. Only time depends on it. */
     const uint64_t *field_buckets, *field_salt;

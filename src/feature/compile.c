@@ -183,18 +183,16 @@ static fth_status compile_label(fth_feature_program *p, fth_error *err) {
 
 static fth_status fill_schema(fth_feature_program *p, const char **dense_names, fth_error *err) {
     uint32_t n = p->n_fields;
-    const char **names = fth_arena_alloc(p->arena, n + 1, sizeof *names);
     int32_t *group = fth_arena_alloc(p->arena, n + 1, sizeof *group);
     uint8_t *weighted = fth_arena_alloc(p->arena, n + 1, sizeof *weighted);
     uint64_t *buckets = fth_arena_alloc(p->arena, n + 1, sizeof *buckets);
     uint64_t *salt = fth_arena_alloc(p->arena, n + 1, sizeof *salt);
     uint32_t *max = fth_arena_alloc(p->arena, p->n_groups + 1, sizeof *max);
     p->infos = fth_arena_alloc(p->arena, n + 1, sizeof *p->infos);
-    if (!names || !group || !weighted || !buckets || !salt || !max || !p->infos)
+    if (!group || !weighted || !buckets || !salt || !max || !p->infos)
         return fth_compile_no_memory(err);
     for (uint32_t f = 0; f < n; f++) {
         p->infos[f] = p->fields[f].info;
-        names[f] = p->infos[f].name;
         group[f] = p->infos[f].group;
         weighted[f] = (uint8_t)p->infos[f].weighted;
         buckets[f] = p->fields[f].buckets;
@@ -204,7 +202,6 @@ static fth_status fill_schema(fth_feature_program *p, const char **dense_names, 
         max[g] = p->groups[g].max;
     p->schema.dense_names = dense_names;
     p->schema.n_fields = n;
-    p->schema.field_names = names;
     p->schema.field_group = group;
     p->schema.field_weighted = weighted;
     p->schema.field_buckets = buckets;

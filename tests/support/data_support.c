@@ -168,7 +168,7 @@ static fth_status hash_finish(void *ctx, struct fth_batch *batch, int train, fth
 }
 
 struct fth_transform hash_transform(void) {
-    static const char *const dense[] = {"cells"}, *const fields[] = {"all", "each"};
+    static const char *const dense[] = {"cells"};
     static const int32_t group[] = {FTH_NO_GROUP, 0};
     static const uint8_t weighted[] = {0, 0};
     static const uint32_t group_max[] = {3};
@@ -176,7 +176,6 @@ struct fth_transform hash_transform(void) {
         .n_dense = 1,
         .dense_names = dense,
         .n_fields = 2,
-        .field_names = fields,
         .field_group = group,
         .field_weighted = weighted,
         .n_groups = 1,

@@ -11,7 +11,7 @@ static const int32_t no_groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP, FT
                                     FTH_NO_GROUP};
 static const uint8_t weighted[] = {0, 0, 0, 1, 0};
 static const struct fth_schema schema = {
-    .n_fields = FIELDS, .field_names = names, .field_group = no_groups, .field_weighted = weighted};
+    .n_fields = FIELDS, .field_group = no_groups, .field_weighted = weighted};
 
 struct setting {
     uint32_t n_lookups, dim, max_batch;

@@ -11,11 +11,10 @@
 #define PAGE 4096
 #define PIECE ((uint64_t)2 << 20) /* that a worker touches */
 
-static const char *const one_name[] = {"f"};
 static const int32_t one_group[] = {FTH_NO_GROUP};
 static const uint8_t one_weighted[] = {0};
 static const struct fth_schema one_field = {
-    .n_fields = 1, .field_names = one_name, .field_group = one_group, .field_weighted = one_weighted};
+    .n_fields = 1, .field_group = one_group, .field_weighted = one_weighted};
 static const struct fth_lookup one_lookup = {.table = "f", .dim = 16, .group = FTH_NO_GROUP};
 
 static fth_embedding *create(int64_t limit) {

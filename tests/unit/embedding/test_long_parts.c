@@ -10,12 +10,10 @@
 #define DIFFERENT 9000
 #define DIM 4
 
-static const char *const names[] = {"list", "one"};
 static const int32_t groups[] = {0, FTH_NO_GROUP};
 static const uint8_t weighted[] = {0, 0};
 static const uint32_t longest[] = {LONGEST};
 static const struct fth_schema schema = {.n_fields = 2,
-                                         .field_names = names,
                                          .field_group = groups,
                                          .field_weighted = weighted,
                                          .n_groups = 1,

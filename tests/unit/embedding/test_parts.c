@@ -16,7 +16,7 @@ static const int32_t no_groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP, FT
 static const uint8_t weighted[FIELDS] = {0};
 static const uint32_t different[FIELDS] = {3, 40, 5000, 2000, 300};
 static const struct fth_schema schema = {
-    .n_fields = FIELDS, .field_names = names, .field_group = no_groups, .field_weighted = weighted};
+    .n_fields = FIELDS, .field_group = no_groups, .field_weighted = weighted};
 
 static fth_embedding *create(int64_t limit, uint64_t min_count, uint32_t max_batch) {
     struct fth_lookup lookups[FIELDS];

@@ -12,7 +12,6 @@ static const int32_t groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP, FTH_N
 static const uint8_t weighted[ALL];
 static const uint32_t longest[] = {6};
 static const struct fth_schema schema = {.n_fields = ALL,
-                                         .field_names = names,
                                          .field_group = groups,
                                          .field_weighted = weighted,
                                          .n_groups = 1,

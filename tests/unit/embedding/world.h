@@ -35,12 +35,10 @@ static inline float world_float(uint64_t *state) {
 }
 
 /* ---- fields and lookups ---- */
-static const char *const field_names[] = {"user", "item", "price", "history", "tags", "rare"};
 static const int32_t field_group[] = {FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP, 0, 1, FTH_NO_GROUP};
 static const uint8_t field_weighted[] = {0, 0, 1, 0, 1, 0};
 static const uint32_t group_max[] = {320, 320};
 static const struct fth_schema world_schema = {.n_fields = 6,
-                                               .field_names = field_names,
                                                .field_group = field_group,
                                                .field_weighted = field_weighted,
                                                .n_groups = 2,

@@ -42,9 +42,6 @@ static const struct fth_model_field fields[ALL_FIELDS] = {
     {.name = "ends", .table = "end", .dim = 16, .group = 0, .sequence = 1},
 };
 
-static const char *const names[ALL_FIELDS] = {"few",  "left", "some", "more", "right",   "tags",
-                                              "rare", "item", "own",  "two",  "history", "end",
-                                              "ends"};
 static const char *const dense_names[DENSE] = {"a", "b", "c"};
 static const int32_t groups[ALL_FIELDS] = {-1, -1, -1, -1, -1, 0, -1, -1, -1, -1, 0, -1, 0};
 static const uint8_t weighted[ALL_FIELDS];
@@ -52,7 +49,6 @@ static const uint32_t group_max[] = {4};
 static const struct fth_schema schema = {.n_dense = DENSE,
                                          .dense_names = dense_names,
                                          .n_fields = ALL_FIELDS,
-                                         .field_names = names,
                                          .field_group = groups,
                                          .field_weighted = weighted,
                                          .n_groups = 1,

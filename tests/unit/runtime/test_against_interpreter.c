@@ -78,15 +78,13 @@ static float number(const char *name, uint32_t row, uint32_t column) {
 }
 
 static struct fth_batch *batch_make(void) {
-    static const char *const dense[] = {"a", "b", "c"},
-                             *const names[] = {"user", "item", "tags", "history", "brand", "brands"};
+    static const char *const dense[] = {"a", "b", "c"};
     static const int32_t groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, 0, 0, FTH_NO_GROUP, 0};
     static const uint8_t weighted[FIELDS];
     static const uint32_t most[] = {5};
     static const struct fth_schema schema = {.n_dense = DENSE,
                                              .dense_names = dense,
                                              .n_fields = FIELDS,
-                                             .field_names = names,
                                              .field_group = groups,
                                              .field_weighted = weighted,
                                              .n_groups = 1,

@@ -103,12 +103,11 @@ static fth_parameters *parameters_from(const struct side *side) {
 }
 
 static const uint32_t group_max[] = {ZOO_GROUP_MAX};
-static const char *const names[SMALL_FIELDS];
 static const int32_t groups[SMALL_FIELDS] = {-1, -1, -1, 0, 0, 0};
 static const uint8_t weighted[SMALL_FIELDS];
-static struct fth_schema schema = {.n_dense = ZOO_DENSE, .n_fields = SMALL_FIELDS, .field_names = names,
-                                   .field_group = groups, .field_weighted = weighted,
-                                   .n_groups = ZOO_GROUPS, .group_max = group_max};
+static struct fth_schema schema = {.n_dense = ZOO_DENSE, .n_fields = SMALL_FIELDS, .field_group = groups,
+                                   .field_weighted = weighted, .n_groups = ZOO_GROUPS,
+                                   .group_max = group_max};
 
 static struct fth_batch *batch_from(const struct side *side, const struct world *w) {
     struct fth_batch *batch = NULL;
