@@ -145,8 +145,6 @@ int fth_criteo_labels_lack(const char *text, size_t n, int at_end) {
 }
 
 const struct fth_parser_kind fth_parser_criteo = {
-    .name = "criteo",
-    .cells = 1,
     .whole_lines = fth_parser_last_newline,
     .parse = criteo_parse,
 };

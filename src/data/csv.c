@@ -375,8 +375,6 @@ fth_status fth_csv_header(const struct fth_parser *parser, const char *file, cha
 }
 
 const struct fth_parser_kind fth_parser_csv = {
-    .name = "csv",
-    .cells = 1,
     .whole_lines = csv_whole_lines,
     .parse = csv_parse,
 };

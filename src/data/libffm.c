@@ -7,8 +7,6 @@ static fth_status libffm_parse(const struct fth_parser *parser, struct fth_block
 }
 
 const struct fth_parser_kind fth_parser_libffm = {
-    .name = "libffm",
-    .cells = 0,
     .whole_lines = fth_parser_last_newline,
     .parse = libffm_parse,
 };

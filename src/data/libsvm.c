@@ -7,8 +7,6 @@ static fth_status libsvm_parse(const struct fth_parser *parser, struct fth_block
 }
 
 const struct fth_parser_kind fth_parser_libsvm = {
-    .name = "libsvm",
-    .cells = 0,
     .whole_lines = fth_parser_last_newline,
     .parse = libsvm_parse,
 };

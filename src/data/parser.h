@@ -34,8 +34,6 @@ struct fth_parser {
 };
 
 struct fth_parser_kind {
-    const char *name;
-    int cells; /* 1: rows of cells; 0: labels and entries */
     /* How many bytes of text[0..n), which begins at a line's start, are whole lines; 0 when not one
      * is. Above `limit` only where the first line alone is. */
     size_t (*whole_lines)(const struct fth_parser *parser, const char *text, size_t n, size_t limit,

@@ -23,7 +23,7 @@ struct layer {
     struct fth_node *linear, *data_grad, *weight_grad; /* weight_grad: or linear_update */
     struct fth_factor_attributes *attributes;
     size_t bytes;
-    fth_id dx, dy, rest, rest_weights, rest_transposed, row_gradients;
+    fth_id dx, dy, rest, rest_transposed, row_gradients;
     fth_id sum; /* lies where dx does and holds what dx is to be added to; or FTH_NONE */
 };
 
@@ -215,7 +215,6 @@ static fth_status rewrite_forward(fth_graph *graph, struct layer *layer, fth_err
     graph->values[sums[0]].view_of = fth_graph_root(graph, y);
     graph->values[sums[0]].view_column = fth_graph_column(graph, y);
     graph->values[w].panels = 0; /* these operations read rows of W */
-    layer->rest_weights = sums[1];
     layer->rest_transposed = sums[2];
     fth_id inputs[5] = {linear->inputs[0], w, linear->n_inputs > 2 ? linear->inputs[2] : FTH_NONE,
                         sums[0], sums[1]};

@@ -345,7 +345,6 @@ static fth_status run(struct bench *bench, const fth_config *config, fth_error *
     r->held = bench->batches.n;
     r->generated = generated;
     r->counts = bench->batches.counts;
-    r->examples_read = bench->batches.examples;
     if (!generated) {
         tell(bench, "parsing");
         FTH_TRY(fth_bench_stage(bench->session, bench->options->seconds / 4, &r->stage, err));

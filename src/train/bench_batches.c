@@ -143,13 +143,9 @@ fth_status fth_bench_hold(struct fth_session *session, uint32_t n, int generated
     if (!out->items)
         return fth_fail(err, FTH_E_MEMORY, "no memory for %u batches", n);
     fth_status status = generated ? draw_all(session, out, err) : read_all(session, out, err);
-    if (status != FTH_OK) {
+    if (status != FTH_OK)
         fth_bench_release(out);
-        return status;
-    }
-    for (uint32_t i = 0; i < out->n; i++)
-        out->examples += out->items[i]->n;
-    return FTH_OK;
+    return status;
 }
 
 void fth_bench_release(struct fth_bench_batches *batches) {

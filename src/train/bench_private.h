@@ -13,7 +13,6 @@ struct fth_bench_batches {
     struct fth_batch **items;
     uint32_t n, capacity;
     int generated;
-    uint64_t examples;
     struct fth_reader_counts counts; /* real data */
     fth_feature_program *program;
     fth_feature_pass *pass;
@@ -77,7 +76,6 @@ struct fth_bench_report {
     double all;              /* of all steps: what a training that lasts as long would have */
     struct fth_reader_counts counts;
     struct fth_stage_rate stage; /* real data that can be read again; else bytes 0 */
-    uint64_t examples_read;
     double keys, unique; /* a step */
     struct fth_bench_sum parts[FTH_BENCH_PARTS];
     double profiled_ns; /* threads times wall time */
