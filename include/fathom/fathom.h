@@ -19,7 +19,7 @@ extern "C" {
 FTH_API const char *fth_version(void);
 
 /* The library never prints: lines go to this callback (NULL: nowhere; the default). level 0 warning, 1
- * information, 2 detail. Called from any thread, one call at a time; it may not call the library. */
+ * information. Called from any thread, one call at a time; it may not call the library. */
 FTH_API void fth_log_to(void (*callback)(void *ctx, int level, const char *line), void *ctx);
 
 /* The name nearest to `word` by edit distance, NULL when none is near: for "did you mean". */

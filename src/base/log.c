@@ -7,10 +7,10 @@
 #include <stdio.h>
 
 static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
-static void (*log_callback)(void *ctx, fth_log_level level, const char *line);
+static void (*log_callback)(void *ctx, int level, const char *line);
 static void *log_ctx;
 
-void fth_log_set(void (*callback)(void *ctx, fth_log_level level, const char *line), void *ctx) {
+void fth_log_set(void (*callback)(void *ctx, int level, const char *line), void *ctx) {
     pthread_mutex_lock(&log_mutex);
     log_callback = callback;
     log_ctx = ctx;

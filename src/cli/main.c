@@ -47,8 +47,7 @@ static int unknown_command(const char *name) {
 
 static void log_line(void *ctx, int level, const char *line) {
     (void)ctx;
-    if (level <= 1)
-        cli_tell(level == 0 ? "warning: " : "", line);
+    cli_tell(level == 0 ? "warning: " : "", line);
 }
 
 /* Runs however the program ends (argp ends it after --help): data that could not be written is a failure,

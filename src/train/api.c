@@ -8,17 +8,8 @@ const char *fth_version(void) {
     return FTH_VERSION;
 }
 
-static void (*log_callback)(void *ctx, int level, const char *line);
-
-static void forward_line(void *ctx, fth_log_level level, const char *line) {
-    log_callback(ctx, (int)level, line);
-}
-
 void fth_log_to(void (*callback)(void *ctx, int level, const char *line), void *ctx) {
-    fth_log_set(NULL, NULL);
-    log_callback = callback;
-    if (callback)
-        fth_log_set(forward_line, ctx);
+    fth_log_set(callback, ctx);
 }
 
 const char *fth_suggest(const char *word, const char *const *names, size_t n) {

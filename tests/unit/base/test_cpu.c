@@ -34,7 +34,7 @@ static void found_cpu_is_consistent(void **state) {
 
 static char warning[256];
 
-static void keep_warning(void *ctx, fth_log_level level, const char *line) {
+static void keep_warning(void *ctx, int level, const char *line) {
     assert_int_equal(level, FTH_LOG_WARN);
     strncpy(warning, line, sizeof warning - 1);
 }

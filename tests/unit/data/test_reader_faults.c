@@ -15,7 +15,7 @@
 static char logged[4][400];
 static int n_logged;
 
-static void keep_line(void *ctx, fth_log_level level, const char *line) {
+static void keep_line(void *ctx, int level, const char *line) {
     assert_int_equal(level, FTH_LOG_WARN);
     assert_true(n_logged < 4);
     snprintf(logged[n_logged++], sizeof logged[0], "%s", line);

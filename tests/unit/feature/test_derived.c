@@ -334,7 +334,7 @@ static void joined_numbers_are_those_of_texts(void **state) {
 }
 
 static int warnings;
-static void count_warning(void *ctx, fth_log_level level, const char *line) {
+static void count_warning(void *ctx, int level, const char *line) {
     assert_int_equal(level, FTH_LOG_WARN);
     assert_string_equal(line, "column 'kinds': none of the first 1000 values of 'history' is a key ('id') of kinds.csv");
     warnings++;

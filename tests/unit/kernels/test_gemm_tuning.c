@@ -16,7 +16,7 @@
 static char path[] = "/tmp/fathom_tuning_XXXXXX";
 static char logged[4096];
 
-static void keep_log(void *ctx, fth_log_level level, const char *line) {
+static void keep_log(void *ctx, int level, const char *line) {
     size_t used = strlen(logged);
     snprintf(logged + used, sizeof logged - used, "%s\n", line);
 }
