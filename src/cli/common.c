@@ -268,10 +268,10 @@ void cli_output_discard(struct cli_output *out) {
     fth_output_close(&out->to, 0, NULL);
 }
 
-static void scaled(char out[32], double value, double base, const char *const *units) {
+static void scaled(char out[32], double value, const char *const *units) {
     int unit = 0;
-    while (fabs(value) >= base && units[unit + 1]) {
-        value /= base;
+    while (fabs(value) >= 1000 && units[unit + 1]) {
+        value /= 1000;
         unit++;
     }
     snprintf(out, 32, unit && fabs(value) < 100 ? "%.1f %s" : "%.0f %s", value, units[unit]);
@@ -282,12 +282,12 @@ static void scaled(char out[32], double value, double base, const char *const *u
 
 void cli_count(char out[32], double value) {
     static const char *const units[] = {"", "k", "M", "G", NULL};
-    scaled(out, value, 1000, units);
+    scaled(out, value, units);
 }
 
 void cli_bytes(char out[32], double bytes) {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB", NULL};
-    scaled(out, bytes, 1000, units);
+    scaled(out, bytes, units);
 }
 
 void cli_duration(char out[32], double seconds) {

@@ -35,7 +35,7 @@ static fth_status read_header(fth_data_set *set, const char *name, fth_source *s
             return fth_fail(err, FTH_E_MEMORY, "%s: no memory for its header", name);
         memcpy(out->text, text, n);
         FTH_TRY(fth_csv_header(&set->parser, name, out->text, n, n < want, out->cells,
-                               FTH_COLUMN_LIMIT, &out->n, &out->used, &out->lines, err));
+                               &out->n, &out->used, &out->lines, err));
         if (out->n || n < want)
             return FTH_OK;
     }
@@ -115,7 +115,7 @@ static fth_status count_widths(fth_data_set *set, const char *name, struct heade
         const char *end = memchr(line->text + at, '\n', n - at);
         size_t next = end ? (size_t)(end - line->text) + 1 : n; /* behind a malformed line */
         fth_status status = fth_csv_header(&set->parser, name, line->text + at, n - at, at_end, line->cells,
-                                           FTH_COLUMN_LIMIT, &line->n, &line->used, &line->lines, err);
+                                           &line->n, &line->used, &line->lines, err);
         if (status != FTH_OK && status != FTH_E_DATA)
             return status;
         if (status == FTH_OK && !line->n)

@@ -328,7 +328,7 @@ static fth_status csv_parse(const struct fth_parser *parser, struct fth_block *b
 }
 
 fth_status fth_csv_header(const struct fth_parser *parser, const char *file, char *text, size_t n,
-                          int at_end, struct fth_cell *cells, uint32_t capacity, uint32_t *n_cells,
+                          int at_end, struct fth_cell *cells, uint32_t *n_cells,
                           size_t *used, uint64_t *lines, fth_error *err) {
     struct csv_walk walk = {.parser = parser, .text = text, .length = (uint32_t)n};
     uint32_t count = 0;
@@ -346,9 +346,9 @@ fth_status fth_csv_header(const struct fth_parser *parser, const char *file, cha
         if (event == CSV_NOTHING)
             continue;
         if (walk.state != CSV_COMMENT) {
-            if (count == capacity)
+            if (count == FTH_COLUMN_LIMIT)
                 return fth_fail(err, FTH_E_DATA, "%s:%llu:%u: the header has more than %u columns",
-                                file, (unsigned long long)*lines + 1, at - walk.line + 1, capacity);
+                                file, (unsigned long long)*lines + 1, at - walk.line + 1, FTH_COLUMN_LIMIT);
             cells[count++] = walk.out;
         }
         if (event != CSV_LINE)

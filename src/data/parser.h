@@ -76,12 +76,14 @@ int fth_criteo_labels_lack(const char *text, size_t n, int at_end);
 
 /* ---- csv's header ---- */
 
+#define FTH_COLUMN_LIMIT 65536u
+
 /* Reads the first line that is no comment and not blank. `text` is rewritten like a block's. *used
  * and *lines: bytes and physical lines up to its end, also when it is not there yet (*n_cells 0:
- * text[0..n) has no such whole line; at_end tells that no more will come). cells: [capacity]. A
+ * text[0..n) has no such whole line; at_end tells that no more will come). cells: [FTH_COLUMN_LIMIT]. A
  * malformed header fails with FTH_E_DATA, "file:line:column". */
 fth_status fth_csv_header(const struct fth_parser *parser, const char *file, char *text, size_t n,
-                          int at_end, struct fth_cell *cells, uint32_t capacity, uint32_t *n_cells,
+                          int at_end, struct fth_cell *cells, uint32_t *n_cells,
                           size_t *used, uint64_t *lines, fth_error *err);
 
 #endif

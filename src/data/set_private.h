@@ -10,7 +10,6 @@
 #include "data/source.h"
 
 #define FTH_LINE_LIMIT ((size_t)64 << 20) /* bytes of the longest line */
-#define FTH_COLUMN_LIMIT 65536u
 
 enum fth_select {
     FTH_SELECT_ALL,

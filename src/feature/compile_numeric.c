@@ -3,8 +3,7 @@
 
 #include "feature/compile.h"
 
-static fth_status set_boundaries(fth_feature_program *p, struct fth_feature_numeric *numeric,
-                                 const char *key, fth_error *err) {
+static fth_status set_boundaries(struct fth_feature_numeric *numeric, const char *key, fth_error *err) {
     const struct fth_floats *given = &numeric->config->boundaries;
     struct fth_feature_boundaries *b = &numeric->boundaries;
     b->values = fth_alloc(given->n + 1, sizeof(float));
@@ -70,7 +69,7 @@ fth_status fth_compile_numeric(fth_feature_program *p, const char *key,
         numeric->salt = field->salt;
         numeric->learned = config->quantiles > 0;
         p->n_learned += numeric->learned;
-        FTH_TRY(set_boundaries(p, numeric, key, err));
+        FTH_TRY(set_boundaries(numeric, key, err));
     }
     fth_compile_emit(p, FTH_FEATURE_NUMERIC, p->n_numeric - 1, 1);
     return FTH_OK;

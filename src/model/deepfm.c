@@ -10,7 +10,7 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
     FTH_TRY(fth_parts_need("deepfm", inputs, 1, err));
     FTH_TRY(fth_parts_all(graph, inputs, &all, err));
     FTH_TRY(fth_parts_linear(graph, "linear", inputs, &all, &linear, err));
-    FTH_TRY(fth_parts_vectors(graph, "deepfm", "embedding", inputs, &all, &vectors, &dim, err));
+    FTH_TRY(fth_parts_vectors(graph, "deepfm", inputs, &all, &vectors, &dim, err));
     FTH_TRY(fth_layer_fm(graph, "fm", vectors, dim, &pairs, err));
     FTH_TRY(fth_parts_with_dense(graph, "deep.in", inputs, &vectors, 1, &x, err));
     FTH_TRY(fth_parts_deep(graph, "deep", "model.hidden", config, &config->hidden, x, &deep, err));

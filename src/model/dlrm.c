@@ -32,7 +32,7 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
             "features: dlrm needs two vectors to multiply: a second categorical feature, or "
             "numeric ones (of sparse entries: libffm, which has fields)");
     FTH_TRY(fth_parts_all(graph, inputs, &all, err));
-    FTH_TRY(fth_parts_vectors(graph, "dlrm", "embedding", inputs, &all, &vectors, &dim, err));
+    FTH_TRY(fth_parts_vectors(graph, "dlrm", inputs, &all, &vectors, &dim, err));
     if (!inputs->n_dense) {
         FTH_TRY(fth_layer_dot_interaction(graph, "dots", vectors, dim, &x, err));
     } else {

@@ -14,7 +14,7 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
                         "sparse entries: libffm, which has fields), or use lr");
     FTH_TRY(fth_parts_all(graph, inputs, &all, err));
     FTH_TRY(fth_parts_linear(graph, "linear", inputs, &all, &linear, err));
-    FTH_TRY(fth_parts_vectors(graph, "fm", "embedding", inputs, &all, &vectors, &dim, err));
+    FTH_TRY(fth_parts_vectors(graph, "fm", inputs, &all, &vectors, &dim, err));
     FTH_TRY(fth_layer_fm(graph, "fm", vectors, dim, &pairs, err));
     return fth_layer_add(graph, linear, pairs, &graph->logit, err);
 }

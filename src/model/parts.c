@@ -167,8 +167,7 @@ fth_status fth_parts_embeddings(fth_graph *graph, const char *name,
     return FTH_OK;
 }
 
-fth_status fth_parts_vectors(fth_graph *graph, const char *model, const char *name,
-                             const struct fth_model_inputs *inputs,
+fth_status fth_parts_vectors(fth_graph *graph, const char *model, const struct fth_model_inputs *inputs,
                              const struct fth_parts_fields *fields, fth_id *out, uint32_t *dim,
                              fth_error *err) {
     const struct fth_model_field *first = &inputs->fields[fields->items[0]];
@@ -184,7 +183,7 @@ fth_status fth_parts_vectors(fth_graph *graph, const char *model, const char *na
     uint32_t n = 0;
     fth_id *values;
     FTH_TRY(fth_parts_ids(graph, fields->n, &values, err));
-    FTH_TRY(fth_parts_embeddings(graph, name, inputs, fields, values, &n, err));
+    FTH_TRY(fth_parts_embeddings(graph, "embedding", inputs, fields, values, &n, err));
     *out = values[0];
     *dim = first->dim;
     return FTH_OK;

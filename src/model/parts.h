@@ -47,9 +47,8 @@ fth_status fth_parts_embeddings(fth_graph *graph, const char *name,
                                 const struct fth_parts_fields *fields, fth_id *values,
                                 uint32_t *n_values, fth_error *err);
 
-/* The same where the model needs one dimension for all (`model` for the message): [E, n dim]. */
-fth_status fth_parts_vectors(fth_graph *graph, const char *model, const char *name,
-                             const struct fth_model_inputs *inputs,
+/* The same, named "embedding", where the model needs one dimension for all (`model` for the message): [E, n dim]. */
+fth_status fth_parts_vectors(fth_graph *graph, const char *model, const struct fth_model_inputs *inputs,
                              const struct fth_parts_fields *fields, fth_id *out, uint32_t *dim,
                              fth_error *err);
 

@@ -38,7 +38,7 @@ static fth_status build(fth_graph *graph, const struct fth_model_config *config,
         return fth_fail(err, FTH_E_CONFIG, "model.cin: give at least one layer, such as [128, 128]");
     FTH_TRY(fth_parts_all(graph, inputs, &all, err));
     FTH_TRY(fth_parts_linear(graph, "linear", inputs, &all, &linear, err));
-    FTH_TRY(fth_parts_vectors(graph, "xdeepfm", "embedding", inputs, &all, &vectors, &dim, err));
+    FTH_TRY(fth_parts_vectors(graph, "xdeepfm", inputs, &all, &vectors, &dim, err));
     FTH_TRY(interactions(graph, &config->cin, vectors, dim, &crossed, err));
     FTH_TRY(fth_parts_with_dense(graph, "deep.in", inputs, &vectors, 1, &x, err));
     FTH_TRY(fth_parts_deep(graph, "deep", "model.hidden", config, &config->hidden, x, &deep, err));

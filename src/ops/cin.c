@@ -30,24 +30,24 @@ static const struct fth_cin_attributes *attributes_of(const struct fth_node *nod
     return node->attributes;
 }
 
-/* Inputs x, x0, W from `first` on. */
-static fth_status check(const fth_graph *graph, const struct fth_node *node, uint32_t first, fth_error *err) {
+/* Inputs x, x0, W. */
+static fth_status check(const fth_graph *graph, const struct fth_node *node, fth_error *err) {
     const struct fth_cin_attributes *a = attributes_of(node);
-    FTH_TRY(fth_ops_need_rows(graph, node, first, err));
-    FTH_TRY(fth_ops_need_same_rows(graph, node, first, first + 1, err));
-    uint32_t x = fth_ops_input(graph, node, first).columns, x0 = fth_ops_input(graph, node, first + 1).columns;
+    FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
+    FTH_TRY(fth_ops_need_same_rows(graph, node, 0, 1, err));
+    uint32_t x = fth_ops_input(graph, node, 0).columns, x0 = fth_ops_input(graph, node, 1).columns;
     if (!a->dim || x % a->dim || x0 % a->dim)
         return fth_fail(err, FTH_E_ARGUMENT, "%u and %u columns are not vectors of %u", x, x0, a->dim);
     uint64_t products = (uint64_t)(x / a->dim) * (x0 / a->dim);
     if (products < 2 || a->maps < 2 || products * a->maps > UINT32_MAX / 64)
         return fth_fail(err, FTH_E_ARGUMENT, "%llu products of vectors and %u maps: at least 2 of each, and fewer "
                         "weights", (unsigned long long)products, a->maps);
-    return fth_ops_need_whole(graph, node, first + 2, (uint32_t)products, a->maps, err);
+    return fth_ops_need_whole(graph, node, 2, (uint32_t)products, a->maps, err);
 }
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     const struct fth_cin_attributes *a = attributes_of(node);
-    FTH_TRY(check(graph, node, 0, err));
+    FTH_TRY(check(graph, node, err));
     FTH_TRY(fth_ops_output_like(graph, node, 0, 0, a->maps * a->dim, err));
     return fth_ops_output_like(graph, node, 1, 0, a->maps, err);
 }
@@ -224,7 +224,7 @@ const struct fth_op fth_op_cin = {.name = "cin",
 
 static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     const struct fth_cin_attributes *a = attributes_of(node);
-    FTH_TRY(check(graph, node, 0, err));
+    FTH_TRY(check(graph, node, err));
     const uint32_t columns[2] = {a->maps * a->dim, a->maps};
     for (uint32_t i = 0; i < 2; i++) {
         struct fth_value d = fth_ops_input(graph, node, 3 + i);

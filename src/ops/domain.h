@@ -14,21 +14,20 @@ static inline uint32_t fth_domain_of(const struct fth_view *domain, uint32_t row
     return d;
 }
 
-/* Numbers of the rows [first, first + n) of domain d, ascending; how many. */
-static inline uint32_t fth_domain_rows(const struct fth_view *domain, uint32_t d, uint32_t first, uint32_t n,
-                                       uint32_t *rows) {
+/* Numbers of those of n rows that are of domain d, ascending; how many. */
+static inline uint32_t fth_domain_rows(const struct fth_view *domain, uint32_t d, uint32_t n, uint32_t *rows) {
     uint32_t found = 0;
-    for (uint32_t i = first; i < first + n; i++)
+    for (uint32_t i = 0; i < n; i++)
         if (fth_domain_of(domain, i) == d)
             rows[found++] = i;
     return found;
 }
 
-/* Shape rules: input i has a row like input `like` and is a domain; input i is [domains, columns]. */
+/* Shape rules: input i has a row like input `like` and is a domain; input i is [domains of input 1, columns]. */
 fth_status fth_domain_need(const fth_graph *graph, const struct fth_node *node, uint32_t i, uint32_t like,
                            fth_error *err);
 fth_status fth_domain_need_table(const fth_graph *graph, const struct fth_node *node, uint32_t i,
-                                 uint32_t domain, uint32_t columns, fth_error *err);
+                                 uint32_t columns, fth_error *err);
 
 /* The panels of the weights that are domain_weights' output 0, or of their transposed copies; FTH_NONE for
  * other values. */

@@ -14,20 +14,19 @@ static int is_product(const struct fth_node *node) {
     return !a || a->product; /* domain_weights has none */
 }
 
-static fth_status need(const fth_graph *graph, const struct fth_node *node, uint32_t shared, uint32_t own,
-                       fth_error *err) {
-    FTH_TRY(fth_ops_need(graph, node, shared, err));
-    FTH_TRY(fth_ops_need(graph, node, own, err));
-    struct fth_value s = fth_ops_input(graph, node, shared), o = fth_ops_input(graph, node, own);
-    FTH_TRY(fth_ops_need_whole(graph, node, shared, s.rows, s.columns, err));
-    FTH_TRY(fth_ops_need_whole(graph, node, own, o.rows, s.columns, err));
-    if (o.rows % s.rows)
-        return fth_fail(err, FTH_E_ARGUMENT, "input %u has %u rows, no multiple of %u", own, o.rows, s.rows);
+static fth_status need(const fth_graph *graph, const struct fth_node *node, fth_error *err) {
+    FTH_TRY(fth_ops_need(graph, node, 0, err));
+    FTH_TRY(fth_ops_need(graph, node, 1, err));
+    struct fth_value shared = fth_ops_input(graph, node, 0), own = fth_ops_input(graph, node, 1);
+    FTH_TRY(fth_ops_need_whole(graph, node, 0, shared.rows, shared.columns, err));
+    FTH_TRY(fth_ops_need_whole(graph, node, 1, own.rows, shared.columns, err));
+    if (own.rows % shared.rows)
+        return fth_fail(err, FTH_E_ARGUMENT, "input 1 has %u rows, no multiple of %u", own.rows, shared.rows);
     return FTH_OK;
 }
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
-    FTH_TRY(need(graph, node, 0, 1, err));
+    FTH_TRY(need(graph, node, err));
     struct fth_value own = fth_ops_input(graph, node, 1);
     return fth_graph_output(graph, node, 0, FTH_WHOLE, -1, own.rows, own.columns, err);
 }
@@ -76,7 +75,7 @@ const struct fth_op fth_op_domain_combine = {.name = "domain_combine",
                                              .run = run};
 
 static fth_status weights_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
-    FTH_TRY(need(graph, node, 0, 1, err));
+    FTH_TRY(need(graph, node, err));
     struct fth_value shared = fth_ops_input(graph, node, 0), own = fth_ops_input(graph, node, 1);
     size_t straight = fth_panels_floats(shared.rows, shared.columns);
     size_t turned = fth_panels_floats(shared.columns, shared.rows);
@@ -133,7 +132,7 @@ fth_id fth_domain_panels(const fth_graph *graph, fth_id weights, int turned) {
 
 /* Inputs shared, own and the gradient of what was made of them; outputs both gradients. */
 static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
-    FTH_TRY(need(graph, node, 0, 1, err));
+    FTH_TRY(need(graph, node, err));
     struct fth_value shared = fth_ops_input(graph, node, 0), own = fth_ops_input(graph, node, 1);
     FTH_TRY(fth_ops_need_whole(graph, node, 2, own.rows, own.columns, err));
     FTH_TRY(fth_graph_output(graph, node, 0, FTH_WHOLE, -1, shared.rows, shared.columns, err));

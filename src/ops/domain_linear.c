@@ -18,8 +18,8 @@ fth_status fth_domain_need(const fth_graph *graph, const struct fth_node *node, 
 }
 
 fth_status fth_domain_need_table(const fth_graph *graph, const struct fth_node *node, uint32_t i,
-                                 uint32_t domain, uint32_t columns, fth_error *err) {
-    return fth_ops_need_whole(graph, node, i, fth_ops_input(graph, node, domain).columns, columns, err);
+                                 uint32_t columns, fth_error *err) {
+    return fth_ops_need_whole(graph, node, i, fth_ops_input(graph, node, 1).columns, columns, err);
 }
 
 void fth_domain_gather(uint32_t n, const uint32_t *rows, const struct fth_view *from, uint32_t column,
@@ -38,7 +38,7 @@ static fth_status need_panels(const fth_graph *graph, const struct fth_node *nod
                               uint32_t columns, fth_error *err) {
     if (rows == 1 || columns == 1)
         return FTH_OK;
-    return fth_domain_need_table(graph, node, i, 1, (uint32_t)fth_panels_floats(rows, columns), err);
+    return fth_domain_need_table(graph, node, i, (uint32_t)fth_panels_floats(rows, columns), err);
 }
 
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -47,7 +47,7 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
     struct fth_value x = fth_ops_input(graph, node, 0), domain = fth_ops_input(graph, node, 1),
                      w = fth_ops_input(graph, node, 2);
     FTH_TRY(fth_ops_need_whole(graph, node, 2, domain.columns * x.columns, w.columns, err));
-    FTH_TRY(fth_domain_need_table(graph, node, 3, 1, w.columns, err));
+    FTH_TRY(fth_domain_need_table(graph, node, 3, w.columns, err));
     FTH_TRY(need_panels(graph, node, 4, x.columns, w.columns, err));
     if (act_of(node) == FTH_ACT_GELU)
         return fth_fail(err, FTH_E_ARGUMENT, "GELU cannot be fused: its gradient needs its input");
@@ -196,7 +196,7 @@ static void by_domain(const struct fth_run *run, int backwards) {
     uint32_t *rows = (uint32_t *)fth_ops_at(run, product->rows);
     float *gx = fth_ops_at(run, product->x), *gy = fth_ops_at(run, product->y);
     for (uint32_t d = 0; d < domain->columns; d++) {
-        uint32_t n = fth_domain_rows(domain, d, 0, x->rows, rows);
+        uint32_t n = fth_domain_rows(domain, d, x->rows, rows);
         if (!n)
             continue;
         fth_domain_gather(n, rows, x, 0, x->columns, gx, product->ldx);

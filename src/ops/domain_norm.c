@@ -20,10 +20,10 @@ static uint32_t tasks_for(uint32_t columns) {
     return (columns + TASK_COLUMNS - 1) / TASK_COLUMNS;
 }
 
-static fth_status tables_like(fth_graph *graph, struct fth_node *node, uint32_t first, uint32_t n,
-                              uint32_t domains, uint32_t columns, fth_error *err) {
+static fth_status tables(fth_graph *graph, struct fth_node *node, uint32_t n, uint32_t domains,
+                         uint32_t columns, fth_error *err) {
     for (uint32_t i = 0; i < n; i++)
-        FTH_TRY(fth_graph_output(graph, node, first + i, FTH_WHOLE, -1, domains, columns, err));
+        FTH_TRY(fth_graph_output(graph, node, i, FTH_WHOLE, -1, domains, columns, err));
     return FTH_OK;
 }
 
@@ -33,8 +33,8 @@ static fth_status sum_shape(fth_graph *graph, struct fth_node *node, fth_error *
     FTH_TRY(fth_domain_need(graph, node, 1, 0, err));
     if (fth_ops_input(graph, node, 2).id != FTH_NONE)
         FTH_TRY(fth_ops_need_same(graph, node, 0, 2, err));
-    return tables_like(graph, node, 0, 1, fth_ops_input(graph, node, 1).columns,
-                       fth_ops_input(graph, node, 0).columns, err);
+    return tables(graph, node, 1, fth_ops_input(graph, node, 1).columns,
+                  fth_ops_input(graph, node, 0).columns, err);
 }
 
 static fth_status sum_prepare(struct fth_prepare *prepare, fth_error *err) {
@@ -89,9 +89,9 @@ const struct fth_op fth_op_domain_sum = {.name = "domain_sum",
 static fth_status moments_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     FTH_TRY(fth_domain_need(graph, node, 1, 0, err));
     uint32_t columns = fth_ops_input(graph, node, 0).columns, domains = fth_ops_input(graph, node, 1).columns;
-    FTH_TRY(fth_domain_need_table(graph, node, 2, 1, columns, err));
-    FTH_TRY(fth_domain_need_table(graph, node, 3, 1, columns, err));
-    FTH_TRY(tables_like(graph, node, 0, 2, domains, columns, err));
+    FTH_TRY(fth_domain_need_table(graph, node, 2, columns, err));
+    FTH_TRY(fth_domain_need_table(graph, node, 3, columns, err));
+    FTH_TRY(tables(graph, node, 2, domains, columns, err));
     return fth_graph_output(graph, node, 2, FTH_WHOLE, -1, domains, 1, err);
 }
 
@@ -172,9 +172,9 @@ const struct fth_op fth_op_domain_moments = {.name = "domain_moments",
 static fth_status affine_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     FTH_TRY(fth_domain_need(graph, node, 1, 0, err));
     uint32_t columns = fth_ops_input(graph, node, 0).columns;
-    FTH_TRY(fth_domain_need_table(graph, node, 2, 1, columns, err));
+    FTH_TRY(fth_domain_need_table(graph, node, 2, columns, err));
     if (fth_ops_input(graph, node, 3).id != FTH_NONE)
-        FTH_TRY(fth_domain_need_table(graph, node, 3, 1, columns, err));
+        FTH_TRY(fth_domain_need_table(graph, node, 3, columns, err));
     return fth_ops_output_like(graph, node, 0, 0, columns, err);
 }
 
@@ -219,7 +219,7 @@ const struct fth_op fth_op_domain_affine = {.name = "domain_affine",
 
 static fth_status standardise_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     FTH_TRY(affine_shape(graph, node, err));
-    return fth_domain_need_table(graph, node, 4, 1, 1, err);
+    return fth_domain_need_table(graph, node, 4, 1, err);
 }
 
 static void standardise_run(const struct fth_run *run) {
@@ -259,8 +259,8 @@ static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error 
     FTH_TRY(fth_ops_need_same(graph, node, 0, 2, err));
     uint32_t columns = fth_ops_input(graph, node, 0).columns;
     for (uint32_t i = 3; i < 6; i++)
-        FTH_TRY(fth_domain_need_table(graph, node, i, 1, columns, err));
-    FTH_TRY(fth_domain_need_table(graph, node, 6, 1, 1, err));
+        FTH_TRY(fth_domain_need_table(graph, node, i, columns, err));
+    FTH_TRY(fth_domain_need_table(graph, node, 6, 1, err));
     return fth_ops_output_like(graph, node, 0, 0, columns, err);
 }
 

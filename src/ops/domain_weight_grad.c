@@ -60,7 +60,7 @@ void fth_domain_blocks_run(const struct fth_run *run, const struct fth_domain_bl
     struct fth_block_range range = fth_blocks_range(b, block);
     const fth_gemm *gemm =
         blocks->gemms[2 * (block / b->across == b->down - 1) + (block % b->across == b->across - 1)];
-    uint32_t *rows = (uint32_t *)fth_ops_at(run, blocks->rows), n = fth_domain_rows(domain, d, 0, x->rows, rows);
+    uint32_t *rows = (uint32_t *)fth_ops_at(run, blocks->rows), n = fth_domain_rows(domain, d, x->rows, rows);
     float *gx = fth_ops_at(run, blocks->x), *gy = fth_ops_at(run, blocks->y);
     for (uint32_t i = 0; i < range.rows; i++)
         memset(out + (size_t)i * blocks->ld, 0, range.columns * sizeof *out);

@@ -34,7 +34,7 @@ static int may_be(const fth_graph *graph, uint32_t number) {
     return lookup->group < 0 && !lookup->weighted && lookup->dim >= LEAST_DIM;
 }
 
-static void trace(const fth_graph *graph, fth_id value, uint32_t first, uint32_t n, int32_t *lookups);
+static void trace(const fth_graph *graph, fth_id value, uint32_t n, int32_t *lookups);
 
 /* Columns [first, + n) of value `root`, whose lookups go to lookups[0 .. n). */
 static void trace_node(const fth_graph *graph, const struct fth_node *node, fth_id root, uint32_t first,
@@ -56,16 +56,15 @@ static void trace_node(const fth_graph *graph, const struct fth_node *node, fth_
         fth_id input = node->inputs[i];
         uint32_t columns = graph->values[input].columns;
         if (column >= first && column + columns <= first + n)
-            trace(graph, input, 0, columns, lookups + (column - first));
+            trace(graph, input, columns, lookups + (column - first));
         column += columns;
     }
 }
 
-/* Columns [first, + n) of the value itself. A concatenation's inputs were made before it: this ends. */
-static void trace(const fth_graph *graph, fth_id value, uint32_t first, uint32_t n, int32_t *lookups) {
-    first += fth_graph_column(graph, value);
+/* The n columns of the value itself. A concatenation's inputs were made before it: this ends. */
+static void trace(const fth_graph *graph, fth_id value, uint32_t n, int32_t *lookups) {
     for (uint32_t i = 0; i < graph->n_nodes; i++)
-        trace_node(graph, graph->nodes[i], fth_graph_root(graph, value), first, n, lookups);
+        trace_node(graph, graph->nodes[i], fth_graph_root(graph, value), fth_graph_column(graph, value), n, lookups);
 }
 
 static fth_status no_memory(fth_error *err) {
@@ -113,7 +112,7 @@ static fth_status find_pieces(fth_graph *graph, struct layer *layer, fth_error *
     if (!lookups || !layer->attributes)
         return no_memory(err);
     memset(lookups, 0xff, columns * sizeof *lookups);
-    trace(graph, x->id, 0, columns, lookups);
+    trace(graph, x->id, columns, lookups);
     struct fth_factor_attributes *a = layer->attributes;
     for (uint32_t c = 0; c < columns; c++)
         n_lookups += lookups[c] >= 0 && may_be(graph, (uint32_t)lookups[c]);
