@@ -18,4 +18,4 @@ demo: build
 	tools/demo
 
 clean:
-	rm -rf build build-asan build-tsan demo
+	rm -rf build build-asan build-tsan build-fuzz demo

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/names.h"
 #include "base/text.h"
 #include "data/set_private.h"
 

@@ -6,7 +6,6 @@
  * (eq. 9). The domain is an indicator's inputs; the main network does not read them. */
 #include <string.h>
 
-#include "base/text.h"
 #include "model/parts.h"
 
 static fth_status find_domain(const struct fth_model_config *config, const struct fth_model_inputs *inputs,
