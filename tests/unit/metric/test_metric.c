@@ -7,9 +7,11 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/random.h"
+#include "config/config.h"
 #include "metric/metric.h"
 
 enum { MAX = 1500 };
@@ -268,6 +270,25 @@ static void list_says_what_is_better(void **state) {
     assert_null(fth_metric_find("calibration"));
 }
 
+/* The schema's choices are the list. */
+static void configurations_name_them(void **state) {
+    static const char text[] = "model: {name: lr}\nfeatures: {numeric: [{columns: I1}]}\n"
+                               "data: {query: C1, holdout: {by: hash, fraction: 0.1}}\n";
+    static const char *const names[] = {
+#define FTH_METRIC(name, better) #name,
+#include "metric/metric.def"
+#undef FTH_METRIC
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char set[64];
+        const char *const override = set;
+        struct fth_config *config = NULL;
+        snprintf(set, sizeof set, "train.early_stopping.metric=%s", names[i]);
+        assert_int_equal(fth_config_parse("f.yaml", text, sizeof text - 1, &override, 1, &config, NULL), FTH_OK);
+        fth_config_free(config);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(auc_agrees_with_all_pairs),
@@ -278,6 +299,7 @@ int main(void) {
         cmocka_unit_test(order_of_calls),
         cmocka_unit_test(many_examples_and_any_batches),
         cmocka_unit_test(list_says_what_is_better),
+        cmocka_unit_test(configurations_name_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

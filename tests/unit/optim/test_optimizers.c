@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -41,6 +42,28 @@ static void names_and_the_list_agree(void **state) {
     assert_int_equal(n, 8);
     assert_null(fth_optimizer_find("Adam"));
     assert_null(fth_optimizer_find(""));
+}
+
+/* The schema's choices are the list, and it knows who starts with an accumulator. */
+static void configurations_name_them(void **state) {
+    static const char text[] = "model: {name: lr}\nfeatures: {numeric: [{columns: I1}]}\n";
+    for (const char *const *name = fth_optimizer_names(); *name; name++)
+        for (int sparse = 0; sparse < 2; sparse++)
+            for (int accumulator = 0; accumulator < 2; accumulator++) {
+                const struct fth_optimizer *optimizer = fth_optimizer_find(*name);
+                char set[2][64];
+                const char *const overrides[] = {set[0], set[1]};
+                const char *of = sparse ? "sparse" : "dense";
+                snprintf(set[0], sizeof set[0], "optimizer.%s.name=%s", of, *name);
+                snprintf(set[1], sizeof set[1], "optimizer.%s.initial_accumulator=1", of);
+                int starts = optimizer->initial(&config, 0) > 0 || optimizer->initial(&config, 1) > 0;
+                int fits = (sparse ? optimizer->sparse : optimizer->dense) && (!accumulator || starts);
+                struct fth_config *made = NULL;
+                fth_status status = fth_config_parse("f.yaml", text, sizeof text - 1, overrides,
+                                                     accumulator ? 2 : 1, &made, NULL);
+                assert_int_equal(status, fits ? FTH_OK : FTH_E_CONFIG);
+                fth_config_free(made);
+            }
 }
 
 static void only_accumulators_start_above_zero(void **state) {
@@ -234,6 +257,7 @@ static void one_sum_a_row(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_the_list_agree),
+        cmocka_unit_test(configurations_name_them),
         cmocka_unit_test(only_accumulators_start_above_zero), cmocka_unit_test(first_weights_count),
         cmocka_unit_test(arguments_of_a_step),
         cmocka_unit_test(each_meets_its_kernel_and_slots),
