@@ -5,8 +5,6 @@
 
 #include "ops/ops_private.h"
 
-fth_act fth_ops_attention_act(const struct fth_node *node);
-
 /* They fit each other and n columns out; the activation is one that its output tells the gradient of. */
 fth_status fth_ops_need_attention(fth_graph *graph, const struct fth_node *node, uint32_t at, uint32_t n,
                                   fth_error *err);

@@ -7,17 +7,12 @@
  * by the unit's weighted sum, added. Always fp32: reduced precision has no product of this size. */
 #include "ops/attention.h"
 
-fth_act fth_ops_attention_act(const struct fth_node *node) {
-    const struct fth_linear_attributes *a = node->attributes;
-    return a ? a->act : FTH_ACT_NONE;
-}
-
 fth_status fth_ops_need_attention(fth_graph *graph, const struct fth_node *node, uint32_t at, uint32_t n,
                                   fth_error *err) {
     FTH_TRY(fth_ops_need_positions(graph, node, at, err));
     uint32_t d = fth_ops_input(graph, node, at).columns;
     FTH_TRY(fth_ops_need_example_row(graph, node, at + 1, d, err));
-    if (fth_ops_attention_act(node) == FTH_ACT_GELU)
+    if (fth_linear_act(node) == FTH_ACT_GELU)
         return fth_fail(err, FTH_E_ARGUMENT, "GELU cannot be fused: its gradient needs its input");
     return fth_ops_need_whole(graph, node, at + 2, 2 * d, n, err);
 }
@@ -32,7 +27,7 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
 
 static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
                            fth_id *d_inputs, fth_error *err) {
-    struct fth_linear_attributes act = {.act = fth_ops_attention_act(node)};
+    struct fth_linear_attributes act = {.act = fth_linear_act(node)};
     fth_id inputs[6] = {node->outputs[0], d_outputs[0],    node->inputs[0],
                         node->inputs[1],  node->inputs[2], fth_ops_transposed(graph, node->inputs[2])};
     return fth_graph_node(graph, &fth_op_attention_layer_grad, node->name, inputs, 6, &act, sizeof act,
@@ -45,7 +40,7 @@ struct fth_attention fth_ops_attention(const struct fth_run *run, uint32_t at, u
                                   .d = k->columns,
                                   .n = n,
                                   .offsets = k->offsets,
-                                  .act = fth_ops_attention_act(run->node),
+                                  .act = fth_linear_act(run->node),
                                   .k = k->data,
                                   .q = q->data,
                                   .ldk = k->ld,
@@ -80,7 +75,7 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
 }
 
 void fth_ops_attention_print(const struct fth_node *node, struct fth_text *out) {
-    fth_text_printf(out, "act=%s", fth_ops_act_name(fth_ops_attention_act(node)));
+    fth_text_printf(out, "act=%s", fth_ops_act_name(fth_linear_act(node)));
 }
 
 const struct fth_op fth_op_attention_layer = {.name = "attention_layer",

@@ -27,7 +27,7 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
 
 static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
                            fth_id *d_inputs, fth_error *err) {
-    struct fth_linear_attributes act = {.act = fth_ops_attention_act(node)};
+    struct fth_linear_attributes act = {.act = fth_linear_act(node)};
     const fth_id *in = node->inputs, *out = node->outputs;
     fth_id inputs[] = {d_outputs[0], in[K],  in[Q],  in[W],  fth_ops_transposed(graph, in[W]),
                        out[1],       out[2], out[3], in[W2], in[V]};

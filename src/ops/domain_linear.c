@@ -28,11 +28,6 @@ void fth_domain_gather(uint32_t n, const uint32_t *rows, const struct fth_view *
         memcpy(to + (size_t)i * ld, from->data + (size_t)rows[i] * from->ld + column, columns * sizeof *to);
 }
 
-static fth_act act_of(const struct fth_node *node) {
-    const struct fth_linear_attributes *a = node->attributes;
-    return a ? a->act : FTH_ACT_NONE;
-}
-
 /* Input i has the panels of each domain's [rows, columns], unless a side of it is 1. */
 static fth_status need_panels(const fth_graph *graph, const struct fth_node *node, uint32_t i, uint32_t rows,
                               uint32_t columns, fth_error *err) {
@@ -49,7 +44,7 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
     FTH_TRY(fth_ops_need_whole(graph, node, 2, domain.columns * x.columns, w.columns, err));
     FTH_TRY(fth_domain_need_table(graph, node, 3, w.columns, err));
     FTH_TRY(need_panels(graph, node, 4, x.columns, w.columns, err));
-    if (act_of(node) == FTH_ACT_GELU)
+    if (fth_linear_act(node) == FTH_ACT_GELU)
         return fth_fail(err, FTH_E_ARGUMENT, "GELU cannot be fused: its gradient needs its input");
     return fth_ops_output_like(graph, node, 0, 0, w.columns, err);
 }
@@ -57,8 +52,8 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
 static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
                            fth_id *d_inputs, fth_error *err) {
     fth_id dy = d_outputs[0], domain = node->inputs[1];
-    if (act_of(node) != FTH_ACT_NONE) {
-        struct fth_act_attributes act = {act_of(node)};
+    if (fth_linear_act(node) != FTH_ACT_NONE) {
+        struct fth_act_attributes act = {fth_linear_act(node)};
         fth_id inputs[2] = {node->outputs[0], dy};
         FTH_TRY(fth_graph_node(graph, &fth_op_act_grad, node->name, inputs, 2, &act, sizeof act, &dy, err));
     }
@@ -137,7 +132,7 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
 }
 
 static void print(const struct fth_node *node, struct fth_text *out) {
-    fth_text_printf(out, "act=%s", fth_ops_act_name(act_of(node)));
+    fth_text_printf(out, "act=%s", fth_ops_act_name(fth_linear_act(node)));
 }
 
 /* y = x W_d, or y = x W_d^T where W_d is one column or y is: no product then. */
@@ -172,7 +167,7 @@ static void put(const struct fth_run *run, uint32_t d, uint32_t n, const uint32_
     const struct fth_view *y = &run->out[0];
     const float *bias = run->in[3].data + (size_t)d * run->in[3].ld;
     for (uint32_t i = 0; i < n; i++)
-        kernels->bias_act(1, y->columns, from + (size_t)i * ld, ld, bias, act_of(run->node),
+        kernels->bias_act(1, y->columns, from + (size_t)i * ld, ld, bias, fth_linear_act(run->node),
                           y->data + (size_t)rows[i] * y->ld, y->ld);
 }
 
@@ -183,7 +178,7 @@ static void put_grad(const struct fth_run *run, uint32_t n, const uint32_t *rows
     for (uint32_t i = 0; i < n; i++) {
         float *to = y->data + (size_t)rows[i] * y->ld;
         if (saved)
-            kernels->act_grad(act_of(run->node), 1, y->columns, saved->data + (size_t)rows[i] * saved->ld, saved->ld,
+            kernels->act_grad(fth_linear_act(run->node), 1, y->columns, saved->data + (size_t)rows[i] * saved->ld, saved->ld,
                               from + (size_t)i * ld, ld, to, y->ld);
         else
             memcpy(to, from + (size_t)i * ld, y->columns * sizeof *to);

@@ -9,11 +9,6 @@
 #include "kernels/gemm.h"
 #include "ops/ops_private.h"
 
-static fth_act act_of(const struct fth_node *node) {
-    const struct fth_linear_attributes *a = node->attributes;
-    return a ? a->act : FTH_ACT_NONE;
-}
-
 static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
     FTH_TRY(fth_ops_need_rows(graph, node, 0, err));
     struct fth_value x = fth_ops_input(graph, node, 0), w = fth_ops_input(graph, node, 1);
@@ -22,7 +17,7 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
         FTH_TRY(fth_ops_need_whole(graph, node, 2, 1, w.columns, err));
     if (w.columns == 1)
         return fth_fail(err, FTH_E_ARGUMENT, "one column out is row_dot, no matrix product");
-    if (act_of(node) == FTH_ACT_GELU)
+    if (fth_linear_act(node) == FTH_ACT_GELU)
         return fth_fail(err, FTH_E_ARGUMENT, "GELU cannot be fused: its gradient needs its input");
     return fth_ops_output_like(graph, node, 0, 0, w.columns, err);
 }
@@ -30,8 +25,8 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
 static fth_status gradient(fth_graph *graph, const struct fth_node *node, const fth_id *d_outputs,
                            fth_id *d_inputs, fth_error *err) {
     fth_id dy = d_outputs[0], transposed = fth_ops_transposed(graph, node->inputs[1]);
-    if (act_of(node) != FTH_ACT_NONE) {
-        struct fth_act_attributes act = {act_of(node)};
+    if (fth_linear_act(node) != FTH_ACT_NONE) {
+        struct fth_act_attributes act = {fth_linear_act(node)};
         fth_id inputs[2] = {node->outputs[0], dy};
         FTH_TRY(fth_graph_node(graph, &fth_op_act_grad, node->name, inputs, 2, &act, sizeof act,
                                &dy, err));
@@ -104,14 +99,14 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
 }
 
 static void print(const struct fth_node *node, struct fth_text *out) {
-    fth_text_printf(out, "act=%s", fth_ops_act_name(act_of(node)));
+    fth_text_printf(out, "act=%s", fth_ops_act_name(fth_linear_act(node)));
 }
 
 static void run(const struct fth_run *run) {
     const struct fth_view *x = &run->in[0], *y = &run->out[0];
     const float *weights = run->in[1].panels ? run->in[1].panels : run->in[1].data;
     struct fth_ops_bias_act f = {
-        .act = act_of(run->node), .ld = y->ld, .bias = run->node->n_inputs > 2 ? run->in[2].data : NULL};
+        .act = fth_linear_act(run->node), .ld = y->ld, .bias = run->node->n_inputs > 2 ? run->in[2].data : NULL};
     const struct fth_gemm_finish finish = {fth_ops_bias_act, &f};
     uint32_t chunk = rows_at_once(run);
     for (uint32_t row = 0; row < x->rows; row += chunk) {
@@ -195,7 +190,7 @@ static void grad_run_finish(const struct fth_run *run, const float *weights) {
     const struct fth_view none = {0}, *dy = &run->in[0], *saved = &run->in[3], *dx = &run->out[0];
     const struct fth_view *other = run->node->n_inputs > 4 ? &run->in[4] : &none;
     const struct fth_linear_attributes *a = run->node->attributes;
-    struct grad_finish f = {.act = act_of(run->node), .ld = dx->ld, .ld_saved = saved->ld, .ld_other = other->ld,
+    struct grad_finish f = {.act = fth_linear_act(run->node), .ld = dx->ld, .ld_saved = saved->ld, .ld_other = other->ld,
                             .row = run->node->n_inputs > 5 ? run->in[5].data + a->column : NULL};
     const struct fth_gemm_finish finish = {finish_grad, &f};
     uint32_t chunk = rows_at_once(run);

@@ -9,11 +9,6 @@
 #include "kernels/tiles.h"
 #include "ops/ops_private.h"
 
-static fth_act act_of(const struct fth_node *node) {
-    const struct fth_linear_attributes *a = node->attributes;
-    return a ? a->act : FTH_ACT_NONE;
-}
-
 static uint32_t words(uint32_t columns) {
     return (columns + 31) / 32;
 }
@@ -37,7 +32,7 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
     FTH_TRY(fth_ops_need_whole(graph, node, 1, x.columns, w.columns, err));
     if (fth_ops_input(graph, node, 2).id != FTH_NONE)
         FTH_TRY(fth_ops_need_whole(graph, node, 2, 1, w.columns, err));
-    if (act_of(node) != FTH_ACT_NONE && act_of(node) != FTH_ACT_RELU)
+    if (fth_linear_act(node) != FTH_ACT_NONE && fth_linear_act(node) != FTH_ACT_RELU)
         return fth_fail(err, FTH_E_ARGUMENT, "its activation is neither none nor ReLU");
     FTH_TRY(shape_tiles(graph, node, w.columns, FTH_TILES_TURNED, err));
     return fth_ops_output_like(graph, node, 2, 0, words(w.columns), err);
@@ -111,7 +106,7 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
 }
 
 static void print(const struct fth_node *node, struct fth_text *out) {
-    fth_text_printf(out, "act=%s", fth_ops_act_name(act_of(node)));
+    fth_text_printf(out, "act=%s", fth_ops_act_name(fth_linear_act(node)));
 }
 
 /* Where a panel's rows go, and the sums of each tile's; row: the first one's place among the node's. */
@@ -167,7 +162,7 @@ static void run_rows(const struct fth_run *run, const float *weights, struct sto
 static void run(const struct fth_run *run) {
     const struct fth_view *positive = &run->out[2];
     struct stored stored = {.to = {.bias = run->node->n_inputs > 2 ? run->in[2].data : NULL,
-                                   .relu = act_of(run->node) == FTH_ACT_RELU,
+                                   .relu = fth_linear_act(run->node) == FTH_ACT_RELU,
                                    .positive = (uint32_t *)(void *)positive->data,
                                    .ld_positive = positive->ld}};
     run_rows(run, run->in[1].panels, &stored);

@@ -27,6 +27,10 @@ struct fth_linear_attributes {
     fth_act act;
     uint32_t column;
 };
+static inline fth_act fth_linear_act(const struct fth_node *node) {
+    const struct fth_linear_attributes *a = node->attributes;
+    return a ? a->act : FTH_ACT_NONE;
+}
 /* to_tiles(x): by rows, and as `weight_grad`, one of the other ways (fth_tiles_way), reads it */
 struct fth_to_tiles_attributes {
     int weight_grad;

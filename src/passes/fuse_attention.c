@@ -23,17 +23,12 @@ static int has_bias(const struct fth_node *node) {
     return node->n_inputs > 2 && node->inputs[2] != FTH_NONE;
 }
 
-static fth_act act_of(const struct fth_node *node) {
-    const struct fth_linear_attributes *a = node->attributes;
-    return a ? a->act : FTH_ACT_NONE;
-}
-
 static fth_status fuse(fth_graph *graph, struct fth_node *const nodes[4], fth_error *err) {
     const struct fth_node *first = nodes[0], *second = nodes[1], *dot = nodes[2], *sum = nodes[3];
     fth_id inputs[8] = {first->inputs[0],  first->inputs[1],  first->inputs[2], first->inputs[3],
                         second->inputs[1], second->inputs[2], dot->inputs[1],   dot->inputs[2]};
     fth_id outputs[4] = {sum->outputs[0], first->outputs[0], second->outputs[0], dot->outputs[0]}, made[4];
-    struct fth_linear_attributes act = {.act = act_of(first)};
+    struct fth_linear_attributes act = {.act = fth_linear_act(first)};
     FTH_TRY(fth_graph_node(graph, &fth_op_attention_unit, first->name, inputs, 8, &act, sizeof act,
                            made, err));
     struct fth_node *unit = graph->nodes[graph->n_nodes - 1];
@@ -57,7 +52,7 @@ static fth_status run(fth_graph *graph, fth_error *err) {
         nodes[2] = nodes[1] ? reader(graph, nodes[1]->outputs[0], &fth_op_row_dot, 0) : NULL;
         nodes[3] = nodes[2] ? reader(graph, nodes[2]->outputs[0], &fth_op_segment_sum, 1) : NULL;
         if (!nodes[3] || nodes[3]->inputs[0] != nodes[0]->inputs[0] || !has_bias(nodes[1]) ||
-            !has_bias(nodes[2]) || act_of(nodes[0]) != act_of(nodes[1]))
+            !has_bias(nodes[2]) || fth_linear_act(nodes[0]) != fth_linear_act(nodes[1]))
             continue;
         FTH_TRY(fuse(graph, nodes, err));
     }

@@ -76,11 +76,6 @@ static int passes_on(const fth_graph *graph, const struct fth_node *node, const 
     return !own && made != graph->logit && graph->values[made].view_of == FTH_NONE && !fth_rewrite_has_views(graph, made);
 }
 
-static fth_act act_of(const struct fth_node *node) {
-    const struct fth_linear_attributes *a = node->attributes;
-    return a ? a->act : FTH_ACT_NONE;
-}
-
 /* The only to_tiles that reads the value; others that do are counted. */
 static struct fth_node *tiles_of(const fth_graph *graph, fth_id value, uint32_t *others) {
     struct fth_node *found = NULL;
@@ -155,9 +150,9 @@ static fth_status pass_on(fth_graph *graph, struct fth_node *node, fth_error *er
     uint32_t others;
     struct fth_node *tiles = tiles_of(graph, node->outputs[0], &others);
     struct fth_node *grad = reader(graph, node->outputs[0], &fth_op_linear_data_grad, 3);
-    int relu = act_of(node) == FTH_ACT_RELU, fits = relu || act_of(node) == FTH_ACT_NONE;
+    int relu = fth_linear_act(node) == FTH_ACT_RELU, fits = relu || fth_linear_act(node) == FTH_ACT_NONE;
     if (!tiles || !fits || others != (grad != NULL) ||
-        (grad && (!relu || act_of(grad) != FTH_ACT_RELU || !grad_fits(graph, grad))))
+        (grad && (!relu || fth_linear_act(grad) != FTH_ACT_RELU || !grad_fits(graph, grad))))
         return FTH_OK;
     fth_id made[3];
     graph->stage = FTH_FORWARD;
@@ -243,7 +238,7 @@ static fth_status give_outer(fth_graph *graph, struct fth_node *node, uint32_t j
         inputs[i] = i < node->n_inputs ? node->inputs[i] : FTH_NONE;
     inputs[j] = outer->inputs[0];
     inputs[5] = outer->inputs[1];
-    *product = (struct fth_linear_attributes){.act = is_product ? act_of(node) : FTH_ACT_NONE, .column = column};
+    *product = (struct fth_linear_attributes){.act = is_product ? fth_linear_act(node) : FTH_ACT_NONE, .column = column};
     *cross = is_product ? (struct fth_mul_add_grad_attributes){0}
                         : *(const struct fth_mul_add_grad_attributes *)node->attributes;
     cross->column = column;
