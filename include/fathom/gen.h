@@ -117,7 +117,7 @@ typedef struct fth_gen_options {
     fth_gen_format format;
     uint64_t seed;
     uint64_t first, examples; /* the file holds examples first .. first + examples - 1 of the seed's; each below 2^63 */
-    uint32_t threads; /* 1 .. 1024 */
+    uint32_t threads; /* to 1024; 0: all cores */
     fth_gen_number numbers[FTH_GEN_MAX_COLUMNS];
     uint32_t n_numbers;
     fth_gen_column columns[FTH_GEN_MAX_COLUMNS];

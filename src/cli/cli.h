@@ -59,8 +59,6 @@ int64_t cli_number(const struct argp_state *state, const char *option, const cha
 double cli_real(const struct argp_state *state, const char *option, const char *text, double low,
                 double high);
 
-uint32_t cli_cores(void); /* CPUs this process may use */
-
 /* A file that a command writes: an output (fathom/tools.h) as a stream. */
 struct cli_output {
     const char *command;

@@ -281,7 +281,7 @@ int cli_gen(int argc, char **argv) {
     const char *preset = a.preset ? a.preset : fth_gen_preset_name(0, NULL);
     if (!fth_gen_preset(preset, &gen))
         return unknown_preset(preset);
-    gen.threads = cli_cores();
+    gen.threads = 0;
     for (size_t i = 0; i < a.n_changes; i++) {
         int code = apply(&gen, &a.changes[i]);
         if (code != CLI_OK)

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <glob.h>
 #include <math.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -163,14 +162,6 @@ double cli_real(const struct argp_state *state, const char *option, const char *
     if (end == text || *end || !(value >= low && value <= high))
         argp_error(state, "%s %s: expected a number from %g to %g", option, text, low, high);
     return value;
-}
-
-uint32_t cli_cores(void) {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        cores = CPU_COUNT(&set);
-    return cores < 1 ? 1 : cores > 1024 ? 1024 : (uint32_t)cores;
 }
 
 int cli_is_input(const char *path, const char *input) {

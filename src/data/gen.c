@@ -163,8 +163,8 @@ fth_status fth_gen_check_options(const fth_gen_options *o, fth_error *err) {
         return wrong(err, "format", "criteo, csv, libsvm or libffm");
     if (o->examples > UINT64_MAX / 2 || o->first > UINT64_MAX / 2)
         return wrong(err, "first and examples", "below 2^63");
-    if (o->threads < 1 || o->threads > 1024)
-        return wrong(err, "threads", "1 to 1024");
+    if (o->threads > FTH_GEN_MAX_THREADS)
+        return wrong(err, "threads", "0 to 1024");
     if (o->n_numbers > FTH_GEN_MAX_COLUMNS || o->n_columns > FTH_GEN_MAX_COLUMNS)
         return wrong(err, "columns", "at most 256 of a kind");
     if (o->n_numbers + o->n_columns == 0 && o->sequence.items == 0)
@@ -304,7 +304,7 @@ fth_status fth_gen_run(const fth_gen_options *options, const fth_gen_sink *data,
     FTH_TRY(fth_gen_check_options(options, err));
     FTH_TRY(fth_gen_model_create(options, &model, err));
     FTH_TRY_GOTO(status, create_run(model, truth != NULL, &run, err), done);
-    FTH_TRY_GOTO(status, fth_pool_create(options->threads, &pool, err), done);
+    FTH_TRY_GOTO(status, fth_pool_create(model->options.threads, &pool, err), done);
     FTH_TRY_GOTO(status, fth_gen_metric_create(model->logit_mean, model->logit_deviation, &metric, err),
                  done);
     size_t size = 256 + 33 * ((size_t)options->n_numbers + options->n_columns +

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "data/gen_private.h"
@@ -286,6 +287,10 @@ fth_status fth_gen_model_create(const fth_gen_options *options, struct fth_gen_m
     if (model == NULL)
         return fth_fail(err, FTH_E_MEMORY, "no memory for the generator");
     model->options = *options;
+    if (options->threads == 0) {
+        uint32_t cores = fth_cpu_get()->cores;
+        model->options.threads = cores < FTH_GEN_MAX_THREADS ? cores : FTH_GEN_MAX_THREADS;
+    }
     model->numeric = fth_alloc((size_t)options->n_numbers + 1, sizeof *model->numeric);
     model->length_cumulative =
         fth_alloc((size_t)options->sequence.max_length + 1, sizeof *model->length_cumulative);

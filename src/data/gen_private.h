@@ -10,6 +10,7 @@
 #define FTH_GEN_MISSING UINT64_MAX
 #define FTH_GEN_FIELDS (FTH_GEN_MAX_COLUMNS + 2) /* with the sequence's item and category */
 #define FTH_GEN_MAX_RANK 8
+#define FTH_GEN_MAX_THREADS 1024
 #define FTH_GEN_GOLDEN 0x9e3779b97f4a7c15ull
 
 /* What a key is for; with the column's number. */

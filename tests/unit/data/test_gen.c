@@ -12,10 +12,10 @@
 static void bytes_do_not_depend_on_threads(void **state) {
     const char *name;
     for (size_t i = 0; (name = fth_gen_preset_name(i, NULL)) != NULL; i++) {
-        struct bytes data[3], truth[3];
-        fth_gen_result results[3];
-        const uint32_t threads[] = {1, 2, 8};
-        for (int t = 0; t < 3; t++) {
+        struct bytes data[4], truth[4];
+        fth_gen_result results[4];
+        const uint32_t threads[] = {1, 2, 8, 0};
+        for (int t = 0; t < 4; t++) {
             preset(name, strcmp(name, "elm-long") == 0 ? 500 : 5000);
             o.threads = threads[t];
             o.drift_popularity = 0.1;
@@ -23,7 +23,7 @@ static void bytes_do_not_depend_on_threads(void **state) {
             generate(&data[t], &truth[t]);
             results[t] = result;
         }
-        for (int t = 1; t < 3; t++) {
+        for (int t = 1; t < 4; t++) {
             assert_int_equal(data[t].n, data[0].n);
             assert_memory_equal(data[t].data, data[0].data, data[0].n);
             assert_int_equal(truth[t].n, truth[0].n);
@@ -36,7 +36,7 @@ static void bytes_do_not_depend_on_threads(void **state) {
         generate(&other, NULL);
         assert_true(other.n != data[0].n || memcmp(other.data, data[0].data, other.n) != 0);
         free(other.data);
-        for (int t = 0; t < 3; t++) {
+        for (int t = 0; t < 4; t++) {
             free(data[t].data);
             free(truth[t].data);
         }
@@ -268,8 +268,8 @@ static void wrong_options_are_refused(void **state) {
     o.format = FTH_GEN_LIBSVM;
     refuse("generator: sequences: must be in csv format");
     preset("csv", 10);
-    o.threads = 0;
-    refuse("generator: threads: must be 1 to 1024");
+    o.threads = 1025;
+    refuse("generator: threads: must be 0 to 1024");
 }
 
 static void failing_sinks_stop_the_run(void **state) {
@@ -301,7 +301,7 @@ static void failing_sinks_stop_the_run(void **state) {
     assert_non_null(strstr(err.message, "/no/such/dir/x"));
     assert_int_equal(access(beside, F_OK), -1);
     assert_int_equal(fth_gen_file(&o, "/no/such/dir/x", NULL, &result, &err), FTH_E_IO);
-    o.threads = 0;
+    o.threads = 1025;
     assert_int_equal(fth_gen_file(&o, path, NULL, &result, &err), FTH_E_ARGUMENT);
     char kept[8] = ""; /* nothing of all that touched what was there */
     FILE *file = fopen(path, "r");
