@@ -32,7 +32,7 @@ struct fth_floats {
 #define FTH_CONFIG_MAX_PRINTED ((size_t)64 << 20) /* of what it is printed as, ranges of columns in full */
 #define FTH_CONFIG_MAX_DEPTH 16
 
-/* Equal to fth_precision of kernels/gemm.h, which this level may not include. */
+/* Equal to fth_precision of kernels/gemm.h, which this level may not include (train/build.c asserts it). */
 enum fth_config_precision {
     FTH_PRECISION_FP32 = 0,
     FTH_PRECISION_BF16 = 1,
@@ -112,7 +112,7 @@ struct fth_numeric_config {
     int64_t dim;                  /* 0: embedding.dim */
 };
 
-/* Equal to enum fth_pooling of kernels/kernels.h, which this level may not include. */
+/* Equal to fth_pooling of kernels/kernels.h, which this level may not include (train/build.c asserts it). */
 enum fth_config_pooling { FTH_CONFIG_POOL_SUM = 1, FTH_CONFIG_POOL_MEAN = 2, FTH_CONFIG_POOL_MAX = 3 };
 
 /* A float for each of some texts, as in one-hot and multi-hot encodings. */

@@ -7,6 +7,14 @@
 #include "passes/passes.h"
 #include "train/session_private.h"
 
+/* config.h has numbers of kernels/, which it may not include. */
+_Static_assert((int)FTH_PRECISION_FP32 == (int)FTH_FP32 && (int)FTH_PRECISION_BF16 == (int)FTH_BF16 &&
+                   (int)FTH_PRECISION_BF16X3 == (int)FTH_BF16X3 && (int)FTH_PRECISION_BF16X6 == (int)FTH_BF16X6,
+               "precisions");
+_Static_assert((int)FTH_CONFIG_POOL_SUM == (int)FTH_POOL_SUM && (int)FTH_CONFIG_POOL_MEAN == (int)FTH_POOL_MEAN &&
+                   (int)FTH_CONFIG_POOL_MAX == (int)FTH_POOL_MAX,
+               "poolings");
+
 int fth_session_with(const struct fth_config *config, const char *name) {
     for (uint32_t i = 0; i < config->without.n; i++)
         if (strcmp(config->without.items[i], name) == 0)
