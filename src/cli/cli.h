@@ -100,7 +100,8 @@ void cli_duration(char out[32], double seconds);
 void cli_print_evaluation(FILE *out, const char *title, const fth_evaluation *evaluation);
 
 /* From now on SIGINT, SIGTERM and SIGHUP (unless it is ignored) stop the session's training after its step (a second
- * one but SIGHUP ends the program at once). NULL: there is no session any more. cli_signal: the signal that came, 0 none. */
+ * one but SIGHUP, a second later or more, ends the program at once). NULL: there is no session any more. cli_signal: the
+ * signal that came, 0 none. */
 void cli_watch_signals(fth_session *session);
 int cli_signal(void);
 

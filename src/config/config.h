@@ -204,7 +204,7 @@ struct fth_embedding_config {
 
 /* ---- model: one struct for the zoo; a model reads what it uses, the rest is refused when set ---- */
 struct fth_model_config {
-    const char *name;         /* lr fm wide_deep deepfm dcn dcnv2 dlrm din xdeepfm can mmoe dien */
+    const char *name;         /* as in models.def */
     struct fth_ints hidden;   /* deep part's layers */
     struct fth_ints bottom;   /* dlrm */
     struct fth_ints top;      /* dlrm, without the last 1 */
@@ -223,7 +223,7 @@ struct fth_model_config {
     struct fth_ints auxiliary_hidden; /* star: of the auxiliary network */
     struct fth_ints tower;    /* mmoe: of each task, without the last 1 */
     const char *activation;   /* relu prelu dice sigmoid tanh gelu */
-    const char *attention_activation; /* din: of the attention unit's layers; "same": activation */
+    const char *attention_activation; /* din, dsin: of the attention unit's layers; "same": activation */
     double base_rate;         /* where predictions begin; 0: the first batch's share of positive labels */
     double dropout;
     int batch_norm, layer_norm, residual;
@@ -235,7 +235,7 @@ struct fth_model_config {
     const char *session;      /* dsin: the sequence that names sessions */
     int64_t session_length, sessions; /* dsin: most positions of one; those with a bias of their own */
     struct fth_strings relations; /* atbrg: "target's entity:history's entity[:head]"; empty: by tables */
-    const char *target;       /* din, dien: the target item's field(s) are matched by table with the history */
+    const char *target;       /* din, can, dien, dsin, atbrg: the target item's column; "": matched by table with the history */
 };
 
 /* ---- optimizer: ---- */

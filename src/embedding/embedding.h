@@ -6,8 +6,8 @@
  * sum gradients per unique row in a fixed order and apply the row optimizer in one pass.
  *
  * Row r of a pack, contiguous:        | dim weights | slot 0 | slot 1 |   the same of every other table that is
- * looked up by the same keys (place.c); padded to a multiple of 4 floats, from 16 floats on to a cache line.
- * In the padding or beside it: key, frequency, last step, table number.
+ * looked up by the same keys (place.c); padded to a multiple of 4 floats, from 16 floats on to a cache line, to half
+ * a line where its meta ends it (shard.h). In the padding or beside it: key, frequency, last step, table number.
  *
  * Invariants: a row's first value is a draw of (seed, table, key); row numbers decide nothing; the
  * order of rows in a checkpoint is the same at any thread count. Memory is reserved as address
