@@ -130,7 +130,7 @@ fth_status fth_graph_input(fth_graph *graph, fth_role role, fth_id *out, fth_err
 fth_status fth_graph_parameter(fth_graph *graph, fth_role role, const char *name, uint32_t rows,
                                uint32_t columns, fth_param_init init, float scale, fth_id *out,
                                fth_error *err) {
-    if (role != FTH_ROLE_PARAMETER && role != FTH_ROLE_STATE)
+    if (!fth_role_is_saved(role))
         return fth_fail(err, FTH_E_ARGUMENT, "parameter %s: role %d is neither parameter nor state",
                         name, (int)role);
     if ((uint64_t)rows * columns > UINT32_MAX)
@@ -142,7 +142,7 @@ fth_status fth_graph_parameter(fth_graph *graph, fth_role role, const char *name
                         columns);
     for (uint32_t i = 0; i < graph->n_values; i++) {
         const struct fth_value *v = &graph->values[i];
-        if ((v->role == FTH_ROLE_PARAMETER || v->role == FTH_ROLE_STATE) && !strcmp(v->name, name))
+        if (fth_role_is_saved(v->role) && !strcmp(v->name, name))
             return fth_fail(err, FTH_E_ARGUMENT, "parameter %s: the name is taken", name);
     }
     struct fth_value value = value_blank(FTH_WHOLE, columns);
@@ -162,7 +162,7 @@ fth_status fth_graph_view(fth_graph *graph, fth_id value, uint32_t column, uint3
     const struct fth_value *parent = fth_graph_value(graph, value);
     if (!parent)
         return fth_fail(err, FTH_E_ARGUMENT, "view: there is no value %d", (int)value);
-    if (parent->role == FTH_ROLE_PARAMETER || parent->role == FTH_ROLE_STATE)
+    if (fth_role_is_saved(parent->role))
         return fth_fail(err, FTH_E_ARGUMENT, "view: %s is a parameter", parent->name);
     if (!columns || column > parent->columns || columns > parent->columns - column)
         return fth_fail(err, FTH_E_ARGUMENT, "view: columns %u + %u lie outside the %u of value %d",
@@ -283,4 +283,14 @@ fth_status fth_graph_node(fth_graph *graph, const struct fth_op *op, const char 
     for (uint32_t i = 0; i < op->n_outputs; i++)
         outputs[i] = node->outputs[i];
     return FTH_OK;
+}
+
+struct fth_node *fth_graph_producer(const fth_graph *graph, fth_id value) {
+    fth_id producer = graph->values[value].producer;
+    if (producer == FTH_NONE)
+        producer = graph->values[fth_graph_root(graph, value)].producer;
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i]->id == producer)
+            return graph->nodes[i];
+    return NULL;
 }

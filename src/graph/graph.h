@@ -35,6 +35,10 @@ typedef enum fth_role {
     FTH_ROLE_STATE,     /* not trained, saved (running statistics) */
 } fth_role;
 
+static inline int fth_role_is_saved(fth_role role) {
+    return role == FTH_ROLE_PARAMETER || role == FTH_ROLE_STATE;
+}
+
 typedef enum fth_param_init {
     FTH_PARAM_ZERO,
     FTH_PARAM_CONSTANT, /* init_scale everywhere */
@@ -208,6 +212,10 @@ static inline uint32_t fth_graph_column(const fth_graph *graph, fth_id value) {
     const struct fth_value *v = &graph->values[value];
     return v->view_of == FTH_NONE ? 0 : v->view_column;
 }
+
+/* The node that makes the value, or of a view what it is a view of; NULL for inputs and parameters, and for values that
+ * several nodes make together. */
+struct fth_node *fth_graph_producer(const fth_graph *graph, fth_id value);
 
 /* One line a node: outputs with shapes, op, attributes, inputs. */
 void fth_graph_print(const fth_graph *graph, struct fth_text *out);

@@ -10,10 +10,6 @@ struct check {
     uint8_t *defined; /* [values]: inputs, parameters and what the nodes so far have written */
 };
 
-static int is_named(const struct fth_value *v) {
-    return v->role == FTH_ROLE_PARAMETER || v->role == FTH_ROLE_STATE;
-}
-
 static fth_status values_check(const fth_graph *graph, fth_error *err) {
     for (uint32_t i = 0; i < graph->n_values; i++) {
         const struct fth_value *v = &graph->values[i];
@@ -21,11 +17,11 @@ static fth_status values_check(const fth_graph *graph, fth_error *err) {
             return fth_fail(err, FTH_E_ARGUMENT, "value %u: its id is %d", i, (int)v->id);
         if (!v->columns || (v->extent == FTH_WHOLE && !v->rows))
             return fth_fail(err, FTH_E_ARGUMENT, "value %u: it has no rows or no columns", i);
-        if (is_named(v)) {
+        if (fth_role_is_saved(v->role)) {
             if (!v->name || !*v->name)
                 return fth_fail(err, FTH_E_ARGUMENT, "value %u: a parameter without a name", i);
             for (uint32_t j = 0; j < i; j++)
-                if (is_named(&graph->values[j]) && !strcmp(graph->values[j].name, v->name))
+                if (fth_role_is_saved(graph->values[j].role) && !strcmp(graph->values[j].name, v->name))
                     return fth_fail(err, FTH_E_ARGUMENT,
                                     "values %u and %u: both parameters named %s", j, i, v->name);
         }

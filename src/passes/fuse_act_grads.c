@@ -13,7 +13,7 @@ static uint32_t saved_input(const struct fth_node *product) {
 /* The product whose output the activation's gradient alone reads. */
 static struct fth_node *fusable(const fth_graph *graph, const struct fth_node *act) {
     fth_id dy = act->inputs[1];
-    struct fth_node *product = fth_rewrite_producer(graph, dy), *reader;
+    struct fth_node *product = fth_graph_producer(graph, dy), *reader;
     if (!product ||
         (product->op != &fth_op_linear_data_grad && product->op != &fth_op_domain_linear_data_grad) ||
         product->n_inputs > saved_input(product) || product->outputs[0] != dy ||

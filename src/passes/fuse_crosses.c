@@ -22,7 +22,7 @@ static fth_status no_memory(fth_error *err) {
 
 /* The mul_add_grad whose first gradient the value is, when the addition alone reads it. */
 static struct fth_node *made_alone(const fth_graph *graph, fth_id value) {
-    struct fth_node *node = fth_rewrite_producer(graph, value), *reader;
+    struct fth_node *node = fth_graph_producer(graph, value), *reader;
     if (!node || node->op != &fth_op_mul_add_grad || node->outputs[0] != value)
         return NULL;
     return fth_rewrite_readers(graph, value, &reader) == 1 ? node : NULL;
@@ -45,7 +45,7 @@ static void replace(fth_graph *graph, struct fth_node *node, struct fth_node *ad
 /* add(other, part): the node adds what there is before it runs. */
 static fth_status add_to(fth_graph *graph, struct fth_node *node, struct fth_node *add, fth_id other, int *done,
                          fth_error *err) {
-    const struct fth_node *before = fth_rewrite_producer(graph, other);
+    const struct fth_node *before = fth_graph_producer(graph, other);
     uint32_t at = fth_rewrite_find(graph, node);
     if (node->n_inputs > 4 || with_dy(node) || !before || fth_rewrite_find(graph, before) >= at)
         return FTH_OK;
@@ -94,7 +94,7 @@ static fth_status fuse(fth_graph *graph, struct fth_node *add, int *done, fth_er
 
 /* The product whose gradient the addition alone reads. fp32: factorise_first_layer looks for products of their own. */
 static struct fth_node *product_alone(const fth_graph *graph, fth_id value) {
-    struct fth_node *node = fth_rewrite_producer(graph, value), *reader;
+    struct fth_node *node = fth_graph_producer(graph, value), *reader;
     if (graph->precision == FTH_FP32 || !node || node->op != &fth_op_linear_data_grad || node->n_inputs > 4 ||
         node->outputs[0] != value || graph->values[value].view_of != FTH_NONE || graph->values[value].columns < 2 ||
         fth_rewrite_has_views(graph, value) || fth_rewrite_readers(graph, value, &reader) != 1)

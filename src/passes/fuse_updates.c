@@ -5,16 +5,9 @@
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
-static struct fth_node *producer(const fth_graph *graph, fth_id value) {
-    for (uint32_t i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i]->id == graph->values[value].producer)
-            return graph->nodes[i];
-    return NULL;
-}
-
 static fth_status fuse(fth_graph *graph, struct fth_node *update, fth_error *err) {
     fth_id weights = update->inputs[0], gradient = update->inputs[1];
-    struct fth_node *reader = NULL, *from = producer(graph, gradient);
+    struct fth_node *reader = NULL, *from = fth_graph_producer(graph, gradient);
     int clipped = update->n_inputs > 2 && update->inputs[2] != FTH_NONE;
     if (clipped || !from || from->op != &fth_op_linear_weight_grad ||
         fth_rewrite_readers(graph, gradient, &reader) != 1)
@@ -43,9 +36,9 @@ static struct fth_node *only_update(const fth_graph *graph, fth_id gradient) {
 
 /* `own` updates what domain_combine_grad's output 1 is the gradient of. */
 static fth_status fuse_domains(fth_graph *graph, struct fth_node *own, fth_error *err) {
-    struct fth_node *combine = producer(graph, own->inputs[1]), *from = NULL, *reader = NULL, *shared = NULL;
+    struct fth_node *combine = fth_graph_producer(graph, own->inputs[1]), *from = NULL, *reader = NULL, *shared = NULL;
     if (combine && combine->op == &fth_op_domain_combine_grad && combine->outputs[1] == own->inputs[1])
-        from = producer(graph, combine->inputs[2]);
+        from = fth_graph_producer(graph, combine->inputs[2]);
     if (!from || from->op != &fth_op_domain_linear_weight_grad || only_update(graph, own->inputs[1]) != own ||
         !(shared = only_update(graph, combine->outputs[0])) ||
         fth_rewrite_readers(graph, from->outputs[0], &reader) != 1)

@@ -62,16 +62,6 @@ void fth_rewrite_move(fth_graph *graph, uint32_t from, uint32_t to) {
     graph->nodes[to] = node;
 }
 
-struct fth_node *fth_rewrite_producer(const fth_graph *graph, fth_id value) {
-    fth_id producer = graph->values[value].producer;
-    if (producer == FTH_NONE)
-        producer = graph->values[fth_graph_root(graph, value)].producer;
-    for (uint32_t i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i]->id == producer)
-            return graph->nodes[i];
-    return NULL;
-}
-
 void fth_rewrite_home(fth_graph *graph, fth_id value, fth_id into, uint32_t column) {
     if (value == into)
         return;

@@ -19,9 +19,6 @@ void fth_rewrite_move_last(fth_graph *graph, uint32_t index);
 
 /* Moves the node at `from` to the place `to`; the others keep their order. */
 void fth_rewrite_move(fth_graph *graph, uint32_t from, uint32_t to);
-/* The node that makes the value, or of a view what it is a view of; NULL for inputs and parameters, and for values that
- * several nodes make together. */
-struct fth_node *fth_rewrite_producer(const fth_graph *graph, fth_id value);
 /* Whether the node makes the value or a view of it; root is no view. */
 int fth_rewrite_writes(const fth_graph *graph, const struct fth_node *node, fth_id root);
 /* The value and its views become views of `into`, which is no view, from `column` on. */

@@ -11,10 +11,6 @@
 #include "kernels/panels.h"
 #include "ops/ops.h"
 
-static int is_parameter(const struct fth_value *value) {
-    return value->role == FTH_ROLE_PARAMETER || value->role == FTH_ROLE_STATE;
-}
-
 /* Marks the parameters that some node reads transposed. */
 static void mark_transposed(const fth_graph *graph, uint8_t *transposed) {
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
@@ -139,7 +135,7 @@ static void collect(fth_parameters *parameters, const fth_graph *graph,
     for (uint32_t i = 0; i < graph->n_values; i++) {
         const struct fth_value *value = &graph->values[i];
         parameters->of_value[i] = -1;
-        if (!is_parameter(value))
+        if (!fth_role_is_saved(value->role))
             continue;
         parameters->of_value[i] = (int32_t)parameters->n;
         parameters->items[parameters->n++] = (struct fth_parameter){

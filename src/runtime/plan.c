@@ -11,13 +11,6 @@
 
 #define LARGE_TILE ((size_t)5 << 20) /* bytes of what its layers read and make */
 
-static const struct fth_node *producer_of(const fth_graph *graph, fth_id value) {
-    for (uint32_t i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i]->id == graph->values[value].producer)
-            return graph->nodes[i];
-    return NULL;
-}
-
 /* Whether a node other than the embedding hands a value over positions on to another of its stage. Concatenations do not
  * count, which concat_in_place may have taken away. */
 static int hands_positions_on(const fth_graph *graph) {
@@ -27,7 +20,7 @@ static int hands_positions_on(const fth_graph *graph) {
             if (reader->inputs[j] == FTH_NONE || reader->op == &fth_op_concat)
                 continue;
             fth_id root = fth_graph_root(graph, reader->inputs[j]);
-            const struct fth_node *from = producer_of(graph, root);
+            const struct fth_node *from = fth_graph_producer(graph, root);
             if (from && graph->values[root].extent == FTH_POSITIONS && from->stage == reader->stage &&
                 !from->op->trains_rows && from->op != &fth_op_concat)
                 return 1;
@@ -203,7 +196,7 @@ static struct fth_view shape_view(const struct fth_plan *plan, const struct fth_
                             .columns = value->columns,
                             .ld = plan->places[id].ld,
                             .tiles = value->tiles};
-    if (value->role == FTH_ROLE_PARAMETER || value->role == FTH_ROLE_STATE)
+    if (fth_role_is_saved(value->role))
         view.ld_transposed = fth_padded_columns(value->rows);
     return view;
 }
