@@ -125,13 +125,6 @@ static fth_status grad_prepare(struct fth_prepare *prepare, fth_error *err) {
     return FTH_OK;
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
-                 double positions, struct fth_cost *out) {
-    struct fth_value x = fth_ops_input(graph, node, 0), w = fth_ops_input(graph, node, 1);
-    fth_ops_cost(graph, node, examples, positions, out);
-    out->flops = 2 * fth_ops_rows(&x, examples, positions) * w.rows * w.columns;
-}
-
 /* The factorised sums were written a phase ago, by columns: far away by now. What the product begins with; it asks
  * for the others itself. */
 static void fetch(const struct fth_view *y) {
@@ -229,7 +222,7 @@ const struct fth_op fth_op_factor_linear = {.name = "factor_linear",
                                             .shape = shape,
                                             .prepare = prepare,
                                             .release = release,
-                                            .cost = cost,
+                                            .cost = fth_ops_product_cost,
                                             .print = print,
                                             .run = run};
 
@@ -243,6 +236,6 @@ const struct fth_op fth_op_factor_data_grad = {.name = "factor_data_grad",
                                                .shape = grad_shape,
                                                .prepare = grad_prepare,
                                                .release = release,
-                                               .cost = cost,
+                                               .cost = fth_ops_product_cost,
                                                .print = fth_factor_print,
                                                .run = grad_run};

@@ -91,8 +91,8 @@ static void release(void *prepared) {
     fth_gemm_destroy(prepared);
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
-                 double positions, struct fth_cost *out) {
+void fth_ops_product_cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                          double positions, struct fth_cost *out) {
     struct fth_value x = fth_ops_input(graph, node, 0), w = fth_ops_input(graph, node, 1);
     fth_ops_cost(graph, node, examples, positions, out);
     out->flops = 2 * fth_ops_rows(&x, examples, positions) * w.rows * w.columns;
@@ -129,7 +129,7 @@ const struct fth_op fth_op_linear = {.name = "linear",
                                      .gradient = gradient,
                                      .prepare = prepare,
                                      .release = release,
-                                     .cost = cost,
+                                     .cost = fth_ops_product_cost,
                                      .print = print,
                                      .run = run};
 
@@ -228,6 +228,6 @@ const struct fth_op fth_op_linear_data_grad = {.name = "linear_data_grad",
                                                .shape = grad_shape,
                                                .prepare = grad_prepare,
                                                .release = release,
-                                               .cost = cost,
+                                               .cost = fth_ops_product_cost,
                                                .print = print,
                                                .run = grad_run};

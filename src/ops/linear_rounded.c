@@ -98,13 +98,6 @@ static void release(void *prepared) {
     fth_free(state);
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples, double positions,
-                 struct fth_cost *out) {
-    struct fth_value x = fth_ops_input(graph, node, 0), w = fth_ops_input(graph, node, 1);
-    fth_ops_cost(graph, node, examples, positions, out);
-    out->flops = 2 * fth_ops_rows(&x, examples, positions) * w.rows * w.columns;
-}
-
 static void print(const struct fth_node *node, struct fth_text *out) {
     fth_text_printf(out, "act=%s", fth_ops_act_name(fth_linear_act(node)));
 }
@@ -192,7 +185,7 @@ const struct fth_op fth_op_linear_rounded = {.name = "linear_rounded",
                                              .shape = shape,
                                              .prepare = prepare,
                                              .release = release,
-                                             .cost = cost,
+                                             .cost = fth_ops_product_cost,
                                              .print = print,
                                              .run = run};
 
@@ -207,5 +200,5 @@ const struct fth_op fth_op_linear_data_grad_rounded = {.name = "linear_data_grad
                                                        .shape = grad_shape,
                                                        .prepare = grad_prepare,
                                                        .release = release,
-                                                       .cost = cost,
+                                                       .cost = fth_ops_product_cost,
                                                        .run = grad_run};

@@ -54,13 +54,6 @@ static void release(void *prepared) {
     fth_free(product);
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
-                 double positions, struct fth_cost *out) {
-    struct fth_value x = fth_ops_input(graph, node, 0), dy = fth_ops_input(graph, node, 1);
-    fth_ops_cost(graph, node, examples, positions, out);
-    out->flops = 2 * fth_ops_rows(&x, examples, positions) * x.columns * dy.columns;
-}
-
 static void run(const struct fth_run *run) {
     const struct product *product = run->prepared;
     const struct fth_view *x = &run->in[0], *dy = &run->in[1];
@@ -83,5 +76,5 @@ const struct fth_op fth_op_linear_tile_grad = {.name = "linear_tile_grad",
                                                .shape = shape,
                                                .prepare = prepare,
                                                .release = release,
-                                               .cost = cost,
+                                               .cost = fth_ops_weight_grad_cost,
                                                .run = run};

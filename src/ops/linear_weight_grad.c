@@ -26,8 +26,8 @@ static void release(void *prepared) {
     fth_free(prepared);
 }
 
-static void cost(const fth_graph *graph, const struct fth_node *node, double examples,
-                 double positions, struct fth_cost *out) {
+void fth_ops_weight_grad_cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                              double positions, struct fth_cost *out) {
     struct fth_value x = fth_ops_input(graph, node, 0), dy = fth_ops_input(graph, node, 1);
     fth_ops_cost(graph, node, examples, positions, out);
     out->flops = 2 * fth_ops_rows(&x, examples, positions) * x.columns * dy.columns;
@@ -49,5 +49,5 @@ const struct fth_op fth_op_linear_weight_grad = {.name = "linear_weight_grad",
                                                  .shape = shape,
                                                  .prepare = prepare,
                                                  .release = release,
-                                                 .cost = cost,
+                                                 .cost = fth_ops_weight_grad_cost,
                                                  .run = run};

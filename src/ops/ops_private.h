@@ -78,6 +78,11 @@ double fth_ops_rows(const struct fth_value *value, double examples, double posit
  * when there is none or it is a sum). */
 void fth_ops_cost(const fth_graph *graph, const struct fth_node *node, double examples,
                   double positions, struct fth_cost *out);
+/* The same, with the FLOPs of inputs 0 and 1 as x and W, and as x and dy. */
+void fth_ops_product_cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                          double positions, struct fth_cost *out);
+void fth_ops_weight_grad_cost(const fth_graph *graph, const struct fth_node *node, double examples,
+                              double positions, struct fth_cost *out);
 
 /* out[0..n) = columns [column, column + n) of x summed over its rows in a fixed pairwise tree. */
 void fth_ops_sum_rows(const struct fth_view *x, uint32_t column, uint32_t n, float *out);
