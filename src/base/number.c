@@ -3,13 +3,13 @@
  * between two floats, and strtof on a bounded copy of the significant digits for the rest. */
 #include "base/number.h"
 
-#include <locale.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/text.h"
 
 /* More digits than any tie between two neighbouring floats has (113), so that what follows matters
  * only by being zero or not. */
@@ -27,11 +27,6 @@ struct scan {
     int64_t exponent;
     const char *first, *end; /* the digits and the point */
 };
-
-static pthread_once_t locale_once = PTHREAD_ONCE_INIT;
-static locale_t c_locale;
-
-static void make_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
 
 static inline int is_digit(char c) { return (unsigned char)(c - '0') < 10; }
 
@@ -110,8 +105,8 @@ static enum fth_number parse_long(const struct scan *s, float *out) {
     if (exponent < -1000)
         exponent = -1000;
     snprintf(copy + n, sizeof copy - n, "e%d", (int)exponent);
-    pthread_once(&locale_once, make_locale);
-    float value = c_locale ? strtof_l(copy, NULL, c_locale) : strtof(copy, NULL);
+    locale_t locale = fth_c_locale();
+    float value = locale ? strtof_l(copy, NULL, locale) : strtof(copy, NULL);
     if (isinf(value))
         return FTH_NUMBER_TOO_LARGE;
     *out = s->negative ? -value : value;

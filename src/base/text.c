@@ -99,17 +99,22 @@ static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
 
 static void make_c_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
 
+locale_t fth_c_locale(void) {
+    pthread_once(&c_locale_once, make_c_locale);
+    return c_locale;
+}
+
 /* By the C library, for the numbers whose digits do not fit the exact short way. */
 static int parse_long_f64(const char *bytes, size_t length, double *out) {
     char copy[FTH_NUMBER_MAX + 1];
     if (length > FTH_NUMBER_MAX)
         return 0;
-    pthread_once(&c_locale_once, make_c_locale);
-    if (!c_locale)
+    locale_t locale = fth_c_locale();
+    if (!locale)
         return 0;
     memcpy(copy, bytes, length);
     copy[length] = 0;
-    double value = strtod_l(copy, NULL, c_locale);
+    double value = strtod_l(copy, NULL, locale);
     if (!isfinite(value))
         return 0;
     *out = value;
@@ -168,8 +173,7 @@ int fth_parse_f64(const char *bytes, size_t length, double *out) {
 }
 
 void fth_format_f64(char out[32], int digits, double value) {
-    pthread_once(&c_locale_once, make_c_locale);
-    locale_t before = uselocale(c_locale); /* no memory for one: nothing changes */
+    locale_t before = uselocale(fth_c_locale()); /* no memory for one: nothing changes */
     snprintf(out, 32, "%.*g", digits, value);
     uselocale(before);
 }

@@ -2,6 +2,7 @@
 #ifndef FTH_BASE_TEXT_H
 #define FTH_BASE_TEXT_H
 
+#include <locale.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,9 @@ int fth_parse_f64(const char *bytes, size_t length, double *out);
 /* The name of names[0..n) with the smallest edit distance to `word`, or NULL when none is near (more
  * than a third of the letters differ). Upper and lower case count as equal. */
 const char *fth_nearest(const char *word, const char *const *names, size_t n);
+
+/* The locale "C", whatever that of the program is; 0 where there was no memory for it. */
+locale_t fth_c_locale(void);
 
 /* "%.*g" with a decimal point, whatever the locale of the program that called the library. At most 17 digits. */
 void fth_format_f64(char out[32], int digits, double value);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/memory.h"
+#include "base/sort.h"
 #include "kernels/gemm_private.h"
 #include "kernels/gemm_tuning_private.h"
 
@@ -47,11 +48,6 @@ static double time_once(const struct candidate *c, const struct fth_gemm_shape *
     return seconds() - start;
 }
 
-static int compare_doubles(const void *x, const void *y) {
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
 /* NULL when memory is out. Values that neither grow nor vanish in a product. */
 static float *filled(uint32_t rows, uint32_t ld) {
     float *x = fth_alloc(rows, ld * sizeof *x);
@@ -80,7 +76,7 @@ static void time_candidates(struct candidate *candidates, const struct fth_gemm_
                 candidates[p].gflops[round] =
                     1e-9 * flop * candidates[p].repeats / time_once(&candidates[p], s, x);
     for (int p = 0; p < FTH_GEMM_PROVIDERS; p++) {
-        qsort(candidates[p].gflops, ROUNDS, sizeof(double), compare_doubles);
+        fth_sort_doubles(candidates[p].gflops, ROUNDS);
         candidates[p].median = candidates[p].gflops[ROUNDS / 2];
     }
 }

@@ -35,10 +35,7 @@ static void apply_adam(const struct fth_kernels *kernels, size_t n, float *w, fl
     kernels->opt_adam(n, w, slots[0], slots[1], g, args);
 }
 
-static void apply_adamw(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
-                        const float *g, const struct fth_opt_args *args, float *direction) {
-    kernels->opt_adam(n, w, slots[0], slots[1], g, args);
-}
+#define apply_adamw apply_adam /* its decay is in the arguments */
 
 static void apply_ftrl(const struct fth_kernels *kernels, size_t n, float *w, float *const *slots,
                        const float *g, const struct fth_opt_args *args, float *direction) {
