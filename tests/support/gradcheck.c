@@ -372,3 +372,11 @@ void gradcheck_all_ran(const char *program) {
             fail_msg("operation %s of ops.def has no gradient test", (*op)->name);
     }
 }
+
+fth_id gradcheck_named(const fth_graph *graph, const char *name) {
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (graph->values[i].name && !strcmp(graph->values[i].name, name))
+            return (fth_id)i;
+    fail_msg("no value %s", name);
+    return FTH_NONE;
+}

@@ -33,6 +33,9 @@ void gradcheck_run(const char *name, fth_id (*build)(struct gradcheck *check),
 /* Fails for an operation of ops.def that is of `program`'s, a test program's, and that it has not run yet. */
 void gradcheck_all_ran(const char *program);
 
+/* The value of that name, a parameter; the test fails when there is none. */
+fth_id gradcheck_named(const fth_graph *graph, const char *name);
+
 #define CHECK_OK(check, call)                                                                      \
     do {                                                                                           \
         if ((call) != FTH_OK)                                                                      \

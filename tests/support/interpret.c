@@ -352,3 +352,10 @@ void interpret_run(struct interpret *it, fth_stage last) {
     }
     padding_check(it);
 }
+
+float interpret_number(const char *name, uint32_t row, uint32_t column) {
+    uint32_t x = row * 7919 + column * 104729 + 17;
+    for (; *name; name++)
+        x = x * 31 + (uint32_t)*name;
+    return (float)(x % 997) / 1000 - 0.5f;
+}

@@ -58,6 +58,9 @@ void interpret_set_step(struct interpret *it, uint64_t step);
 /* Runs the nodes of all stages up to `last`, and checks that padding was left alone. */
 void interpret_run(struct interpret *it, fth_stage last);
 
+/* Numbers to fill values with, which depend on a name and a place alone. */
+float interpret_number(const char *name, uint32_t row, uint32_t column);
+
 /* Whether an op of this name has run in this process. */
 int interpret_has_run(const char *op);
 

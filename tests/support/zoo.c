@@ -10,14 +10,10 @@
 
 #include "kernels/kernels.h"
 #include "model/model.h"
+#include "must.h"
 #include "ops/layers.h"
 #include "passes/passes.h"
 #include "small_models.h"
-
-static void must(fth_status status, const fth_error *err) {
-    if (status != FTH_OK)
-        fail_msg("%s", err->message);
-}
 
 fth_graph *zoo_graph(const struct zoo_options *options) {
     static const int64_t widths[] = {20, 17}, bottom[] = {9, 4}, attention[] = {6, 3}, maps[] = {5, 3};

@@ -17,14 +17,6 @@ static struct gradcheck made(void) {
     return check;
 }
 
-static fth_id named(const fth_graph *graph, const char *name) {
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (graph->values[i].name && !strcmp(graph->values[i].name, name))
-            return (fth_id)i;
-    fail_msg("no value %s", name);
-    return FTH_NONE;
-}
-
 static int near(double a, double b, double tolerance) {
     return fabs(a - b) <= tolerance * (1 + fabs(b));
 }
@@ -37,8 +29,8 @@ static void test_batch_norm(void **state) {
     CHECK_OK(&c, fth_layer_batch_norm(c.graph, "bn", x, 0, &y, &c.err));
     struct interpret_options options = {.examples = 5, .tile = 2, .offsets = {offsets}};
     struct interpret *it = interpret_create(c.graph, &options);
-    fth_id mean = named(c.graph, "bn.running_mean"),
-           variance = named(c.graph, "bn.running_variance");
+    fth_id mean = gradcheck_named(c.graph, "bn.running_mean"),
+           variance = gradcheck_named(c.graph, "bn.running_variance");
     double sum[3] = {0}, squares[3] = {0};
     for (uint32_t j = 0; j < 3; j++) {
         *interpret_at(it, mean, 0, j) = 2;
@@ -98,15 +90,15 @@ static void test_batch_norm_few_rows(void **state) {
         CHECK_OK(&c, fth_layer_batch_norm(c.graph, "bn", x, 1, &y, &c.err));
         struct interpret_options options = {.examples = 2, .tile = 1, .offsets = {groups[i]}};
         struct interpret *it = interpret_create(c.graph, &options);
-        *interpret_at(it, named(c.graph, "bn.running_variance"), 0, 0) = 3;
-        *interpret_at(it, named(c.graph, "bn.running_mean"), 0, 0) = 1;
-        *interpret_at(it, named(c.graph, "bn.shift"), 0, 0) = 0.5f;
+        *interpret_at(it, gradcheck_named(c.graph, "bn.running_variance"), 0, 0) = 3;
+        *interpret_at(it, gradcheck_named(c.graph, "bn.running_mean"), 0, 0) = 1;
+        *interpret_at(it, gradcheck_named(c.graph, "bn.shift"), 0, 0) = 0.5f;
         if (i == 0)
             *interpret_row_at(it, 0, 0, 0) = 11;
         interpret_run(it, FTH_FORWARD);
-        assert_true(*interpret_at(it, named(c.graph, "bn.running_variance"), 0, 0) == 3);
+        assert_true(*interpret_at(it, gradcheck_named(c.graph, "bn.running_variance"), 0, 0) == 3);
         assert_true(
-            near(*interpret_at(it, named(c.graph, "bn.running_mean"), 0, 0), i ? 1 : 2, 1e-6));
+            near(*interpret_at(it, gradcheck_named(c.graph, "bn.running_mean"), 0, 0), i ? 1 : 2, 1e-6));
         if (i == 0)
             assert_true(near(*interpret_at(it, y, 0, 0), 0.5, 1e-3));
         interpret_destroy(it);

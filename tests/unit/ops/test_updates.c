@@ -118,14 +118,6 @@ static void test_domain_update(void **state) {
     check_domain_update(33, 1);
 }
 
-static fth_id named(const fth_graph *graph, const char *name) {
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (graph->values[i].name && !strcmp(graph->values[i].name, name))
-            return (fth_id)i;
-    fail_msg("no value %s", name);
-    return FTH_NONE;
-}
-
 enum { LAMB_IN = 450, LAMB_OUT = 40, LAMB_WEIGHTS = LAMB_IN * LAMB_OUT }; /* two blocks of rows */
 
 static float lamb_start(uint32_t i) {
@@ -136,7 +128,7 @@ static float lamb_start(uint32_t i) {
 static void check_lamb(struct interpret *it, fth_graph *graph, const char *name, const struct fth_opt_args *args,
                        int scaled) {
     static float before[LAMB_WEIGHTS], gradient[LAMB_WEIGHTS], m[LAMB_WEIGHTS], v[LAMB_WEIGHTS], r[LAMB_WEIGHTS];
-    struct fth_value value = graph->values[named(graph, name)];
+    struct fth_value value = graph->values[gradcheck_named(graph, name)];
     uint32_t n = value.rows * LAMB_OUT;
     double weights = 0, direction = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -168,7 +160,7 @@ static void check_norms(int zeros) {
     c.graph->norm_updates = 1;
     CHECK_OK(&c, fth_layer_linear(c.graph, "fc", x, LAMB_OUT, 1, &y, &c.err));
     if (zeros)
-        c.graph->values[named(c.graph, "fc.weight")].init = FTH_PARAM_ZERO;
+        c.graph->values[gradcheck_named(c.graph, "fc.weight")].init = FTH_PARAM_ZERO;
     CHECK_OK(&c, fth_layer_linear(c.graph, "out", y, 1, 0, &c.graph->logit, &c.err));
     CHECK_OK(&c, fth_layer_loss(c.graph, 0, &c.err));
     CHECK_OK(&c, fth_graph_differentiate(c.graph, &c.err));
@@ -189,10 +181,10 @@ static void check_norms(int zeros) {
     options.opt_no_decay.weight_decay = 0;
     struct interpret *it = interpret_create(c.graph, &options);
     for (uint32_t i = 0; i < LAMB_WEIGHTS; i++)
-        *interpret_at(it, named(c.graph, "fc.weight"), i / LAMB_OUT, i % LAMB_OUT) = lamb_start(i);
+        *interpret_at(it, gradcheck_named(c.graph, "fc.weight"), i / LAMB_OUT, i % LAMB_OUT) = lamb_start(i);
     for (uint32_t i = 0; i < LAMB_OUT; i++) {
-        *interpret_at(it, named(c.graph, "fc.bias"), 0, i) = lamb_start(i);
-        *interpret_at(it, named(c.graph, "out.weight"), 0, i) = (float)(i % 3) - 1.25f;
+        *interpret_at(it, gradcheck_named(c.graph, "fc.bias"), 0, i) = lamb_start(i);
+        *interpret_at(it, gradcheck_named(c.graph, "out.weight"), 0, i) = (float)(i % 3) - 1.25f;
     }
     for (uint32_t i = 0; i < 4 * LAMB_IN; i++)
         *interpret_row_at(it, 0, i / LAMB_IN, i % LAMB_IN) = (float)(i * 7 % 10) / 5 - 1;

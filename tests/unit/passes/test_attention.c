@@ -20,25 +20,18 @@
 /* The second tile has no position at all. */
 static const uint32_t offsets[EXAMPLES + 1] = {0, 3, 3, 4, 6, 6, 6, 6, 6, 11, 11, 12, 17, 20};
 
-static float number(const char *name, uint32_t row, uint32_t column) {
-    uint32_t x = row * 7919 + column * 104729 + 17;
-    for (; *name; name++)
-        x = x * 31 + (uint32_t)*name;
-    return (float)(x % 997) / 1000 - 0.5f;
-}
-
 static void fill(fth_graph *graph, struct interpret *it) {
     for (uint32_t l = 0; l < graph->n_lookups; l++)
         for (uint32_t r = 0; r < interpret_lookup_rows(it, l); r++)
             for (uint32_t c = 0; c < graph->lookups[l].dim; c++)
-                *interpret_row_at(it, l, r, c) = number(graph->lookups[l].table, r, c);
+                *interpret_row_at(it, l, r, c) = interpret_number(graph->lookups[l].table, r, c);
     for (uint32_t v = 0; v < graph->n_values; v++) {
         const struct fth_value *value = &graph->values[v];
         if (value->role == FTH_ROLE_NORMAL || value->role == FTH_ROLE_WEIGHT)
             continue;
         for (uint32_t r = 0; r < interpret_rows(it, (fth_id)v); r++)
             for (uint32_t c = 0; c < value->columns; c++) {
-                float x = number(value->name, r, c);
+                float x = interpret_number(value->name, r, c);
                 *interpret_at(it, (fth_id)v, r, c) = value->role == FTH_ROLE_LABEL ? x > 0 : x;
             }
     }
@@ -97,7 +90,7 @@ static double compare(const char *what, struct step *got, struct step *want) {
                 double now = *interpret_at(want->it, (fth_id)v, r, c);
                 expect_near(what, value->name, *interpret_at(got->it, other, r, c), now);
                 if (strstr(value->name, "attention"))
-                    moved = fmax(moved, fabs(now - (double)number(value->name, r, c)));
+                    moved = fmax(moved, fabs(now - (double)interpret_number(value->name, r, c)));
             }
     }
     for (uint32_t l = 0; l < want->graph->n_lookups; l++)

@@ -16,6 +16,7 @@
 #include "copies.h"
 #include "embedding/embedding.h"
 #include "kernels/gemm.h"
+#include "must.h"
 #include "ops/layers.h"
 #include "ops/ops.h"
 #include "passes/passes.h"
@@ -53,11 +54,6 @@ static const struct fth_schema schema = {.n_dense = DENSE,
                                          .field_weighted = weighted,
                                          .n_groups = 1,
                                          .group_max = group_max};
-
-static void must(fth_status status, const fth_error *err) {
-    if (status != FTH_OK)
-        fail_msg("%s", err->message);
-}
 
 /* ---- a model with everything that a step needs ---- */
 

@@ -69,14 +69,6 @@ static fth_graph *graph_make(const char *name, int passes, float clip_norm) {
     return graph;
 }
 
-/* Numbers that depend on a name and a place alone. */
-static float number(const char *name, uint32_t row, uint32_t column) {
-    uint32_t x = row * 7919 + column * 104729 + 17;
-    for (; *name; name++)
-        x = x * 31 + (uint32_t)*name;
-    return (float)(x % 997) / 1000 - 0.5f;
-}
-
 static struct fth_batch *batch_make(void) {
     static const char *const dense[] = {"a", "b", "c"};
     static const int32_t groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, 0, 0, FTH_NO_GROUP, 0};
@@ -93,9 +85,9 @@ static struct fth_batch *batch_make(void) {
     OK(fth_batch_create(&schema, EXAMPLES, &batch, &err));
     batch->n = EXAMPLES;
     for (uint32_t i = 0; i < EXAMPLES; i++) {
-        batch->label[i] = number("label", i, 0) > 0;
+        batch->label[i] = interpret_number("label", i, 0) > 0;
         for (uint32_t c = 0; c < DENSE; c++)
-            batch->dense[i * batch->dense_ld + c] = number("dense", i, c);
+            batch->dense[i * batch->dense_ld + c] = interpret_number("dense", i, c);
     }
     memcpy(batch->groups[0].offsets, offsets, sizeof offsets);
     batch->groups[0].total = offsets[EXAMPLES];
@@ -120,14 +112,14 @@ static struct interpret *interpret_make(fth_graph *graph, const struct fth_batch
     for (uint32_t l = 0; l < graph->n_lookups; l++)
         for (uint32_t r = 0; r < interpret_lookup_rows(it, l); r++)
             for (uint32_t c = 0; c < graph->lookups[l].dim; c++)
-                *interpret_row_at(it, l, r, c) = number(graph->lookups[l].table, r, c);
+                *interpret_row_at(it, l, r, c) = interpret_number(graph->lookups[l].table, r, c);
     for (uint32_t v = 0; v < graph->n_values; v++)
         for (uint32_t r = 0;
              graph->values[v].role != FTH_ROLE_NORMAL && graph->values[v].role != FTH_ROLE_WEIGHT &&
              r < interpret_rows(it, (fth_id)v);
              r++)
             for (uint32_t c = 0; c < graph->values[v].columns; c++) {
-                float x = number(graph->values[v].name, r, c);
+                float x = interpret_number(graph->values[v].name, r, c);
                 *interpret_at(it, (fth_id)v, r, c) = graph->values[v].role == FTH_ROLE_LABEL ? x > 0
                                                      : graph->values[v].role == FTH_ROLE_STATE
                                                          ? x * x
@@ -155,7 +147,7 @@ static void parameters_fill(fth_parameters *parameters) {
         float *rows = fth_alloc((size_t)p->rows * p->columns, sizeof *rows);
         for (uint32_t r = 0; r < p->rows; r++)
             for (uint32_t c = 0; c < p->columns; c++) {
-                float x = number(p->name, r, c);
+                float x = interpret_number(p->name, r, c);
                 rows[(size_t)r * p->columns + c] = p->role == FTH_ROLE_STATE ? x * x : x;
             }
         fth_parameter_set(p, rows, p->columns);

@@ -13,17 +13,13 @@
 #include "copies.h"
 #include "interpret.h"
 #include "model/model.h"
+#include "must.h"
 #include "ops/ops.h"
 #include "runtime/plan.h"
 #include "small_models.h"
 #include "zoo.h"
 
 enum { MAX_BATCH = 70, STEPS = 3 };
-
-static void must(fth_status status, const fth_error *err) {
-    if (status != FTH_OK)
-        fail_msg("%s", err->message);
-}
 
 /* A graph, an interpreter that also serves as the embedding rows, and what is to be fed. */
 struct side {

@@ -12,13 +12,9 @@
 
 #include "data_support.h"
 #include "model/model.h"
+#include "must.h"
 #include "runs.h"
 #include "train/session_private.h"
-
-static void must(fth_status status, const fth_error *err) {
-    if (status != FTH_OK)
-        fail_msg("%s", err->message);
-}
 
 /* base_rate and loss: overrides, or NULL. */
 static fth_session *session_of(const char *text, const char *base_rate, const char *loss) {

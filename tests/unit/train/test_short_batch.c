@@ -11,12 +11,8 @@
 
 #include "base/text.h"
 #include "data_support.h"
+#include "must.h"
 #include "train/session_private.h"
-
-static void must(fth_status status, const fth_error *err) {
-    if (status != FTH_OK)
-        fail_msg("%s", err->message);
-}
 
 /* The bias of an LR of nothing else, from 0, behind `epochs` of `lines` positive examples in batches of 10. */
 static double bias_after(uint32_t lines, uint32_t epochs, const char *optimizer) {

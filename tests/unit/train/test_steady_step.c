@@ -20,6 +20,7 @@
 
 #include "count_alloc.h"
 #include "model/model.h"
+#include "must.h"
 #include "runs.h"
 #include "train/session_private.h"
 
@@ -31,11 +32,6 @@ struct stepper {
     fth_feature_program *program;
     struct fth_batch *batch; /* the first one, used again and again */
 };
-
-static void must(fth_status status, const fth_error *err) {
-    if (status != FTH_OK)
-        fail_msg("%s", err->message);
-}
 
 /* A copy of the first batch. The reader is gone afterwards: its threads, reading ahead, would be counted. */
 static void first_batch(struct stepper *s) {
