@@ -150,8 +150,8 @@ typedef struct fth_gen_sink {
     void *ctx;
 } fth_gen_sink;
 
-/* Named settings: criteo-small, criteo-kaggle, csv, tasks, sequence, sessions, interest, amz, uba, elm, elm-long, libsvm, libffm
- * (gen_presets.def). Fills all options; 0 when there is no such name. The first is the default. */
+/* Named settings, which fth_gen_preset_name lists. Fills all options; 0 when there is no such name. The first is the
+ * default. */
 FTH_API int fth_gen_preset(const char *name, fth_gen_options *out);
 /* Name and one-line description of preset `index`, NULL past the last. */
 FTH_API const char *fth_gen_preset_name(size_t index, const char **description);

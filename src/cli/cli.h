@@ -39,6 +39,8 @@ int cli_fail(const fth_error *err);
 /* Prints "fathom <command>: <message>" with the hint to --help; CLI_USAGE. */
 int cli_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+#define CLI_MOST_FILES 1024 /* named on a command line */
+
 /* Overrides collected from --set, --without, --threads, in order. */
 struct cli_overrides {
     char **items;

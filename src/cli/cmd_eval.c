@@ -23,9 +23,8 @@ static const struct argp_option options[] = {
     {"json", KEY_JSON, "FILE", 0, "write the result to FILE, too; '-' is standard output, in the place of the text", 0},
     {0}};
 
-#define MOST_FILES 1024
 struct arguments {
-    const char *checkpoint, *json, *files[MOST_FILES];
+    const char *checkpoint, *json, *files[CLI_MOST_FILES];
     size_t n_files;
     struct cli_overrides overrides;
 };
@@ -42,10 +41,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_ARG:
         if (!a->checkpoint)
             a->checkpoint = arg;
-        else if (a->n_files < MOST_FILES)
+        else if (a->n_files < CLI_MOST_FILES)
             a->files[a->n_files++] = arg;
         else
-            argp_error(state, "more than %d files; a quoted glob names many at once", MOST_FILES);
+            argp_error(state, "more than %d files; a quoted glob names many at once", CLI_MOST_FILES);
         break;
     case ARGP_KEY_END:
         if (!a->checkpoint)

@@ -29,9 +29,8 @@ static const struct argp_option options[] = {
     {"set", 's', "KEY=VALUE", 0, "data: override a configuration key", 0},
     {0}};
 
-#define MOST_FILES 1024
 struct arguments {
-    const char *paths[MOST_FILES], *config, *format;
+    const char *paths[CLI_MOST_FILES], *config, *format;
     size_t n_paths;
     uint32_t top;
     int digest, for_checkpoint;
@@ -50,8 +49,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case 'f': a->format = arg; break;
     case 's': cli_override(&a->overrides, "%s", arg); break;
     case ARGP_KEY_ARG:
-        if (a->n_paths == MOST_FILES)
-            argp_error(state, "more than %d files; a quoted glob names many at once", MOST_FILES);
+        if (a->n_paths == CLI_MOST_FILES)
+            argp_error(state, "more than %d files; a quoted glob names many at once", CLI_MOST_FILES);
         a->paths[a->n_paths++] = arg;
         break;
     case ARGP_KEY_END:

@@ -11,6 +11,9 @@
 #include "config/schema.h"
 
 /* ---- data ---- */
+#define POSITIVE_HELP                                                                                                       \
+    "label texts that mean 1, all others 0, or a bound of numbers such as \">= 4\" or \"> 15\" (with the space); empty: "  \
+    "the label is a number, 1, 0 or -1"
 enum { CRITEO = 1u << FTH_FORMAT_CRITEO, CSV = 1u << FTH_FORMAT_CSV };
 
 static const struct fth_choice formats[] = {{"criteo", FTH_FORMAT_CRITEO},
@@ -81,9 +84,7 @@ static const struct fth_key data_keys[] = {
      .help = "threads beside the training threads that turn text into examples; 0: the training "
              "threads do it between steps"},
     {STRING("label", fth_data_config, label), .used_by = CSV, .help = "the label's column"},
-    {STRINGS("positive", fth_data_config, positive),
-     .help = "label texts that mean 1, all others 0, or a bound of numbers such as \">= 4\" or \"> 15\" (with the space); "
-             "empty: the label is a number, 1, 0 or -1"},
+    {STRINGS("positive", fth_data_config, positive), .help = POSITIVE_HELP},
     {STRING("weight", fth_data_config, weight), .used_by = CSV,
      .help = "the sample weight's column"},
     {STRING("query", fth_data_config, query), .used_by = CSV | CRITEO,
@@ -97,9 +98,7 @@ static const struct fth_key task_keys[] = {
     {STRING("name", fth_task_config, name), .help = "letters, digits, _ and -"},
     {STRING("label", fth_task_config, label),
      .help = "the label's column; where it is empty the example does not count in this task"},
-    {STRINGS("positive", fth_task_config, positive),
-     .help = "label texts that mean 1, all others 0, or a bound of numbers such as \">= 4\" or \"> 15\" (with the space); "
-             "empty: the label is a number, 1, 0 or -1"},
+    {STRINGS("positive", fth_task_config, positive), .help = POSITIVE_HELP},
     {FLOAT("weight", fth_task_config, weight, "1", 0, 1e6, 0),
      .help = "of the task's loss; the loss that is trained is the weighted sum of all tasks'"},
     {STRING("sample_weight", fth_task_config, sample_weight),

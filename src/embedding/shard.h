@@ -27,8 +27,8 @@
 #include "embedding/index.h"
 #include "optim/optim.h"
 
-#define FTH_SHARDS 64
 #define FTH_SHARD_BITS 6
+#define FTH_SHARDS (1 << FTH_SHARD_BITS)
 #define FTH_ROW_CHUNK 32
 #define FTH_ROW_NONE 0
 #define FTH_ROW_CANDIDATE ((uint32_t)1 << 31)

@@ -10,8 +10,6 @@
 
 #include "ops/ops_private.h"
 
-#define EPS 1e-5
-#define MOMENTUM 0.1
 #define TASK_COLUMNS 64
 
 static fth_status moments_shape(fth_graph *graph, struct fth_node *node, fth_error *err) {
@@ -100,12 +98,12 @@ static void finalize_run(const struct fth_run *run) {
         if (count > 0) {
             centre = mean[j];
             variance = m2[j] / count;
-            running_mean[column + j] += (float)(MOMENTUM * (mean[j] - running_mean[column + j]));
+            running_mean[column + j] += (float)(FTH_NORM_MOMENTUM * (mean[j] - running_mean[column + j]));
         }
         if (count > 1) /* one row has no unbiased variance */
             running_variance[column + j] +=
-                (float)(MOMENTUM * (m2[j] / (count - 1) - running_variance[column + j]));
-        scale[column + j] = (float)(1 / sqrt(variance + EPS));
+                (float)(FTH_NORM_MOMENTUM * (m2[j] / (count - 1) - running_variance[column + j]));
+        scale[column + j] = (float)(1 / sqrt(variance + FTH_NORM_EPS));
         middle[column + j] = (float)centre;
     }
 }

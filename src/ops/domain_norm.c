@@ -11,8 +11,6 @@
 
 #include "ops/domain.h"
 
-#define EPS 1e-5
-#define MOMENTUM 0.1
 #define TASK_COLUMNS 32
 #define SUM_COLUMNS 256 /* a sum's task: rows far apart are fetched ahead where much of each is read */
 
@@ -144,12 +142,12 @@ static void moments_run(const struct fth_run *run) {
             if (count[d] > 0) {
                 centre = mean[(size_t)d * TASK_COLUMNS + j];
                 variance = squares / count[d];
-                running_mean[j] += (float)(MOMENTUM * (centre - (double)running_mean[j]));
+                running_mean[j] += (float)(FTH_NORM_MOMENTUM * (centre - (double)running_mean[j]));
             }
             if (count[d] > 1) /* one row has no unbiased variance */
                 running_variance[j] +=
-                    (float)(MOMENTUM * (squares / (count[d] - 1) - (double)running_variance[j]));
-            double factor = 1 / sqrt(variance + EPS);
+                    (float)(FTH_NORM_MOMENTUM * (squares / (count[d] - 1) - (double)running_variance[j]));
+            double factor = 1 / sqrt(variance + FTH_NORM_EPS);
             scale->data[(size_t)d * scale->ld + column + j] = (float)factor;
             middle->data[(size_t)d * middle->ld + column + j] = (float)centre;
         }

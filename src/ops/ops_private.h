@@ -11,6 +11,10 @@
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
+/* Of batch normalisation, which a domain's own equals. */
+#define FTH_NORM_EPS 1e-5
+#define FTH_NORM_MOMENTUM 0.1
+
 /* Input i as a copy (values move when new ones are made); id FTH_NONE when absent. */
 struct fth_value fth_ops_input(const fth_graph *graph, const struct fth_node *node, uint32_t i);
 /* Whether input i is there and needs a gradient. */
