@@ -198,8 +198,4 @@ int fth_layer_output_bias(const fth_graph *graph, uint32_t task, fth_id *bias, u
  * embedding rows. clip_norm > 0: the global norm over all of them is taken first (its own phase). */
 fth_status fth_layer_updates(fth_graph *graph, float clip_norm, fth_error *err);
 
-/* The op of a name (ops.def), NULL when unknown. */
-struct fth_op;
-const struct fth_op *fth_op_find(const char *name);
-
 #endif

@@ -15,13 +15,6 @@ const struct fth_op *const *fth_ops(void) {
     return all_ops;
 }
 
-const struct fth_op *fth_op_find(const char *name) {
-    for (const struct fth_op *const *op = all_ops; *op; op++)
-        if (!strcmp((*op)->name, name))
-            return *op;
-    return NULL;
-}
-
 struct fth_value fth_ops_input(const fth_graph *graph, const struct fth_node *node, uint32_t i) {
     if (i < node->n_inputs && node->inputs[i] != FTH_NONE)
         return graph->values[node->inputs[i]];

@@ -13,7 +13,6 @@
 
 /* All of them, in the order of ops.def, NULL-terminated. */
 const struct fth_op *const *fth_ops(void);
-/* The op of a name, NULL when unknown: declared in ops/layers.h. */
 
 /* Makes the copies of a parameter (panels, transposed) equal to a block of `data`. */
 void fth_ops_store_copies(const struct fth_view *parameter, uint32_t row, uint32_t column, uint32_t rows,

@@ -266,7 +266,7 @@ static uint32_t forward_alone(const struct world *world) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < world->graph->n_nodes; i++) {
         const struct fth_node *node = world->graph->nodes[i];
-        if (node->op != fth_op_find("factor_linear"))
+        if (node->op != &fth_op_factor_linear)
             continue;
         const struct fth_factor_attributes *a = node->attributes;
         for (uint32_t p = 0; p < a->n; p++) {
@@ -431,7 +431,7 @@ static void test_sums(void **state) {
         uint32_t n = 0;
         for (uint32_t i = 0; i < world.graph->n_nodes; i++) {
             const struct fth_node *node = world.graph->nodes[i];
-            if (node->op != fth_op_find("factor_data_grad"))
+            if (node->op != &fth_op_factor_data_grad)
                 continue;
             const struct fth_factor_attributes *a = node->attributes;
             n += node->inputs[3] != FTH_NONE;
