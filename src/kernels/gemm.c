@@ -119,9 +119,10 @@ static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
 }
 
 struct fth_gemm_cut fth_gemm_cut(fth_precision precision) {
-    struct fth_gemm_cut usual = {64, 128, 256, 0}, avx512 = {64, 256, 256, 0}, intel = {64, 256, 512, 0},
-                        amx = {256, 256, 512, 1};
     const struct fth_cpu *cpu = fth_cpu_get();
+    uint32_t high = cpu->cores > 2 ? 256 : 512; /* operands are read half as often, but by half as many tasks */
+    struct fth_gemm_cut usual = {64, 128, 256, 0}, avx512 = {64, 256, 256, 0}, intel = {64, high, 512, 0},
+                        amx = {256, 256, 512, 1};
     if (precision != FTH_FP32)
         return cpu->amx_bf16 ? amx : usual;
     return cpu->isa != FTH_ISA_AVX512 ? usual : cpu->intel ? intel : avx512;
@@ -202,7 +203,7 @@ fth_precision fth_gemm_precision(const fth_gemm *gemm) {
 }
 
 size_t fth_gemm_scratch(const fth_gemm *gemm, uint32_t rows) {
-    size_t most = rows > 0 && (gemm->zeros & FTH_ZEROS_B) ? fth_zeros_tn_scratch(&gemm->whole) : 0;
+    size_t most = rows > 0 && gemm->zeros && gemm->whole.form == FTH_GEMM_TN ? fth_zeros_tn_scratch(&gemm->whole) : 0;
     if (rows == 0 || !gemm->backend->scratch)
         return most;
     size_t own = gemm->backend->scratch(&gemm->shape, gemm->state);

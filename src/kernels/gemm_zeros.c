@@ -6,9 +6,7 @@
 
 #define LEAST 48u /* columns and depth below which nothing is gained */
 #define LEAST_DEPTH_OF_GROUPS 512u
-/* Of so many rows, or groups of rows, one is counted. */
-#define TILE_SAMPLE 4u
-#define BATCH_SAMPLE 64u
+#define TILE_SAMPLE 4u /* of so many rows, or groups of rows, one is counted */
 
 int fth_gemm_zeros_of(const struct fth_gemm_shape *s) {
     fth_isa isa = fth_cpu_get()->isa;
@@ -52,12 +50,12 @@ int fth_gemm_zeros_many(const struct fth_gemm_shape *s, int zeros, uint32_t rows
         return 0;
     if (s->form == FTH_GEMM_NN)
         return many_in_tile(s, rows, a);
-    uint64_t sampled = (rows + BATCH_SAMPLE - 1) / BATCH_SAMPLE;
+    uint64_t sampled = (rows + FTH_ZEROS_SAMPLE - 1) / FTH_ZEROS_SAMPLE;
     uint64_t of_a = sampled * s->m, of_b = sampled * s->n, all_a = of_a, all_b = of_b;
     if (zeros & FTH_ZEROS_A)
-        of_a = count(a, rows, s->m, s->lda, BATCH_SAMPLE);
+        of_a = count(a, rows, s->m, s->lda, FTH_ZEROS_SAMPLE);
     if (zeros & FTH_ZEROS_B)
-        of_b = count(b, rows, s->n, s->ldb, BATCH_SAMPLE);
+        of_b = count(b, rows, s->n, s->ldb, FTH_ZEROS_SAMPLE);
     int of = of_a * all_b <= of_b * all_a ? FTH_ZEROS_A : FTH_ZEROS_B;
     return 8 * (of == FTH_ZEROS_A ? of_a : of_b) <= 3 * (of == FTH_ZEROS_A ? all_a : all_b) ? of : 0;
 }
@@ -88,13 +86,15 @@ void fth_gemm_zeros_nn(const struct fth_gemm_shape *s, int of, uint32_t rows, co
 }
 
 size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *s) {
-    return (size_t)s->n * fth_padded_columns(s->m) * sizeof(float);
+    size_t split = by_avx512(1) ? fth_split_scratch(s) : 0;
+    size_t turned = s->zeros & FTH_ZEROS_B ? (size_t)s->n * fth_padded_columns(s->m) * sizeof(float) : 0;
+    return split > turned ? split : turned;
 }
 
 void fth_gemm_zeros_tn(const struct fth_gemm_shape *s, int of_b, uint32_t rows, const float *a, const float *b, float *c,
                        void *scratch) {
     if (fth_cpu_get()->isa == FTH_ISA_AVX2)
         fth_zeros_avx2_tn(s, of_b, rows, a, b, c, scratch);
-    else
+    else if (!fth_cpu_get()->intel || !fth_split_avx512_tn(s, of_b, rows, a, b, c, scratch))
         fth_zeros_avx512_tn(s, fth_cpu_get()->intel, of_b, rows, a, b, c, scratch);
 }

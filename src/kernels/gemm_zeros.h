@@ -19,6 +19,9 @@ int fth_gemm_zeros_many(const struct fth_gemm_shape *shape, int zeros, uint32_t 
 void fth_gemm_zeros_nn(const struct fth_gemm_shape *shape, int of, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish);
 
+/* Of so many examples of a weight gradient one is counted. */
+#define FTH_ZEROS_SAMPLE 64u
+
 /* Of every `every`th row of a[rows][columns], from the first on, the elements that are no zeros. */
 uint64_t fth_zeros_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 uint64_t fth_zeros_avx2_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
@@ -50,10 +53,15 @@ void fth_zeros_by_rows(const struct fth_gemm_shape *shape, uint32_t rows, const 
                        const struct fth_gemm_finish *finish, fth_zeros_rows *run);
 
 /* TN: C[m, n] = A^T B by `rows` examples, at least one, without the zeros of A or (of_b) of B; the same bits as
- * fth_fp32_avx512_run, with which it has no element to add to. scratch: of fth_zeros_tn_scratch bytes, for B's. */
+ * fth_fp32_avx512_run, with which it has no element to add to. scratch: of fth_zeros_tn_scratch bytes. */
 void fth_gemm_zeros_tn(const struct fth_gemm_shape *shape, int of_b, uint32_t rows, const float *a, const float *b,
                        float *c, void *scratch);
 size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *shape);
+/* Likewise where both operands' zeros lie by column; returns 0, and does nothing, where that would not be faster, by the
+ * operands' elements alone. scratch: of fth_split_scratch bytes. */
+int fth_split_avx512_tn(const struct fth_gemm_shape *shape, int of_b, uint32_t rows, const float *a, const float *b, float *c,
+                        void *scratch);
+size_t fth_split_scratch(const struct fth_gemm_shape *shape);
 
 /* By instruction set. wide: strips of more columns; the same bits. */
 void fth_zeros_avx2_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,

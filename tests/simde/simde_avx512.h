@@ -30,6 +30,7 @@
 #define _mm512_cvtepu32_epi64 emulated_cvtepu32_epi64
 #define _mm512_shuffle_f32x4 emulated_shuffle_f32x4
 #define _mm512_shuffle_epi32 emulated_shuffle_epi32
+#define _mm512_mask_expand_ps emulated_mask_expand_ps
 #define _mm512_stream_ps _mm512_storeu_ps
 #undef _mm512_madd_epi16 /* its alias has four parameters */
 #define _mm512_madd_epi16 simde_mm512_madd_epi16
@@ -94,6 +95,16 @@ static inline __m512i emulated_shuffle_epi32(__m512i v, int which) {
     for (int i = 0; i < 16; i++)
         to[i] = from[i / 4 * 4 + (which >> i % 4 * 2 & 3)];
     return _mm512_loadu_si512(to);
+}
+
+static inline __m512 emulated_mask_expand_ps(__m512 others, __mmask16 mask, __m512 v) {
+    float from[16], lanes[16];
+    _mm512_storeu_ps(from, v);
+    _mm512_storeu_ps(lanes, others);
+    for (int i = 0, next = 0; i < 16; i++)
+        if (mask >> i & 1)
+            lanes[i] = from[next++];
+    return _mm512_loadu_ps(lanes);
 }
 
 static inline __m512d emulated_cvtps_pd(__m256 v) {

@@ -47,6 +47,17 @@ static float *sparse_columns(uint32_t rows, uint32_t ld, float share, uint64_t s
     return x;
 }
 
+/* Of every five columns one has hardly any zeros, one a few other elements, two hardly any, one none. */
+static float *dense_and_thin_columns(uint32_t rows, uint32_t ld, uint64_t stream) {
+    static const float shares[] = {0.02f, 0.95f, 0.0f, 0.02f, 0.15f};
+    float *x = draws((size_t)rows * ld, stream), *chance = draws((size_t)rows * ld, stream + 300);
+    for (size_t i = 0; i < (size_t)rows * ld; i++)
+        if (chance[i] * 0.5f + 0.5f >= shares[i % ld * 7 % 5])
+            x[i] = i % 3 ? 0.0f : -0.0f;
+    fth_free(chance);
+    return x;
+}
+
 struct problem {
     struct fth_gemm_shape shape;
     uint32_t rows;
@@ -109,6 +120,19 @@ static int run_tn(const struct problem *p, int of_b, float *c) {
     return exact();
 }
 
+int fth_split_avx512_tn_simde(const struct fth_gemm_shape *shape, int of_b, uint32_t rows, const float *a, const float *b,
+                              float *c, void *scratch);
+size_t fth_split_scratch_simde(const struct fth_gemm_shape *shape);
+
+static size_t split_scratch(const struct fth_gemm_shape *shape) {
+    return fth_split_scratch_simde(shape);
+}
+
+/* -1: not here. */
+static int split(const struct problem *p, int of_b, float *c, void *scratch) {
+    return exact() ? fth_split_avx512_tn_simde(&p->shape, of_b, p->rows, p->a, p->b, c, scratch) : -1;
+}
+
 static int many(const float *a, uint32_t rows, uint32_t columns, uint32_t ld) {
     uint64_t all = (uint64_t)((rows + 3) / 4) * columns;
     return exact() ? 2 * fth_zeros_avx512_count_simde(a, rows, columns, ld, 4) <= all : -1;
@@ -139,12 +163,18 @@ static int run_tn(const struct problem *p, int of_b, float *c) {
         fail_msg("%s", err.message);
     size_t bytes = fth_gemm_scratch(gemm, p->rows);
     float *scratch = draws(bytes / sizeof *scratch, 8);
-    if (fth_cpu_get()->isa == FTH_ISA_AVX512)
-        assert_true(bytes <= (size_t)shape.n * fth_padded_columns(shape.m) * sizeof *scratch);
     fth_gemm_run(gemm, p->rows, p->a, p->b, c, scratch);
     fth_free(scratch);
     fth_gemm_destroy(gemm);
     return 1;
+}
+
+static size_t split_scratch(const struct fth_gemm_shape *shape) {
+    return fth_split_scratch(shape);
+}
+
+static int split(const struct problem *p, int of_b, float *c, void *scratch) {
+    return fth_cpu_get()->isa == FTH_ISA_AVX512 ? fth_split_avx512_tn(&p->shape, of_b, p->rows, p->a, p->b, c, scratch) : -1;
 }
 
 /* By what comes out: only without zeros a product passes over what is no number. */
@@ -277,6 +307,65 @@ static void weight_gradients_as_the_model(void **state) {
             }
 }
 
+/* By the kernel itself and by what a product takes. pays: what it answers, -1: either. */
+static void check_split(struct problem *p, int of_b, int pays) {
+    size_t floats = (size_t)p->shape.m * p->shape.ldc, bytes = split_scratch(&p->shape);
+    float *want = draws(floats, 9), *c = draws(floats, 9), *scratch = draws((bytes + 3) / sizeof(float), 8);
+    model_tn(p, of_b, want);
+    int done = split(p, of_b, c, scratch);
+    if (done >= 0 && pays >= 0)
+        assert_int_equal(done, pays);
+    if (done > 0 && memcmp(c, want, floats * sizeof *c))
+        fail_msg("tn, %u x %u, %u examples: not the model's bits", p->shape.m, p->shape.n, p->rows);
+    fth_free(want);
+    fth_free(c);
+    fth_free(scratch);
+    check_tn(p, of_b);
+}
+
+static void weight_gradients_of_columns_as_the_model(void **state) {
+    (void)state;
+    if (!exact())
+        return;
+    static const uint32_t rows[] = {257, 1, 65, 256, 600}, sizes[] = {48, 79, 128, 271, 512};
+#ifdef FTH_TEST_SIMDE
+    const size_t n_rows = 1, n_sizes = 4;
+#else
+    const size_t n_rows = 5, n_sizes = 5;
+#endif
+    for (size_t r = 0; r < n_rows; r++)
+        for (size_t i = 0; i < n_sizes; i++)
+            for (int kind = 0; kind < (r ? 1 : 3); kind++) { /* both operands; one */
+                uint32_t m = sizes[i], n = sizes[(i + r + 1) % n_sizes], lda = fth_padded_columns(m), ldb = fth_padded_columns(n);
+                float *a = kind == 1 ? draws((size_t)rows[r] * lda, 1) : dense_and_thin_columns(rows[r], lda, 1);
+                float *b = kind == 2 ? draws((size_t)rows[r] * ldb, 2) : dense_and_thin_columns(rows[r], ldb, 2);
+                struct problem p = {.rows = rows[r], .a = a, .b = b};
+                p.shape = (struct fth_gemm_shape){.form = FTH_GEMM_TN, .m = m, .n = n, .k = rows[r], .lda = lda, .ldb = ldb,
+                                                  .ldc = ldb};
+                check_split(&p, kind != 2, rows[r] > 65 && kind == 0 ? 1 : -1);
+                fth_free(a);
+                fth_free(b);
+            }
+}
+
+/* Elements anywhere, a tenth of them: nearly all columns are dense, and lists are faster; too many columns. */
+static void lists_where_columns_are_alike(void **state) {
+    (void)state;
+    enum { ROWS = 300, LD = 528 };
+    float *a = sparse(ROWS * LD, 0.2f, 1), *c = draws(LD * LD, 2);
+    struct problem p = {.rows = ROWS, .a = a, .b = a};
+    for (uint32_t columns = 512; columns <= 513; columns++) {
+        p.shape = (struct fth_gemm_shape){.form = FTH_GEMM_TN, .m = 64, .n = columns, .k = ROWS, .lda = LD, .ldb = LD, .ldc = LD};
+        size_t bytes = split_scratch(&p.shape);
+        float *scratch = draws(bytes / sizeof *scratch, 8);
+        assert_int_equal(bytes > 0, columns == 512);
+        assert_int_not_equal(split(&p, 1, c, scratch), 1);
+        fth_free(scratch);
+    }
+    fth_free(a);
+    fth_free(c);
+}
+
 /* At most half of the elements, which lie elsewhere in every row; or of a pair of rows, where 17 columns more are not all zeros,
  * 3/4 of the columns. */
 static void few_zeros_are_multiplied(void **state) {
@@ -363,6 +452,8 @@ int main(int argc, char **argv) {
     fth_gemm_thread_init();
     const struct CMUnitTest tests[] = {cmocka_unit_test(as_the_model), cmocka_unit_test(columns_of_zeros_as_the_model),
                                        cmocka_unit_test(weight_gradients_as_the_model),
+                                       cmocka_unit_test(weight_gradients_of_columns_as_the_model),
+                                       cmocka_unit_test(lists_where_columns_are_alike),
                                        cmocka_unit_test(few_zeros_are_multiplied),
 #ifndef FTH_TEST_SIMDE
                                        cmocka_unit_test(zeros_in_columns_are_left_out),
