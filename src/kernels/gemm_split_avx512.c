@@ -10,7 +10,7 @@
  *
  * and at last E and D go where they belong in C. Every element of C is summed in the order of the examples, by one of the
  * three: the same bits as gemm_zeros_tn_simd.h, but that a zero of a dense column times an infinity or NaN of another one is
- * not left out. Threads: pure functions, with the caller's scratch. */
+ * not left out, and for the sign of a zero to which all products underflow. Threads: pure functions, with the caller's scratch. */
 #include "kernels/cpu/simd_avx512.h"
 
 #include "base/memory.h"
@@ -106,7 +106,7 @@ static void bring_together(struct side *s, uint32_t first, uint32_t rows, uint32
     float *to = s->packed;
     s->dense_x = to ? to : x;
     memset(s->length, 0, sizeof s->length);
-    for (uint32_t e = 0; e < rows; e++, x += s->ld, to += to ? s->ld_dense : 0) {
+    for (uint32_t e = 0; e < rows; e++, x += s->ld) {
         const float *next = x + (e + AHEAD < rows + behind ? AHEAD * s->ld : 0);
         for (uint32_t w = 0; w * VW < s->n; w++) {
             _mm_prefetch((const char *)(next + w * VW), _MM_HINT_T0);
@@ -116,6 +116,8 @@ static void bring_together(struct side *s, uint32_t first, uint32_t rows, uint32
             v_store(to + s->before[w], _mm512_maskz_compress_ps(s->are_dense[w], v));
             list(s, e, x, w, (uint32_t)v_not_zero(v) & ~(uint32_t)s->are_dense[w]);
         }
+        if (to)
+            to += s->ld_dense;
     }
 }
 
