@@ -18,7 +18,7 @@
 #include "kernels/gemm_zeros.h"
 
 #define EXAMPLES 256u
-#define DENSE 8u   /* a column is dense where at least one of so many elements is no zero */
+#define DENSE 8u /* a column is dense where at least one of so many elements is no zero */
 #define MOST_COLUMNS 512u
 #define WORDS (MOST_COLUMNS / VW)
 #define MOST_SUMS 8u /* of a list, side by side */

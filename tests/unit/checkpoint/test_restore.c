@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "checkpoint/checkpoint_private.h"
 #include "world.h"
 
 static char *dir, *path; /* one checkpoint, of the world with seed 1 */
@@ -75,6 +76,7 @@ static void test_state(void **state) {
     assert_true(!s->stopped_early && !s->finished && s->train_seconds == 1.5 && s->tuning_digest == 5);
     assert_string_equal(s->isa, "avx2");
     assert_string_equal(fth_checkpoint_path(c), path);
+    assert_int_equal(c->n_tensors, 3 + 2 * 2 + 6 + 6 + 3);
     char *report = NULL;
     OK(fth_checkpoint_report(c, 2, &report, err));
     assert_non_null(strstr(report, fth_checkpoint_digest(c)));

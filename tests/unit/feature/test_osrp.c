@@ -41,6 +41,9 @@ static uint32_t keys_of(int64_t bins, const char *cells, uint64_t *out) {
     assert_int_equal(fth_feature_pass_create(program, NULL, 0, &pass, NULL), FTH_OK);
     struct fth_transform transform = fth_feature_pass_transform(pass);
     assert_int_equal(transform.schema->n_fields, 1);
+    uint32_t n_fields;
+    assert_string_equal(fth_feature_fields(program, &n_fields)[0].name, "all");
+    assert_int_equal(n_fields, 1);
     assert_int_equal(fth_batch_create(transform.schema, 1, &batch, NULL), FTH_OK);
     struct fth_block *block = test_block_cells(line, ',');
     assert_int_equal(transform.examples(transform.ctx, block, batch, NULL), FTH_OK);
