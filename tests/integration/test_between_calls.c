@@ -33,6 +33,46 @@ static fth_session *session_of(const char *dir, int often) {
     return session;
 }
 
+/* ---- what a report says ---- */
+
+struct reported {
+    double sum, last; /* of the losses since the last report; the mean that it told */
+    uint64_t steps, reports;
+};
+
+static void note_loss(void *ctx, uint64_t step, double loss) {
+    struct reported *reported = ctx;
+    reported->sum += loss;
+    reported->steps++;
+}
+
+static void check_progress(void *ctx, const fth_progress *progress) {
+    struct reported *reported = ctx;
+    if (!reported->steps)
+        return;
+    reported->last = reported->sum / (double)reported->steps;
+    assert_true(fabs(progress->loss - reported->last) < 1e-12);
+    reported->sum = 0;
+    reported->steps = 0;
+    reported->reports++;
+}
+
+/* One at each epoch's end, at least. */
+static void a_report_is_of_the_steps_since_the_last(void **state) {
+    const char *text = run_config("lr", run_data(0)), *overrides[] = {"train.epochs=3"};
+    fth_config *config = NULL;
+    fth_session *session = NULL;
+    fth_training training;
+    struct reported reported = {0};
+    fth_callbacks callbacks = {.ctx = &reported, .loss = note_loss, .progress = check_progress};
+    OK(fth_config_parse("test", text, strlen(text), overrides, 1, &config, &err));
+    OK(fth_session_create(config, FTH_FOR_ALL, &session, &err));
+    OK(fth_session_train(session, &callbacks, &training, &err));
+    assert_true(reported.reports >= 3 && fabs(training.final_loss - reported.last) < 1e-12);
+    fth_session_destroy(session);
+    fth_config_free(config);
+}
+
 /* ---- saves into one directory ---- */
 
 struct savers {
@@ -297,6 +337,26 @@ static void held_out_files_that_change(void **state) {
 
 /* ---- requests to stop ---- */
 
+static void stop_at_3(void *ctx, uint64_t step, double loss) {
+    if (step == 3)
+        fth_session_interrupt(ctx);
+}
+
+/* Each call tells of its own steps and examples. */
+static void a_stopped_training_goes_on(void **state) {
+    fth_session *whole = session_of("", 0), *session = session_of("", 0);
+    fth_callbacks callbacks = {.ctx = session, .loss = stop_at_3};
+    fth_training all, first, second;
+    OK(fth_session_train(whole, NULL, &all, &err));
+    OK(fth_session_train(session, &callbacks, &first, &err));
+    OK(fth_session_train(session, NULL, &second, &err));
+    assert_true(first.interrupted && first.steps == 3 && first.examples > 0);
+    assert_int_equal(first.steps + second.steps, all.steps);
+    assert_int_equal(first.examples + second.examples, all.examples);
+    fth_session_destroy(whole);
+    fth_session_destroy(session);
+}
+
 static void a_request_stops_one_call(void **state) {
     fth_session *session = session_of("", 0);
     fth_evaluation evaluation;
@@ -450,6 +510,7 @@ static void a_directory_that_moves_is_locked_anew(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_report_is_of_the_steps_since_the_last),
         cmocka_unit_test(others_do_not_save_where_a_training_does),
         cmocka_unit_test(step_0_goes_like_others),
         cmocka_unit_test(a_copy_changes_nothing),
@@ -459,6 +520,7 @@ int main(void) {
         cmocka_unit_test(the_best_evaluation_is_of_its_step),
         cmocka_unit_test(held_out_files_that_change),
         cmocka_unit_test(a_request_stops_one_call),
+        cmocka_unit_test(a_stopped_training_goes_on),
         cmocka_unit_test(a_request_within_a_training_is_the_trainings),
         cmocka_unit_test(a_full_stream_is_told_of),
         cmocka_unit_test(the_last_save_is_made_up),

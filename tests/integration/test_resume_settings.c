@@ -282,6 +282,23 @@ static void test_next_epoch(void **state) {
     fth_session_destroy(session);
 }
 
+/* What was counted towards a stop is not counted in the epoch that is begun anew. */
+static void test_next_epoch_behind_a_stop(void **state) {
+    struct run run = {.config = run_config("wide_deep", run_data(0)), .dir = run_new_dir(),
+                      .overrides = {"train.eval_every=2", "train.early_stopping={metric: auc, patience: 2, min_delta: 1}"}};
+    fth_training training;
+    fth_error err = {0};
+    run_train_ok(&run);
+    assert_true(run.training.stopped_early);
+    assert_int_equal(run.training.steps, 6);
+    fth_session *session = opened(run.dir, run_new_dir(), "train.epochs=9");
+    assert_int_equal(fth_session_next_epoch(session, &err), FTH_OK);
+    assert_int_equal(fth_session_train(session, NULL, &training, &err), FTH_OK);
+    assert_true(training.stopped_early);
+    assert_int_equal(training.steps, 4);
+    fth_session_destroy(session);
+}
+
 /* A save of what is there writes nothing, and a training of other settings is as refused as before it. */
 static void test_saved_without_training(void **state) {
     struct run whole = {.config = run_config("wide_deep", run_data(0)), .dir = run_new_dir(),
@@ -329,7 +346,7 @@ int main(void) {
         cmocka_unit_test(test_other_order),       cmocka_unit_test(test_other_learning),
         cmocka_unit_test(test_earlier_otherwise), cmocka_unit_test(test_earlier_from_other_data),
         cmocka_unit_test(test_next_epoch),        cmocka_unit_test(test_stopped_on_other_files),
-        cmocka_unit_test(test_saved_without_training),
+        cmocka_unit_test(test_saved_without_training), cmocka_unit_test(test_next_epoch_behind_a_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -302,7 +302,7 @@ static void node_run_one(struct interpret *it, uint32_t index, uint32_t tile, ui
                                     .example0 = example0,
                                     .examples = examples,
                                     .batch = it->options.examples,
-                                    .mean_over = it->options.examples,
+                                    .mean_over = it->options.mean_over ? it->options.mean_over : it->options.examples,
                                     .tile = tile,
                                     .n_tiles = tiles_of(it),
                                     .task = task,

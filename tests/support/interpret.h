@@ -27,6 +27,7 @@ struct interpret_options {
     uint64_t seed, step;
     int evaluate; /* forward only, as in evaluation */
     int weights;  /* sample weights are given (interpret_value of graph->weight) */
+    uint32_t mean_over; /* that the loss is the mean of; 0: the examples */
 };
 
 struct interpret;

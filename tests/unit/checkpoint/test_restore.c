@@ -61,6 +61,53 @@ static void test_round_trip(void **state) {
     scratch_remove(other);
 }
 
+/* More rows and candidates than are read (2^14) or hashed (2^12) at once: the last ones count, too. */
+static void test_many_rows(void **state) {
+    enum { MANY = (1 << 14) + 100 };
+    char *large = scratch_create(), before[17], after[17];
+    struct world a = world_create(&(struct world_options){.seed = 1}), b = world_create(&(struct world_options){.unpacked = 1});
+    for (uint32_t p = 0; p < fth_embedding_packs(a.embedding); p++) {
+        struct fth_pack_info info;
+        fth_embedding_pack_info(a.embedding, p, &info);
+        for (uint64_t key = 2000; key < 2000 + MANY; key++) {
+            uint64_t candidate = key + MANY, count = 1 + key % 4;
+            uint32_t table = 0;
+            OK(fth_embedding_import(a.embedding, p, 1, &(struct fth_row_arrays){.keys = &key, .tables = &table}, err));
+            if (info.candidates)
+                OK(fth_embedding_import_candidates(a.embedding, p, 1, &candidate, &table, &count, err));
+        }
+        fth_embedding_pack_info(a.embedding, p, &info);
+        uint64_t key, count = 1000;
+        uint32_t table;
+        const struct fth_row_arrays last = {.keys = &key, .tables = &table};
+        world_digest(&a, before);
+        assert_int_equal(fth_embedding_export(a.embedding, p, info.rows - 1, 1, &last), 1);
+        OK(fth_embedding_import(a.embedding, p, 1,
+                                &(struct fth_row_arrays){.keys = &key, .tables = &table, .frequency = &count}, err));
+        world_digest(&a, after);
+        assert_string_not_equal(before, after);
+        if (!info.candidates)
+            continue;
+        assert_int_equal(
+            fth_embedding_export_candidates(a.embedding, p, info.candidates - 1, 1, &key, &table, NULL), 1);
+        count = 2;
+        OK(fth_embedding_import_candidates(a.embedding, p, 1, &key, &table, &count, err));
+        world_digest(&a, before);
+        count = 3;
+        OK(fth_embedding_import_candidates(a.embedding, p, 1, &key, &table, &count, err));
+        world_digest(&a, after);
+        assert_string_not_equal(before, after);
+    }
+    OK(world_save(&a, fth_io_posix(), large, 0, NULL, err));
+    OK(world_restore(&b, large, err));
+    world_digest(&a, before);
+    world_digest(&b, after);
+    assert_string_equal(before, after);
+    world_destroy(&a);
+    world_destroy(&b);
+    scratch_remove(large);
+}
+
 static void test_state(void **state) {
     fth_checkpoint *c = NULL;
     struct world a = world_create(&(struct world_options){.seed = 1});
@@ -110,6 +157,19 @@ static void test_digest(void **state) {
     w.state.isa = "scalar";
     world_digest(&w, after);
     assert_string_equal(before, after);
+    uint64_t known = 7, number = 999;
+    uint32_t of = 0;
+    float floats[64] = {3};
+    const struct fth_row_arrays rows[] = {{&known, &of, .frequency = &number}, {&known, &of, .last_step = &number},
+                                          {&known, &of, .weights = floats}, {&known, &of, .slots = {floats}}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char row[17];
+        world_digest(&w, row);
+        OK(fth_embedding_import(w.embedding, 0, 1, &rows[i], err));
+        world_digest(&w, after);
+        assert_string_not_equal(row, after);
+    }
+    world_digest(&w, before);
     uint64_t key = 1001, count = 77;
     uint32_t table = 0;
     for (uint32_t p = 0; p < fth_embedding_packs(w.embedding); p++) {
@@ -446,6 +506,7 @@ static void test_names_the_last_whole(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_many_rows),
         cmocka_unit_test(test_state),
         cmocka_unit_test(test_digest),
         cmocka_unit_test(test_later_parameter),

@@ -157,7 +157,7 @@ static inline struct world world_create(const struct world_options *o) {
         .step = 100 + o->seed, .seed = 0xfedcba9876543210u, .config_yaml = "model: {name: lr}\n",
         .position = {.epoch = 2, .file_index = 1, .byte_offset = 12345, .line = 77, .example = 76,
                      .block = 3, .taken = 2, .examples_seen = 999 + o->seed, .lines_read = 1000,
-                     .lines_bad = 1,
+                     .lines_bad = 3,
                      .epoch_lines_bad = 1},
         .features = json_pack("{s:{}, s:{s:[f, f, f]}}", "boundaries", "running", "age", 10.0,
                               0.1 + (double)o->seed, 1e-300),

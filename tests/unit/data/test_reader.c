@@ -154,6 +154,30 @@ static void holdout_is_disjoint_and_complete(void **state) {
     assert_non_null(strstr(none.error.message, "nothing is held out"));
 }
 
+/* Lines of one length, so that a line begins exactly where the tail does: whichever blocks, the two parts are all of them. */
+static void a_cut_between_two_lines(void **state) {
+    static const int64_t blocks[] = {1, 8, 64, 1000, 1 << 20};
+    static char text[400 * 8 + 1];
+    const char *file = temp_path("equal.csv");
+    for (int i = 0; i < 400; i++)
+        sprintf(text + 8 * i, "%d,%d,%03d\n", i & 1, i % 7, i);
+    write_file(file, text, 400 * 8);
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) {
+        struct fth_data_config config = csv_config(&file, 1, columns, 3);
+        struct fth_reader_options options = {.batch_size = 64, .epochs = 1};
+        config.holdout = FTH_HOLDOUT_TAIL;
+        config.holdout_fraction = 0.25;
+        config.block_bytes = blocks[k];
+        struct read_result valid = read_all(&config, &valid_set, &options);
+        options.train = 1;
+        struct read_result train = read_all(&config, &train_set, &options);
+        assert_int_equal(train.examples, 300);
+        assert_int_equal(valid.examples, 100);
+        read_result_free(&train);
+        read_result_free(&valid);
+    }
+}
+
 static void valid_files(void **state) {
     struct fth_data_config config = make_config();
     struct fth_reader_options options = {.batch_size = 10, .epochs = 1};
@@ -283,6 +307,7 @@ int main(void) {
         cmocka_unit_test(same_whoever_reads),
         cmocka_unit_test(shuffle_is_a_permutation),
         cmocka_unit_test(holdout_is_disjoint_and_complete),
+        cmocka_unit_test(a_cut_between_two_lines),
         cmocka_unit_test(valid_files),
         cmocka_unit_test(missing_label_in_prediction),
         cmocka_unit_test(steady_reading_allocates_nothing),

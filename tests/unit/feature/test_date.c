@@ -55,6 +55,18 @@ static void dates_are_the_calendars(void **state) {
     }
 }
 
+/* 69 to 99 are of the last century, as POSIX strptime has it. */
+static void years_of_two_digits(void **state) {
+    static const int years[][2] = {{0, 2000}, {68, 2068}, {69, 1969}, {99, 1999}};
+    for (size_t i = 0; i < sizeof years / sizeof *years; i++) {
+        struct fth_date date;
+        char text[16];
+        int n = sprintf(text, "%02d0301", years[i][0]);
+        assert_int_equal(fth_date_parse("%y%m%d", text, (size_t)n, &date), 1);
+        assert_int_equal(fth_date_part(&date, FTH_DATE_YEAR), years[i][1]);
+    }
+}
+
 static void what_is_no_date(void **state) {
     static const struct {
         const char *format, *text;
@@ -91,6 +103,7 @@ static void what_is_no_date(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dates_are_the_calendars),
+        cmocka_unit_test(years_of_two_digits),
         cmocka_unit_test(what_is_no_date),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,30 @@ static void positive_texts_label(void **state) {
     close_fixture(&f);
 }
 
+/* A number that is the bound is above ">= 4" and not above "> 4". */
+static void bounds_label(void **state) {
+    static const float labels[][4] = {{0, 0, 1, 0}, {0, 1, 1, 1}};
+    for (int or_equal = 0; or_equal < 2; or_equal++) {
+        struct fth_config config;
+        struct fth_categorical_config categorical = {.columns = STRINGS("c"), .ffm_field = -1};
+        base_config(&config);
+        config.data.label = "rating";
+        config.data.positive = or_equal ? (struct fth_strings)STRINGS(">= 4") : (struct fth_strings)STRINGS("> 4");
+        config.features.categorical = &categorical;
+        config.features.n_categorical = 1;
+        const char *columns[] = {"c", "rating"};
+        struct fixture f;
+        open_program(&f, &config, columns, 2);
+        open_pass(&f);
+        struct fth_block *block = test_block_cells("a,3.9\nb,4\nc,4.1\nd,4.0\n", ',');
+        run(&f, block);
+        assert_int_equal(f.batch->n, 4);
+        assert_memory_equal(f.batch->label, labels[or_equal], sizeof labels[0]);
+        fth_block_destroy(block);
+        close_fixture(&f);
+    }
+}
+
 static void entries_of_libffm(void **state) {
     struct fth_config config;
     struct fth_categorical_config categorical = {
@@ -159,6 +183,7 @@ static void tasks_have_labels_of_their_own(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(positive_texts_label),
+        cmocka_unit_test(bounds_label),
         cmocka_unit_test(entries_of_libffm),
         cmocka_unit_test(entries_of_libsvm),
         cmocka_unit_test(tasks_have_labels_of_their_own),

@@ -96,6 +96,8 @@ static void by_hand(void **state) {
         {"x;1", "unix", 1800, SKIP, 0, {"1", "1"}, "t:1:7: column 'times': 'x' is not a time of the format unix"},
         {"1;9999;x", "unix", 1800, MISSING, 0, {"", "", ""},
          "t:1:16: column 'times': 'x' is not a time of the format unix"},
+        {"x;1;9999", "unix", 1800, MISSING, 0, {"", "", ""},
+         "t:1:9: column 'times': 'x' is not a time of the format unix"},
         {"x", "unix", 1800, MISSING, 0, {""}, "t:1:5: column 'times': 'x' is not a time of the format unix"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -165,11 +166,43 @@ static void closed_while_abandoned(void **state) {
     scratch_remove(dir);
 }
 
+static int close_fails(void *ctx, int file) {
+    fth_io_posix()->close(ctx, file);
+    return -EIO;
+}
+
+/* What was written may not have arrived: what was there before keeps the name. */
+static void a_close_that_fails(void **state) {
+    char *dir = scratch_create(), path[512], text[8] = {0};
+    struct fth_io io = *fth_io_posix();
+    fth_output out;
+    fth_error err = {0};
+    (void)state;
+    io.close = close_fails;
+    snprintf(path, sizeof path, "%s", scratch_path(dir, "result"));
+    FILE *before = fopen(path, "w");
+    assert_non_null(before);
+    fputs("old", before);
+    fclose(before);
+    assert_int_equal(fth_output_open_io(&io, path, &out, NULL), FTH_OK);
+    assert_int_equal(write(out.file, "new", 3), 3);
+    assert_int_equal(fth_output_close_io(&io, &out, 1, &err), FTH_E_IO);
+    FILE *there = fopen(path, "r");
+    assert_non_null(there);
+    assert_int_equal(fread(text, 1, sizeof text, there), 3);
+    fclose(there);
+    assert_string_equal(text, "old");
+    snprintf(path, sizeof path, "%s", scratch_path(dir, "result.part"));
+    assert_int_equal(access(path, F_OK), -1);
+    scratch_remove(dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_at_once),
         cmocka_unit_test(left_is_no_file),
         cmocka_unit_test(a_link_is_locked),
+        cmocka_unit_test(a_close_that_fails),
         cmocka_unit_test(closed_while_abandoned), /* the last: a process that abandons its outputs ends */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

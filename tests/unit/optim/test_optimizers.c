@@ -88,6 +88,11 @@ static void arguments_of_a_step(void **state) {
     assert_true(args.correction1 == 1 - args.beta1 && args.correction2 == 1 - args.beta2);
     fth_optimizer_args(fth_optimizer_find("adam"), &config, &warm, 9, 64, 0, &args);
     assert_true(args.lr == 0.5f && args.grad_scale == 1 && args.weight_decay == 0 && args.l2 == 0);
+    static const char *const decoupled[] = {"adamw", "lamb"};
+    for (int i = 0; i < 2; i++) { /* biases and the like do not decay */
+        fth_optimizer_args(fth_optimizer_find(decoupled[i]), &config, &warm, 9, 64, 0, &args);
+        assert_true(args.weight_decay == 0 && args.l2 == 0);
+    }
     fth_optimizer_args(fth_optimizer_find("ftrl"), &config, &warm, 9, 64, 0, &args);
     assert_true(args.l1 == 0.25f && args.l2 == 0.125f && args.lr_power == -0.5f && args.beta == 1);
     assert_true(args.grad_scale == 64);

@@ -32,6 +32,7 @@ static void polynomial_ends_at_its_end(void **state) {
     CLOSE(fth_schedule_factor(&schedule, 5), 0.5);
     CLOSE(fth_schedule_factor(&schedule, 10), 1);
     CLOSE(fth_schedule_factor(&schedule, 60), 0.1 + 0.9 * 0.25);
+    CLOSE(fth_schedule_factor(&schedule, 105), 0.1 + 0.9 * 0.0025); /* its length is counted from the warmup's end */
     CLOSE(fth_schedule_factor(&schedule, 110), 0.1);
     CLOSE(fth_schedule_factor(&schedule, 5000), 0.1);
 }
