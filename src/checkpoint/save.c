@@ -254,7 +254,8 @@ static fth_status write_folder(struct save *save, const struct fth_checkpoint_st
     return status;
 }
 
-/* Removes what earlier saves left unfinished. */
+/* Removes what earlier saves left unfinished. What cannot be removed (another owner's, write-protected) is no reason not to
+ * save, unless it is in this save's own way, which write_folder sees. */
 static fth_status sweep(struct save *save, const char *dir, fth_error *err) {
     char **names = NULL;
     size_t n = 0;
@@ -267,22 +268,30 @@ static fth_status sweep(struct save *save, const char *dir, fth_error *err) {
         const char *path = fth_arena_printf(save->arena, "%s/%s", dir, names[i]);
         if (!path)
             return no_memory(err);
-        FTH_TRY(fth_io_remove(save->io, path, err));
+        fth_error why = {0};
+        if (fth_io_remove(save->io, path, &why) != FTH_OK)
+            fth_log(FTH_LOG_WARN, "%s: what an earlier save left unfinished stays: %s", dir, why.message);
     }
     return FTH_OK;
 }
 
-/* Takes a checkpoint away; it loses its final name first, so that half of one never has it. */
+/* Takes a checkpoint away; it loses its final name first, so that half of one never has it. One that turns out to be
+ * write-protected, of which nothing was removed (files go in the order of their names), gets that name back. */
 static fth_status discard(struct save *save, const char *dir, const struct fth_step_folder *folder,
                           fth_error *err) {
     const char *out = fth_arena_printf(save->arena, "%s/.%s.old.tmp", dir,
                                        fth_step_name(save->arena, folder->step));
-    if (!out)
+    const char *first = out ? fth_arena_printf(save->arena, "%s/config.yaml", out) : NULL;
+    if (!first)
         return no_memory(err);
     int result = save->io->rename(save->io->ctx, folder->path, out);
     if (result < 0)
         return fth_io_error(err, "remove", folder->path, result);
-    return fth_io_remove(save->io, out, err);
+    fth_status status = fth_io_remove(save->io, out, err);
+    struct fth_io_stat stat;
+    if (status != FTH_OK && save->io->stat(save->io->ctx, first, &stat) >= 0)
+        save->io->rename(save->io->ctx, out, folder->path);
+    return status;
 }
 
 /* Keeps the newest `keep` up to this one, and that of step `best`. Later ones, of a run that was further before it was
@@ -294,10 +303,16 @@ static fth_status prune(struct save *save, const char *dir, uint64_t step, int64
     FTH_TRY(fth_step_folders(save->io, dir, save->arena, &folders, &all, err));
     while (n < all && folders[n].step <= step)
         n++;
-    for (size_t i = 0; keep > 0 && i + (size_t)keep < n; i++)
-        if (!best || folders[i].step != best)
-            FTH_TRY(discard(save, dir, &folders[i], err));
-    return FTH_OK;
+    fth_status status = FTH_OK;
+    for (size_t i = 0; keep > 0 && i + (size_t)keep < n; i++) { /* one that stays keeps no other one */
+        if (best && folders[i].step == best)
+            continue;
+        fth_error why = {0};
+        fth_status one = discard(save, dir, &folders[i], &why);
+        if (one != FTH_OK && status == FTH_OK)
+            status = fth_fail(err, one, "%s", why.message);
+    }
+    return status;
 }
 
 /* A checkpoint of this step that is there already. */
@@ -439,4 +454,12 @@ done:
     free(path);
     fth_arena_destroy(save.arena);
     return status;
+}
+
+void fth_checkpoint_tidy(const struct fth_io *io, const char *dir, uint64_t step, int64_t keep, uint64_t best) {
+    struct save save = {.io = io, .arena = fth_arena_create(1 << 12)};
+    fth_error why = {0};
+    if (save.arena && (sweep(&save, dir, &why) != FTH_OK || prune(&save, dir, step, keep, best, &why) != FTH_OK))
+        fth_log(FTH_LOG_WARN, "%s: earlier checkpoints stay: %s", dir, why.message);
+    fth_arena_destroy(save.arena);
 }

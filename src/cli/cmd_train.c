@@ -196,6 +196,9 @@ static void print_best(const fth_training *result, const char *last) {
     if (result->stopped_early || kept)
         printf("best evaluation at step %llu%s%s\n", (unsigned long long)result->best_step, kept ? ", checkpoint " : "",
                kept ? best : "");
+    else if (result->best.auc > result->last.auc) /* neither is nan */
+        printf("best evaluation at step %llu: AUC %.6f; the model is the last one's (train.early_stopping.metric keeps the best)\n",
+               (unsigned long long)result->best_step, result->best.auc);
 }
 
 static void print_result(const fth_training *result, const fth_session *session) {
@@ -241,7 +244,7 @@ static int train(struct arguments *a, fth_session *session) {
     int code = status == FTH_OK ? CLI_OK : cli_fail(&err), lost = cli_losses_close(&display.losses);
     code = code ? code : lost;
     if (status != FTH_OK) {
-        if (fth_session_checkpoint(session))
+        if (fth_session_checkpoint(session) && access(fth_session_checkpoint(session), F_OK) == 0)
             fprintf(stderr, "fathom: the last whole checkpoint is %s\n",
                     fth_session_checkpoint(session));
         return code;

@@ -1,6 +1,7 @@
 /* What a training keeps of the model on its way: evaluations and early stopping, checkpoints, the best. */
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "metric/metric.h"
@@ -112,8 +113,10 @@ fth_status fth_loop_save(struct fth_loop *loop, fth_error *err) {
         loop->saved_due = session->evaluation_due;
         return known == session->evaluation_due ? FTH_OK : amend(loop, err);
     }
-    if (!session->unsaved && fth_session_owns_directory(session, config->dir))
-        return loop->result->epochs ? amend(loop, err) : FTH_OK; /* the data's end was found; fth_loop_make_up has amended */
+    if (!session->unsaved && fth_session_owns_directory(session, config->dir)) {
+        fth_loop_tidy(session); /* the data's end was found; fth_loop_make_up has amended */
+        return loop->result->epochs ? amend(loop, err) : FTH_OK;
+    }
     uint64_t start = fth_now_ns();
     loop->last_save = start;
     fth_loop_count_time(loop);
@@ -130,6 +133,18 @@ fth_status fth_loop_save(struct fth_loop *loop, fth_error *err) {
     if (loop->callbacks && loop->callbacks->saved)
         loop->callbacks->saved(loop->callbacks->ctx, session->step, session->checkpoint_path);
     return FTH_OK;
+}
+
+void fth_loop_tidy(const struct fth_session *session) {
+    const struct fth_checkpoint_config *config = &session->config->checkpoint;
+    int lock;
+    if (session->unsaved || !fth_session_owns_directory(session, config->dir) ||
+        fth_session_lock_directory(session, config->dir, &lock, NULL) != FTH_OK)
+        return;
+    fth_checkpoint_tidy(fth_io_posix(), config->dir, session->step, config->keep,
+                        keeps_best(session) ? session->best_step : 0);
+    if (lock >= 0)
+        close(lock);
 }
 
 static int save_is_due(const struct fth_loop *loop) {

@@ -212,6 +212,7 @@ static fth_status train(struct fth_session *session, const fth_callbacks *callba
         result->already_finished = 1;
         result->stopped_early = session->stopped_early;
         result->best_step = session->best_step;
+        fth_loop_tidy(session);
         return FTH_OK;
     }
     FTH_TRY(fth_session_check_piped(session->config, session->position.epoch, err));

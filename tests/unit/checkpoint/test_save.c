@@ -93,6 +93,7 @@ static void test_keep_and_sweep(void **state) {
     write_bytes(scratch_path(dir, ".step-000000000007.tmp/pack-0.safetensors"), "half", 4);
     OK(fth_io_make_dirs(files, scratch_path(dir, ".step-000000000006.old.tmp"), err));
     OK(fth_io_make_dirs(files, scratch_path(dir, "step-x"), err));
+    write_bytes(scratch_path(dir, ".nfs0001"), "mine", 4); /* before them in the list of names */
     for (uint64_t step = 1; step <= 6; step++) {
         a.state.step = step * 10;
         OK(world_save(&a, files, dir, 3, NULL, err));
@@ -118,6 +119,48 @@ static void test_keep_and_sweep(void **state) {
     a.best = a.state.step = 90;
     OK(world_save(&a, files, dir, 1, NULL, err));
     assert_int_equal(count_names(dir, "step-0"), 1);
+    world_destroy(&a);
+    scratch_remove(dir);
+}
+
+static const char *write_protected; /* what has this in its path; NULL: nothing */
+
+static int unlink_unless_protected(void *ctx, const char *path) {
+    return write_protected && strstr(path, write_protected) ? -EACCES : fth_io_posix()->unlink(ctx, path);
+}
+
+/* What cannot be removed stays, by its name if it is a checkpoint, and is no reason not to save or not to remove others, but
+ * in the place of what is being written. Once it can be, it goes without another save, too. */
+static void test_what_cannot_be_removed(void **state) {
+    char *dir = scratch_create(), found[17];
+    const char *left = scratch_path(dir, ".step-000000000007.tmp");
+    struct fth_io io = quick;
+    io.unlink = unlink_unless_protected;
+    struct world a = world_create(&(struct world_options){.seed = 1});
+    OK(fth_io_make_dirs(&io, left, err));
+    write_bytes(scratch_path(left, "x"), "half", 4);
+    for (uint64_t step = 10; step <= 40; step += 10) {
+        write_protected = step == 10 ? ".step-000000000007" : "step-000000000010";
+        a.state.step = step;
+        OK(world_save(&a, &io, dir, step <= 20 ? 2 : 1, NULL, err));
+        assert_int_equal(exists(left), step == 10);
+        digest_at(join(dir, 10), found);
+        assert_true(*found);
+    }
+    assert_int_equal(count_names(dir, ""), 2);
+    assert_true(exists(join(dir, 40)));
+    OK(fth_io_make_dirs(&io, left, err));
+    write_bytes(scratch_path(left, "x"), "half", 4);
+    write_protected = ".step-000000000007";
+    a.state.step = 7;
+    REFUSED(FTH_E_IO, world_save(&a, &io, dir, 1, NULL, err), "step-000000000007.tmp", "ermission denied");
+    write_protected = NULL;
+    fth_checkpoint_tidy(&io, dir, 40, 1, 10);
+    assert_int_equal(count_names(dir, ""), 2);
+    fth_checkpoint_tidy(&io, dir, 40, 1, 0);
+    assert_int_equal(count_names(dir, ""), 1);
+    digest_at(join(dir, 40), found);
+    assert_true(*found);
     world_destroy(&a);
     scratch_remove(dir);
 }
@@ -328,7 +371,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_step_twice), cmocka_unit_test(test_damaged_gives_way),
         cmocka_unit_test(test_published_but_not_synced),
-        cmocka_unit_test(test_keep_and_sweep), cmocka_unit_test(test_diverged),  cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_keep_and_sweep), cmocka_unit_test(test_what_cannot_be_removed), cmocka_unit_test(test_diverged),  cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_io_errors),       cmocka_unit_test(test_crashes),
         cmocka_unit_test(test_power_failures),  cmocka_unit_test(test_first_save),
         cmocka_unit_test(test_rough_disk),      cmocka_unit_test(test_not_a_directory),
