@@ -238,7 +238,7 @@ static int run_without_zeros(const fth_gemm *gemm, uint32_t rows, const float *a
                              const struct fth_gemm_finish *finish) {
     int of = fth_gemm_zeros_many(&gemm->whole, gemm->zeros, rows, a, b);
     if (of && gemm->whole.form == FTH_GEMM_NN)
-        fth_gemm_zeros_nn(&gemm->whole, of, rows, a, b, c, finish);
+        fth_gemm_zeros_nn(&gemm->whole, rows, a, b, c, finish);
     else if (of)
         fth_gemm_zeros_tn(&gemm->whole, of == FTH_ZEROS_B, rows, a, b, c, scratch);
     return of != 0;

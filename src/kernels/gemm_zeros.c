@@ -5,8 +5,7 @@
 #include "base/memory.h"
 
 #define LEAST 48u /* columns and depth below which nothing is gained */
-#define LEAST_DEPTH_OF_GROUPS 512u
-#define TILE_SAMPLE 4u /* of so many rows, or groups of rows, one is counted */
+#define TILE_SAMPLE 4u /* of so many rows, or pairs of rows, one is counted */
 
 int fth_gemm_zeros_of(const struct fth_gemm_shape *s) {
     fth_isa isa = fth_cpu_get()->isa;
@@ -22,26 +21,14 @@ static uint64_t count(const float *a, uint32_t rows, uint32_t columns, uint32_t 
                                               : fth_zeros_avx512_count(a, rows, columns, ld, every);
 }
 
-static int by_avx512(int intel) {
-    return fth_cpu_get()->isa == FTH_ISA_AVX512 && fth_cpu_get()->intel == intel;
-}
-
-/* Tiles gain below half of the elements; in pairs of rows up to 3/4 of the columns; in groups of six up to 7/8, if these have
- * at most half as many zeros as other elements. */
+/* Tiles gain below half of the elements; in pairs of rows up to 3/4 of the columns. */
 static int many_in_tile(const struct fth_gemm_shape *s, uint32_t rows, const float *a) {
-    if (by_avx512(0)) {
+    if (fth_cpu_get()->isa == FTH_ISA_AVX512) {
         uint64_t all = (uint64_t)((rows + 2 * TILE_SAMPLE - 1) / (2 * TILE_SAMPLE)) * s->k;
-        return 4 * fth_pairs_avx512_count(a, rows, s->k, s->lda, TILE_SAMPLE) <= 3 * all ? FTH_ZEROS_PAIRS : 0;
+        return 4 * fth_zeros_avx512_pairs(a, rows, s->k, s->lda, TILE_SAMPLE) <= 3 * all ? FTH_ZEROS_A : 0;
     }
-    if (!by_avx512(1) || s->k < LEAST_DEPTH_OF_GROUPS) {
-        uint64_t all = (uint64_t)((rows + TILE_SAMPLE - 1) / TILE_SAMPLE) * s->k;
-        return 2 * count(a, rows, s->k, s->lda, TILE_SAMPLE) <= all ? FTH_ZEROS_A : 0;
-    }
-    struct fth_zeros_counted n = fth_groups_avx512_count(a, rows, s->k, s->lda, TILE_SAMPLE);
-    uint64_t columns = (uint64_t)n.groups * s->k, all = (uint64_t)n.rows * s->k;
-    if (8 * n.columns <= 7 * columns && 2 * n.columns * all <= 3 * n.elements * columns)
-        return FTH_ZEROS_GROUPS;
-    return 2 * n.elements <= all ? FTH_ZEROS_A : 0;
+    uint64_t all = (uint64_t)((rows + TILE_SAMPLE - 1) / TILE_SAMPLE) * s->k;
+    return 2 * count(a, rows, s->k, s->lda, TILE_SAMPLE) <= all ? FTH_ZEROS_A : 0;
 }
 
 /* A weight gradient gains below 3/8 of the elements. */
@@ -73,20 +60,16 @@ void fth_zeros_by_rows(const struct fth_gemm_shape *s, uint32_t rows, const floa
         finish->done(finish->ctx, 0, s->n);
 }
 
-void fth_gemm_zeros_nn(const struct fth_gemm_shape *s, int of, uint32_t rows, const float *a, const float *b, float *c,
+void fth_gemm_zeros_nn(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish) {
-    if (of == FTH_ZEROS_PAIRS)
-        fth_pairs_avx512_nn(s, rows, a, b, c, finish);
-    else if (of == FTH_ZEROS_GROUPS)
-        fth_groups_avx512_nn(s, rows, a, b, c, finish);
-    else if (fth_cpu_get()->isa == FTH_ISA_AVX2)
+    if (fth_cpu_get()->isa == FTH_ISA_AVX2)
         fth_zeros_avx2_nn(s, rows, a, b, c, finish);
     else
-        fth_zeros_avx512_nn(s, rows, a, b, c, finish);
+        fth_zeros_avx512_nn(s, fth_cpu_get()->intel, rows, a, b, c, finish);
 }
 
 size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *s) {
-    size_t split = by_avx512(1) ? fth_split_scratch(s) : 0;
+    size_t split = fth_cpu_get()->isa == FTH_ISA_AVX512 && fth_cpu_get()->intel ? fth_split_scratch(s) : 0;
     size_t turned = s->zeros & FTH_ZEROS_B ? (size_t)s->n * fth_padded_columns(s->m) * sizeof(float) : 0;
     return split > turned ? split : turned;
 }

@@ -8,15 +8,12 @@
 
 /* Whose zeros (FTH_ZEROS_A, _B) products of the shape leave out where they are many, on this CPU. */
 int fth_gemm_zeros_of(const struct fth_gemm_shape *shape);
-/* The one of them whose are left out of a run, by their number; 0: neither. FTH_ZEROS_GROUPS, _PAIRS: A's, in groups of six
- * rows or two. */
-#define FTH_ZEROS_GROUPS 4
-#define FTH_ZEROS_PAIRS 8
+/* The one of them whose are left out of a run, by their number; 0: neither. */
 int fth_gemm_zeros_many(const struct fth_gemm_shape *shape, int zeros, uint32_t rows, const float *a, const float *b);
 
 /* NN, B as it is or in panels: C[m, n] = A B without A's zeros, or added to C; every element summed in increasing k by
- * fused multiply-adds. of: FTH_ZEROS_A, _GROUPS or _PAIRS; finish: or NULL. */
-void fth_gemm_zeros_nn(const struct fth_gemm_shape *shape, int of, uint32_t rows, const float *a, const float *b, float *c,
+ * fused multiply-adds. finish: or NULL. */
+void fth_gemm_zeros_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish);
 
 /* Of so many examples of a weight gradient one is counted. */
@@ -26,16 +23,8 @@ void fth_gemm_zeros_nn(const struct fth_gemm_shape *shape, int of, uint32_t rows
 uint64_t fth_zeros_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 uint64_t fth_zeros_avx2_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 
-/* Of every `every`th group of six rows: how many rows and groups these are, elements that are no zeros, and columns that
- * are not zero in all rows of a group. */
-struct fth_zeros_counted {
-    uint32_t rows, groups;
-    uint64_t elements, columns;
-};
-struct fth_zeros_counted fth_groups_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld,
-                                                 uint32_t every);
 /* Of every `every`th pair of rows the columns that are not zero in both. */
-uint64_t fth_pairs_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
+uint64_t fth_zeros_avx512_pairs(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 
 /* Row k of panel i of B, of which the next one lies ld floats behind. */
 static inline const float *fth_zeros_panel(const struct fth_gemm_shape *s, const struct fth_panels *panels, const float *b,
@@ -66,12 +55,8 @@ size_t fth_split_scratch(const struct fth_gemm_shape *shape);
 /* By instruction set. wide: strips of more columns; the same bits. */
 void fth_zeros_avx2_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish);
-void fth_zeros_avx512_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
+void fth_zeros_avx512_nn(const struct fth_gemm_shape *shape, int wide, uint32_t rows, const float *a, const float *b, float *c,
                          const struct fth_gemm_finish *finish);
-void fth_pairs_avx512_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
-                         const struct fth_gemm_finish *finish);
-void fth_groups_avx512_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
-                          const struct fth_gemm_finish *finish);
 void fth_zeros_avx2_tn(const struct fth_gemm_shape *shape, int of_b, uint32_t rows, const float *a, const float *b, float *c,
                        void *scratch);
 void fth_zeros_avx512_tn(const struct fth_gemm_shape *shape, int wide, int of_b, uint32_t rows, const float *a,

@@ -1,4 +1,4 @@
-/* Products that leave out the zeros of A, by AVX2: NN as gemm_zeros_avx512.c makes it, but 64 columns are four strips
+/* Products that leave out the zeros of A, by AVX2: NN element by element, by 64 columns, which are four strips
  * (panels.h):
  *
  *     for 64 rows:  for 64 of k:  A's elements that are no zeros into lists

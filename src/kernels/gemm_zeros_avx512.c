@@ -1,14 +1,11 @@
-/* Products that leave out the zeros of A, element by element, by AVX-512 for cores that make two multiply-adds a cycle (others:
- * gemm_pairs_avx512.c).
+/* Products without the zeros of A by pairs of rows, by AVX-512: two rows share each line of B, of which a multiply-add for
+ * every element alone would need one. Of 64 columns of A those that are not zero in both rows of a pair are a word of bits,
+ * and A's elements are taken from where they lie.
  *
- * NN, C[m, n] = A[m, k] B[k, n], by panels (panels.h), whether or not B lies in them: of 64 rows and 64 columns of A the
- * elements that are no zeros are brought together, row by row; then each costs as many multiply-adds as a panel is
- * wide in vectors:
+ * NN, C[m, n] = A[m, k] B[k, n], by panels (panels.h), whether or not B lies in them, by strips of one panel or two:
  *
- *     for 64 rows:  for 64 of k:  A's elements into lists
- *         for two panels (64 x 64 of B each, which stay in the first cache):  for row:  C[row, panels] += list B
- *
- * Of one panel, four sums, each multiply-add would wait for the last of the same sum. Two take 32 KB of the first cache.
+ *     for 64 rows:  for 64 of k:  a word of bits a pair
+ *         for strip (64 x 64 or 64 x 128 of B, which stay in the first cache):  for pair:  C[2 rows, strip] += bits B
  *
  * Every element of C is summed in increasing k. Threads: pure functions. */
 #include "kernels/cpu/simd_avx512.h"
@@ -16,16 +13,10 @@
 #include "kernels/gemm_zeros.h"
 #include "kernels/panels.h"
 
-#define ROWS FTH_ZEROS_ROWS
-#define DEPTH 64u
+#define PAIR 2
+#define DEPTH 64u /* bits of a word */
 #define VECTORS (FTH_PANEL / VW)
-
-/* A's elements of a piece; row i has those from begin[i] to begin[i + 1]. A whole vector is stored at the end. */
-struct lists {
-    float value[ROWS * DEPTH + VW];
-    uint32_t k[ROWS * DEPTH + VW];
-    uint32_t begin[ROWS + 1];
-};
+#define LAST 5 /* vectors of the last panel, at most */
 
 uint64_t fth_zeros_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every) {
     uint64_t counted = 0;
@@ -37,204 +28,217 @@ uint64_t fth_zeros_avx512_count(const float *a, uint32_t rows, uint32_t columns,
     return counted;
 }
 
-static void make_lists(const float *a, size_t lda, uint32_t rows, uint32_t depth, struct lists *out) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < rows; i++) {
-        out->begin[i] = n;
-        for (uint32_t k = 0; k < depth; k += VW) {
-            vf x = v_load_part(a + i * lda + k, v_tail(depth - k < VW ? depth - k : VW));
-            vm there = v_not_zero(x);
-            v_store(out->value + n, _mm512_maskz_compress_ps(there, x));
-            _mm512_storeu_si512(out->k + n, _mm512_maskz_compress_epi32(there, vi_add(vi_lanes(), vi_set(k))));
-            n += v_count(there);
-        }
+/* The columns of up to two rows that are not zero in all of them. */
+static FTH_INLINE uint64_t columns_of(const float *a, size_t lda, uint32_t rows, uint32_t depth) {
+    uint64_t there = 0;
+    for (uint32_t k = 0; k < depth; k += VW) {
+        vt t = v_tail(depth - k < VW ? depth - k : VW);
+        vm any = v_not_zero(v_load_part(a + k, t));
+        if (rows > 1)
+            any = (vm)(any | v_not_zero(v_load_part(a + lda + k, t)));
+        there |= (uint64_t)any << k;
     }
-    out->begin[rows] = n;
+    return there;
 }
 
+static inline uint32_t height_of(uint32_t rows) {
+    return rows < PAIR ? rows : PAIR;
+}
+
+uint64_t fth_zeros_avx512_pairs(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every) {
+    uint64_t counted = 0;
+    for (uint32_t i = 0; i < rows; i += every * PAIR)
+        for (uint32_t k = 0; k < columns; k += DEPTH) {
+            uint32_t depth = columns - k < DEPTH ? columns - k : DEPTH;
+            uint64_t there = columns_of(a + (size_t)i * ld + k, ld, height_of(rows - i), depth);
+            counted += (uint32_t)__builtin_popcountll(there);
+        }
+    return counted;
+}
+
+/* A panel, or the rest of it, from a k on. */
 struct panel {
     const float *b;
     size_t ld;
-    float *c;
-    size_t ldc;
     uint32_t columns;
+};
+
+/* Columns of C by a piece of k: the last panel's, behind those of a whole one or not. */
+struct strip {
+    struct panel first, last;
+    const float *a;
+    float *c;
+    size_t lda, ldc;
+    struct panel ahead[2]; /* what is read behind them, whose rows `fetched` are brought into the second cache */
+    uint32_t n_ahead;
+    uint64_t fetched;
+    const uint64_t *there; /* of each pair */
+    uint32_t rows;
     int add;
 };
 
-/* m vectors. */
-static FTH_INLINE void run_panel(const uint32_t m, const struct lists *lists, uint32_t rows, const struct panel *p) {
-    vt t = v_tail(p->columns - (m - 1) * VW);
-    for (uint32_t i = 0; i < rows; i++) {
-        float *c = p->c + i * p->ldc;
-        vf sums[5];
-#pragma GCC unroll 5
-        for (uint32_t j = 0; j < m; j++)
-            sums[j] = p->add ? v_load_part(c + j * VW, j + 1 == m ? t : v_tail(VW)) : v_zero();
-        for (uint32_t at = lists->begin[i]; at < lists->begin[i + 1]; at++) {
-            const float *b = p->b + lists->k[at] * p->ld;
-            vf x = v_set(lists->value[at]);
-#pragma GCC unroll 5
-            for (uint32_t j = 0; j + 1 < m; j++)
-                sums[j] = v_fma(x, v_load(b + j * VW), sums[j]);
-            sums[m - 1] = v_fma(x, v_load_part(b + (m - 1) * VW, t), sums[m - 1]);
+/* m rows; `first` vectors of the first panel and `last` of the last, of its last one `columns`. panels: B lies in whole ones,
+ * whose rows are a constant apart. */
+static FTH_INLINE void tile(const int m, const int first, const int last, vt columns, const int panels,
+                            const struct strip *s, const float *a, float *c, uint64_t there) {
+    const int v = first + last;
+    vf sums[PAIR * (VECTORS + LAST)];
+#pragma GCC unroll 2
+    for (int i = 0; i < m; i++)
+#pragma GCC unroll 9
+        for (int j = 0; j < v; j++)
+            sums[i * v + j] = !s->add     ? v_zero()
+                              : j + 1 < v ? v_load(c + i * s->ldc + j * VW)
+                                          : v_load_part(c + i * s->ldc + j * VW, columns);
+    for (; there; there &= there - 1) {
+        size_t k = (size_t)__builtin_ctzll(there);
+        const float *b = s->first.b + k * (panels ? FTH_PANEL : s->first.ld);
+        const float *next = s->last.b + k * (panels ? FTH_PANEL : s->last.ld);
+        vf y[VECTORS + LAST];
+#pragma GCC unroll 9
+        for (int j = 0; j < v; j++) {
+            const float *from = j < first ? b + j * VW : next + (j - first) * VW;
+            y[j] = j + 1 < v ? v_load(from) : v_load_part(from, columns);
         }
-#pragma GCC unroll 5
-        for (uint32_t j = 0; j < m; j++)
-            v_store_part(c + j * VW, j + 1 == m ? t : v_tail(VW), sums[j]);
+#pragma GCC unroll 2
+        for (int i = 0; i < m; i++) {
+            vf x = v_set(a[i * s->lda + k]);
+#pragma GCC unroll 9
+            for (int j = 0; j < v; j++)
+                sums[i * v + j] = v_fma(x, y[j], sums[i * v + j]);
+        }
     }
+#pragma GCC unroll 2
+    for (int i = 0; i < m; i++)
+#pragma GCC unroll 9
+        for (int j = 0; j < v; j++)
+            if (j + 1 < v)
+                v_store(c + i * s->ldc + j * VW, sums[i * v + j]);
+            else
+                v_store_part(c + i * s->ldc + j * VW, columns, sums[i * v + j]);
 }
 
-/* Side by side in C; the first is 64 columns wide. */
-struct pair {
-    struct panel first, second;
-    struct panel ahead[2]; /* what is read next is brought into the second cache */
-    uint32_t n_ahead;      /* of them; a panel's rows are as many as the list's */
-};
-
-/* The second has m vectors, of the last one the lanes t. whole: it is as wide as the first. */
-static FTH_INLINE void run_pair(const uint32_t m, vt t, const int whole, const struct lists *lists, uint32_t rows,
-                                const struct pair *pair) {
-    const struct panel *p = &pair->first, *q = &pair->second;
-    ptrdiff_t apart = q->b - p->b;
-    for (uint32_t i = 0; i < rows; i++) {
-        float *c = p->c + i * p->ldc, *end = c + (VECTORS + m - 1) * VW;
-        vf sums[VECTORS + 5];
-        for (uint32_t n = 0; n < pair->n_ahead; n++)
+/* The next two of the rows that are to be fetched, so that all are by the last pair. */
+static FTH_INLINE uint64_t fetch(const struct strip *s, uint64_t left) {
+    for (int row = 0; row < PAIR && left; row++, left &= left - 1)
+        for (uint32_t p = 0; p < s->n_ahead; p++)
             for (uint32_t j = 0; j < VECTORS; j++)
-                _mm_prefetch((const char *)(pair->ahead[n].b + i * pair->ahead[n].ld + j * VW), _MM_HINT_T1);
-#pragma GCC unroll 8
-        for (uint32_t j = 0; j < VECTORS + m - 1; j++)
-            sums[j] = p->add ? v_load(c + j * VW) : v_zero();
-        sums[VECTORS + m - 1] = !p->add ? v_zero() : whole ? v_load(end) : v_load_part(end, t);
-        for (uint32_t at = lists->begin[i]; at < lists->begin[i + 1]; at++) {
-            const float *b = p->b + lists->k[at] * p->ld, *second = whole ? b + apart : q->b + lists->k[at] * q->ld;
-            const float *last = second + (m - 1) * VW;
-            vf x = v_set(lists->value[at]);
-#pragma GCC unroll 4
-            for (uint32_t j = 0; j < VECTORS; j++)
-                sums[j] = v_fma(x, v_load(b + j * VW), sums[j]);
-#pragma GCC unroll 4
-            for (uint32_t j = 0; j + 1 < m; j++)
-                sums[VECTORS + j] = v_fma(x, v_load(second + j * VW), sums[VECTORS + j]);
-            sums[VECTORS + m - 1] = v_fma(x, whole ? v_load(last) : v_load_part(last, t), sums[VECTORS + m - 1]);
-        }
-#pragma GCC unroll 8
-        for (uint32_t j = 0; j < VECTORS + m - 1; j++)
-            v_store(c + j * VW, sums[j]);
-        if (whole)
-            v_store(end, sums[VECTORS + m - 1]);
-        else
-            v_store_part(end, t, sums[VECTORS + m - 1]);
-    }
+                _mm_prefetch((const char *)(s->ahead[p].b + (size_t)__builtin_ctzll(left) * s->ahead[p].ld + j * VW),
+                             _MM_HINT_T1);
+    return left;
 }
 
-static void run_any_pair(const struct lists *lists, uint32_t rows, const struct pair *pair) {
-    uint32_t m = (pair->second.columns + VW - 1) / VW;
-    vt t = v_tail(pair->second.columns - (m - 1) * VW);
-    if (pair->second.columns == FTH_PANEL) {
-        run_pair(VECTORS, t, 1, lists, rows, pair);
+static FTH_INLINE void run_pairs(const int first, const int last, vt columns, const int panels, const struct strip *s) {
+    const float *a = s->a;
+    float *c = s->c;
+    uint64_t left = s->fetched;
+    uint32_t i = 0;
+    for (; i + PAIR <= s->rows; i += PAIR, a += PAIR * s->lda, c += PAIR * s->ldc) {
+        left = fetch(s, left);
+        tile(PAIR, first, last, columns, panels, s, a, c, s->there[i / PAIR]);
+    }
+    if (i < s->rows)
+        tile(1, first, last, columns, panels, s, a, c, s->there[i / PAIR]);
+}
+
+static FTH_INLINE void run_strip(const int first, const struct strip *s) {
+    uint32_t last = (s->last.columns + VW - 1) / VW;
+    vt columns = v_tail(s->last.columns - (last - 1) * VW);
+    if (s->last.columns == FTH_PANEL && s->first.ld == FTH_PANEL && s->last.ld == FTH_PANEL) { /* known to the compiler */
+        run_pairs(first, VECTORS, v_tail(VW), 1, s);
         return;
     }
-    switch (m) {
+    switch (last) {
     case 1:
-        run_pair(1, t, 0, lists, rows, pair);
+        run_pairs(first, 1, columns, 0, s);
         break;
     case 2:
-        run_pair(2, t, 0, lists, rows, pair);
+        run_pairs(first, 2, columns, 0, s);
         break;
     case 3:
-        run_pair(3, t, 0, lists, rows, pair);
+        run_pairs(first, 3, columns, 0, s);
         break;
     case 4:
-        run_pair(4, t, 0, lists, rows, pair);
+        run_pairs(first, 4, columns, 0, s);
         break;
     default:
-        run_pair(5, t, 0, lists, rows, pair);
+        run_pairs(first, LAST, columns, 0, s);
     }
 }
 
-static void run_any_panel(const struct lists *lists, uint32_t rows, const struct panel *p) {
-    switch ((p->columns + VW - 1) / VW) {
-    case 1:
-        run_panel(1, lists, rows, p);
-        break;
-    case 2:
-        run_panel(2, lists, rows, p);
-        break;
-    case 3:
-        run_panel(3, lists, rows, p);
-        break;
-    case 4:
-        run_panel(4, lists, rows, p);
-        break;
-    default:
-        run_panel(5, lists, rows, p);
-    }
+static void run_one_panel(const struct strip *s) {
+    run_strip(0, s);
 }
 
-/* What a product is, and how its columns lie. */
-struct product {
-    const struct fth_gemm_shape *shape;
-    struct fth_panels panels;
-    uint32_t rows;
-    const float *a, *b;
-    float *c;
-};
-
-/* Panel i from k on. */
-static struct panel panel_of(const struct product *p, uint32_t i, uint32_t k) {
-    const struct fth_gemm_shape *s = p->shape;
-    uint32_t column = i * p->panels.width;
-    uint32_t columns = i + 1 == p->panels.count ? p->panels.last : p->panels.width;
-    size_t ld;
-    const float *b = fth_zeros_panel(s, &p->panels, p->b, i, k, &ld);
-    return (struct panel){.b = b,
-                          .ld = ld,
-                          .c = p->c + column,
-                          .ldc = s->ldc,
-                          .columns = columns,
-                          .add = s->accumulate || k > 0};
+static void run_two_panels(const struct strip *s) {
+    run_strip(VECTORS, s);
 }
 
-/* Panels i and i + 1. */
-static struct pair pair_of(const struct product *p, uint32_t i, uint32_t k) {
-    struct pair pair = {.first = panel_of(p, i, k), .second = panel_of(p, i + 1, k)};
-    uint32_t next = i + 2;
-    if (next >= p->panels.count && k + 2 * DEPTH <= p->shape->k) {
+static struct panel panel_of(const struct fth_gemm_shape *s, const struct fth_panels *panels, const float *b, uint32_t i,
+                             uint32_t k) {
+    struct panel panel = {.columns = i + 1 == panels->count ? panels->last : panels->width};
+    panel.b = fth_zeros_panel(s, panels, b, i, k, &panel.ld);
+    return panel;
+}
+
+static inline uint64_t first_bits(uint32_t n) {
+    return n < DEPTH ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0;
+}
+
+/* What is read behind the panels before `next` of this piece of k, of whose rows a pair has `any`: the next strip's, or the
+ * next piece's first. */
+static void look_ahead(struct strip *strip, const struct fth_gemm_shape *s, const struct fth_panels *panels, const float *b,
+                       uint32_t next, uint32_t together, uint32_t k, uint64_t any) {
+    strip->fetched = any;
+    if (next == panels->count) {
+        if (s->k - k <= DEPTH)
+            return;
         next = 0;
         k += DEPTH;
+        strip->fetched = first_bits(s->k - k);
     }
-    for (; pair.n_ahead < 2 && next < p->panels.count; next++)
-        pair.ahead[pair.n_ahead++] = panel_of(p, next, k);
-    return pair;
+    for (; strip->n_ahead < together && next < panels->count; next++)
+        strip->ahead[strip->n_ahead++] = panel_of(s, panels, b, next, k);
 }
 
-static void run_rows(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+/* By strips of so many panels. */
+static void run_rows(uint32_t together, const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
                      const struct fth_gemm_finish *finish) {
     struct fth_panels panels = s->panels ? fth_panels_of(s->n) : fth_panels_cut(s->n, FTH_PANEL);
-    struct product p = {s, panels, rows, a, b, c};
-    struct lists lists;
-    int pairs = panels.width == FTH_PANEL;
+    uint64_t there[FTH_ZEROS_ROWS / PAIR];
     for (uint32_t k = 0; k < s->k; k += DEPTH) {
-        int end = s->k - k <= DEPTH;
-        make_lists(a + k, s->lda, rows, end ? s->k - k : DEPTH, &lists);
-        for (uint32_t i = 0, columns; i < p.panels.count; i += pairs ? 2 : 1) {
-            if (pairs && i + 1 < p.panels.count) {
-                struct pair pair = pair_of(&p, i, k);
-                run_any_pair(&lists, rows, &pair);
-                columns = FTH_PANEL + pair.second.columns;
-            } else {
-                struct panel panel = panel_of(&p, i, k);
-                run_any_panel(&lists, rows, &panel);
-                columns = panel.columns;
-            }
-            if (end && finish)
-                finish->done(finish->ctx, i * p.panels.width, columns);
+        uint32_t depth = s->k - k < DEPTH ? s->k - k : DEPTH;
+        uint64_t any = 0;
+        for (uint32_t i = 0; i < rows; i += PAIR)
+            any |= there[i / PAIR] = columns_of(a + i * s->lda + k, s->lda, height_of(rows - i), depth);
+        for (uint32_t i = 0, n; i < panels.count; i += n) {
+            n = panels.count - i < together ? panels.count - i : together;
+            uint32_t column = i * panels.width;
+            struct strip strip = {.first = panel_of(s, &panels, b, i, k), .last = panel_of(s, &panels, b, i + n - 1, k),
+                                  .a = a + k, .lda = s->lda, .c = c + column, .ldc = s->ldc, .there = there, .rows = rows,
+                                  .add = s->accumulate || k > 0};
+            look_ahead(&strip, s, &panels, b, i + n, together, k, any);
+            if (n > 1)
+                run_two_panels(&strip);
+            else
+                run_one_panel(&strip);
+            if (finish && k + depth == s->k)
+                finish->done(finish->ctx, column, (n - 1) * panels.width + strip.last.columns);
         }
     }
 }
 
-void fth_zeros_avx512_nn(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+static void run_rows_by_one(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+                            const struct fth_gemm_finish *finish) {
+    run_rows(1, s, rows, a, b, c, finish);
+}
+
+static void run_rows_by_two(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+                            const struct fth_gemm_finish *finish) {
+    run_rows(2, s, rows, a, b, c, finish);
+}
+
+void fth_zeros_avx512_nn(const struct fth_gemm_shape *s, int wide, uint32_t rows, const float *a, const float *b, float *c,
                          const struct fth_gemm_finish *finish) {
-    fth_zeros_by_rows(s, rows, a, b, c, finish, run_rows);
+    fth_zeros_by_rows(s, rows, a, b, c, finish, wide ? run_rows_by_two : run_rows_by_one);
 }
