@@ -271,6 +271,8 @@ static fth_status restore_pack(const fth_checkpoint *c, const struct fth_saved_p
     }
     if (status == FTH_OK && saved->candidates)
         status = restore_candidates(c, saved, targets, &pieces, embedding, err);
+    if (status == FTH_E_LIMIT)
+        fth_error_frame(err, "%s does not fit into memory", c->path);
     free_arrays(&pieces.read);
     free_arrays(&pieces.share);
     return status;

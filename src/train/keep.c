@@ -118,13 +118,13 @@ fth_status fth_loop_save(struct fth_loop *loop, fth_error *err) {
         return loop->result->epochs ? amend(loop, err) : FTH_OK;
     }
     uint64_t start = fth_now_ns();
-    loop->last_save = start;
     fth_loop_count_time(loop);
     if (loop->callbacks && loop->callbacks->saving)
         loop->callbacks->saving(loop->callbacks->ctx, session->step);
     FTH_TRY(fth_session_keep_directory(session, &loop->lock, err));
     FTH_TRY(fth_session_write(session, config->dir, config->keep, keeps_best(session) ? session->best_step : 0, 1, err));
-    session->times.checkpoint += fth_now_ns() - start;
+    loop->last_save = fth_now_ns(); /* its end: else a save longer than every_minutes would follow on every step */
+    session->times.checkpoint += loop->last_save - start;
     loop->saved = 1;
     loop->best_unsaved = 0;
     loop->saved_step = session->step;

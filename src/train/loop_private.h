@@ -23,7 +23,7 @@ struct fth_loop {
     int whole_epoch;      /* this call has read the epoch from its beginning */
     uint64_t epoch_begun; /* position.examples_seen there */
     uint64_t steps_here;  /* made by this call */
-    int told_rate;
+    int told_rate, told_memory;
     /* evaluations and checkpoints */
     int has_held_out, evaluated;
     uint64_t evaluated_step; /* of the last evaluation */
@@ -50,5 +50,9 @@ fth_status fth_loop_save(struct fth_loop *loop, fth_error *err);
 void fth_loop_tidy(const struct fth_session *session);
 /* By steps or minutes, or as the best model of all. */
 fth_status fth_loop_save_if_due(struct fth_loop *loop, fth_error *err);
+
+/* warn.c: tables that near their limit, or the machine's; at its end, a training of a few large batches. */
+void fth_loop_warn_memory(struct fth_loop *loop);
+void fth_loop_warn_few_steps(const struct fth_loop *loop);
 
 #endif

@@ -31,6 +31,7 @@ static void report(struct fth_loop *loop) {
     loop->last_report = fth_now_ns();
     loop->loss_sum = 0;
     loop->loss_steps = 0;
+    fth_loop_warn_memory(loop);
     if (!loop->callbacks || !loop->callbacks->progress)
         return;
     const struct fth_config *config = session->config;
@@ -248,6 +249,8 @@ static fth_status train(struct fth_session *session, const fth_callbacks *callba
     if (loop.loss_steps)
         report(&loop);
     status = fth_loop_save(&loop, err);
+    if (status == FTH_OK && !result->interrupted)
+        fth_loop_warn_few_steps(&loop);
 done:
     if (loop.loss_steps) /* it ended with an error */
         result->final_loss = loop.loss_sum / (double)loop.loss_steps;

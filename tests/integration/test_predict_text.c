@@ -96,6 +96,61 @@ static void several_tasks_and_room(void **state) {
     fth_session_destroy(session);
 }
 
+/* Of `n` examples the share of pairs, one of either label within a group, that are in order; groups weigh by their examples. */
+static double grouped_auc(const double *score, const int *label, const int *group, int n) {
+    double sum = 0, weight = 0;
+    for (int g = 0; g < 3; g++) {
+        double pairs = 0, right = 0, examples = 0;
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n && group[i] == g && label[i] >= 0; j++)
+                if (group[j] == g && label[j] >= 0 && label[i] > label[j]) {
+                    pairs++;
+                    right += score[i] > score[j] ? 1 : score[i] == score[j] ? 0.5 : 0;
+                }
+        for (int i = 0; i < n; i++)
+            examples += group[i] == g && label[i] >= 0;
+        sum += pairs > 0 ? right / pairs * examples : 0;
+        weight += pairs > 0 ? examples : 0;
+    }
+    return sum / weight;
+}
+
+/* Each task's groups are those of its own examples, also where others have no label. */
+static void groups_of_each_task(void **state) {
+    enum { LINES = 40 };
+    char config[1024], data[512], text[LINES * 16 + 16] = "c,b,k,u\n";
+    int label[2][LINES], group[LINES];
+    snprintf(data, sizeof data, "%s", temp_path("groups.csv"));
+    for (int i = 0; i < LINES; i++) {
+        group[i] = i * 7 % 3;
+        label[0][i] = (i * i + i / 3) % 5 < 2;
+        label[1][i] = i % 4 == 1 ? -1 : (i * 3 + i * i / 7) % 3 < 1;
+        size_t at = strlen(text);
+        if (label[1][i] < 0)
+            snprintf(text + at, sizeof text - at, "%d,,%d,%d\n", label[0][i], i * 5 % 11, group[i]);
+        else
+            snprintf(text + at, sizeof text - at, "%d,%d,%d,%d\n", label[0][i], label[1][i], i * 5 % 11, group[i]);
+    }
+    write_file(data, text, strlen(text));
+    snprintf(config, sizeof config, two_tasks, data);
+    const char *overrides[] = {"data.query=u", "train.batch_size=7"}, *files[] = {data};
+    fth_session *session = session_of(config, overrides, 2);
+    fth_evaluation evaluation;
+    double out[2 * LINES], score[LINES];
+    uint64_t lines;
+    OK(fth_session_train(session, NULL, NULL, &err));
+    OK(fth_session_evaluate(session, files, 1, &evaluation, &err));
+    OK(fth_session_predict_text(session, text, strlen(text), out, 2 * LINES, &lines, &err));
+    assert_int_equal(lines, LINES);
+    for (int t = 0; t < 2; t++) {
+        for (int i = 0; i < LINES; i++)
+            score[i] = out[2 * i + t];
+        double want = grouped_auc(score, label[t], group, LINES), got = t ? evaluation.others[0].gauc : evaluation.gauc;
+        assert_true(want > 0 && want < 1 && fabs(got - want) < 1e-9);
+    }
+    fth_session_destroy(session);
+}
+
 /* What a training's callback asks for comes from the weights of its step. */
 static void predict_between_steps(void *ctx, uint64_t step, double loss) {
     double out[3];
@@ -128,6 +183,7 @@ static void from_a_callback(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_as_of_a_file), cmocka_unit_test(several_tasks_and_room),
+                                       cmocka_unit_test(groups_of_each_task),
                                        cmocka_unit_test(from_a_callback)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
