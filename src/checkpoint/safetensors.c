@@ -9,6 +9,7 @@
 #include "base/text.h"
 
 #define PIECE ((size_t)1 << 20)        /* bytes written or read at once */
+#define START_SYNC ((uint64_t)8 << 20) /* bytes that the disk is given at once */
 #define HEADER_LIMIT ((uint64_t)100 << 20) /* the format's own */
 
 static const struct {
@@ -55,13 +56,19 @@ struct sink {
     int file;
     const char *path;
     XXH3_state_t *hash;
-    uint64_t size;
+    uint64_t size, started; /* bytes written, of them on their way to the disk */
 };
 
 static fth_status put(struct sink *sink, const void *bytes, size_t n, fth_error *err) {
     XXH3_64bits_update(sink->hash, bytes, n);
     sink->size += n;
-    return fth_io_write(sink->io, sink->file, sink->path, bytes, n, err);
+    FTH_TRY(fth_io_write(sink->io, sink->file, sink->path, bytes, n, err));
+    /* Else the disk would stand still until the fsync, and then this thread until it is done. */
+    if (sink->io->start_sync && sink->size - sink->started >= START_SYNC) {
+        sink->io->start_sync(sink->io->ctx, sink->file, sink->started, sink->size - sink->started);
+        sink->started = sink->size;
+    }
+    return FTH_OK;
 }
 
 static fth_status put_tensors(struct sink *sink, const struct fth_tensor *tensors, uint32_t n,

@@ -45,6 +45,11 @@ static int64_t posix_write(void *ctx, int file, const void *bytes, size_t n) {
 
 static int posix_fsync(void *ctx, int file) { return (int)result_of(fsync(file)); }
 
+static void posix_start_sync(void *ctx, int file, uint64_t offset, uint64_t n) {
+    if (offset <= INT64_MAX && n <= INT64_MAX - offset)
+        (void)sync_file_range(file, (off_t)offset, (off_t)n, SYNC_FILE_RANGE_WRITE); /* only a hint */
+}
+
 static int posix_close(void *ctx, int file) {
     int result = (int)result_of(close(file));
     /* Linux has closed it all the same. */
@@ -109,7 +114,8 @@ const struct fth_io *fth_io_posix(void) {
     static const struct fth_io posix = {
         .open = posix_open, .read = posix_read, .pread = posix_pread, .pread_now = posix_pread_now,
         .write = posix_write,
-        .fsync = posix_fsync, .close = posix_close, .rename = posix_rename, .unlink = posix_unlink,
-        .mkdir = posix_mkdir, .rmdir = posix_rmdir, .stat = posix_stat, .fstat = posix_fstat, .list = posix_list};
+        .fsync = posix_fsync, .start_sync = posix_start_sync, .close = posix_close, .rename = posix_rename,
+        .unlink = posix_unlink, .mkdir = posix_mkdir, .rmdir = posix_rmdir, .stat = posix_stat, .fstat = posix_fstat,
+        .list = posix_list};
     return &posix;
 }
