@@ -74,7 +74,8 @@ static const struct fth_key data_keys[] = {
      .type = FTH_KEY_BAD_LINE,
      .standard = "stop",
      .help = "a malformed line stops the run, or is left out and counted; \"skip up to N\" stops after more than N; one of "
-             "more than 64 MiB always stops. csv: one that a quote takes over line ends is malformed up to the first of them, and what follows is read anew"},
+             "more than 64 MiB always stops. csv: one that a quote takes over line ends is malformed up to the first of them, "
+             "and what follows is read anew"},
     {INT("shuffle", fth_data_config, shuffle, "0", 0, 1e9),
      .help = "examples that are mixed, so many of the files at a time, in another order each epoch; 0: the order "
              "of the files. Files sorted by time or user are learned best with all of their examples at a time"},
