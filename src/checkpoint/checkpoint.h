@@ -77,9 +77,8 @@ fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t
                                const struct fth_checkpoint_state *state, char **path_out,
                                fth_error *err);
 
-/* Removes what a save would have, had it not been killed behind its rename: unfinished folders, and what is older than the
- * last `keep` up to `step` but for `best`. What stays is warned of. */
-void fth_checkpoint_tidy(const struct fth_io *io, const char *dir, uint64_t step, int64_t keep, uint64_t best);
+/* Removes what a save that was killed has left: unfinished folders, no checkpoint. What stays is warned of. */
+void fth_checkpoint_tidy(const struct fth_io *io, const char *dir);
 
 /* Gives the checkpoint in folder `path`, whose tensors are these, another state of its step: what a run that went on from
  * it decided or found out before it trained. Only the manifest is written anew, at one instant; the configuration stays.

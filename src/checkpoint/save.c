@@ -456,10 +456,10 @@ done:
     return status;
 }
 
-void fth_checkpoint_tidy(const struct fth_io *io, const char *dir, uint64_t step, int64_t keep, uint64_t best) {
+void fth_checkpoint_tidy(const struct fth_io *io, const char *dir) {
     struct save save = {.io = io, .arena = fth_arena_create(1 << 12)};
     fth_error why = {0};
-    if (save.arena && (sweep(&save, dir, &why) != FTH_OK || prune(&save, dir, step, keep, best, &why) != FTH_OK))
-        fth_log(FTH_LOG_WARN, "%s: earlier checkpoints stay: %s", dir, why.message);
+    if (save.arena && sweep(&save, dir, &why) != FTH_OK)
+        fth_log(FTH_LOG_WARN, "%s: what earlier saves left unfinished stays: %s", dir, why.message);
     fth_arena_destroy(save.arena);
 }

@@ -197,7 +197,8 @@ static void print_best(const fth_training *result, const char *last) {
         printf("best evaluation at step %llu%s%s\n", (unsigned long long)result->best_step, kept ? ", checkpoint " : "",
                kept ? best : "");
     else if (result->best.auc > result->last.auc) /* neither is nan */
-        printf("best evaluation at step %llu: AUC %.6f; the model is the last one's (train.early_stopping.metric keeps the best)\n",
+        printf("best evaluation at step %llu: AUC %.6f; the model is the last one's (train.early_stopping.metric and "
+               "checkpoint.dir keep the best)\n",
                (unsigned long long)result->best_step, result->best.auc);
 }
 

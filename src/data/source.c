@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,6 +33,7 @@ static fth_status wait_readable(struct fth_source *source, fth_error *err) {
  * meanwhile: what was read is neither the old one nor the new one, and its last line may be half of one. */
 static fth_status check_end(const struct fth_source *source, fth_error *err) {
     struct fth_io_stat now;
+    char how[64] = "its time is another one now";
     if (!source->regular)
         return FTH_OK;
     if (source->raw_offset < source->size)
@@ -39,12 +41,16 @@ static fth_status check_end(const struct fth_source *source, fth_error *err) {
                         "%s: has become shorter while it was read: of %llu bytes none is left behind byte %llu; write new "
                         "data into a new file",
                         source->name, (unsigned long long)source->size, (unsigned long long)source->raw_offset);
-    if (source->io->fstat(source->io->ctx, source->file, &now) >= 0 &&
-        (now.size != source->stat.size || now.modified != source->stat.modified))
-        fth_log(FTH_LOG_WARN,
-                "%s: was written to while it was read (%llu bytes then, %llu now): what was read may be of both states, and its "
-                "last line half of one; write new data into a new file",
-                source->name, (unsigned long long)source->stat.size, (unsigned long long)now.size);
+    if (source->io->fstat(source->io->ctx, source->file, &now) < 0 ||
+        (now.size == source->stat.size && now.modified == source->stat.modified))
+        return FTH_OK;
+    if (now.size != source->stat.size)
+        snprintf(how, sizeof how, "%llu bytes then, %llu now", (unsigned long long)source->stat.size,
+                 (unsigned long long)now.size);
+    fth_log(FTH_LOG_WARN,
+            "%s: was written to while it was read (%s): what was read may be of both states, and its last line half of one; "
+            "write new data into a new file",
+            source->name, how);
     return FTH_OK;
 }
 

@@ -41,8 +41,8 @@ struct fth_io {
     int64_t (*pread_now)(void *ctx, int file, void *bytes, size_t n, uint64_t offset);
     int64_t (*write)(void *ctx, int file, const void *bytes, size_t n);
     int (*fsync)(void *ctx, int file); /* of a directory too: makes its names durable */
-    /* Asks for these bytes to be on their way to the disk, without waiting: a hint, so that a later fsync has less to wait
-     * for. NULL: none is given. */
+    /* Asks for these bytes to be on their way to the disk, without waiting for them: a hint, so that a later fsync has less
+     * to wait for. NULL: none is given. */
     void (*start_sync)(void *ctx, int file, uint64_t offset, uint64_t n);
     int (*close)(void *ctx, int file); /* the file is closed even when this fails */
     int (*rename)(void *ctx, const char *from, const char *to); /* replaces a file at `to` */

@@ -90,15 +90,12 @@ static fth_status remove_at(const struct fth_io *io, const char *path, fth_arena
     int result = io->unlink(io->ctx, path);
     if (result >= 0 || result == -ENOENT)
         return FTH_OK;
-    if (result != -EISDIR && result != -EPERM)
+    if (result != -EISDIR) /* EPERM: an immutable file, or one in a folder whose names stay */
         return fth_io_error(err, "remove", path, result);
     if (depth == MAX_DEPTH)
         return fth_io_error(err, "remove", path, -ELOOP);
     char **names;
     size_t n;
-    struct fth_io_stat found;
-    if (io->stat(io->ctx, path, &found) >= 0 && found.kind != FTH_IO_DIRECTORY)
-        return fth_io_error(err, "remove", path, result); /* EPERM: an immutable file, not a directory */
     FTH_TRY(fth_io_list(io, path, arena, &names, &n, err));
     for (size_t i = 0; i < n; i++) {
         char *inner = fth_arena_printf(arena, "%s/%s", path, names[i]);

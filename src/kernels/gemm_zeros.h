@@ -55,8 +55,8 @@ size_t fth_split_scratch(const struct fth_gemm_shape *shape);
 /* By instruction set. wide: strips of more columns; the same bits. */
 void fth_zeros_avx2_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish);
-void fth_zeros_avx512_nn(const struct fth_gemm_shape *shape, int wide, uint32_t rows, const float *a, const float *b, float *c,
-                         const struct fth_gemm_finish *finish);
+void fth_zeros_avx512_nn(const struct fth_gemm_shape *shape, int wide, uint32_t rows, const float *a, const float *b,
+                         float *c, const struct fth_gemm_finish *finish);
 void fth_zeros_avx2_tn(const struct fth_gemm_shape *shape, int of_b, uint32_t rows, const float *a, const float *b, float *c,
                        void *scratch);
 void fth_zeros_avx512_tn(const struct fth_gemm_shape *shape, int wide, int of_b, uint32_t rows, const float *a,

@@ -36,7 +36,7 @@ static FTH_INLINE uint64_t columns_of(const float *a, size_t lda, uint32_t rows,
         vm any = v_not_zero(v_load_part(a + k, t));
         if (rows > 1)
             any = (vm)(any | v_not_zero(v_load_part(a + lda + k, t)));
-        there |= (uint64_t)any << k;
+        there |= (uint64_t)v_bits(any) << k;
     }
     return there;
 }
@@ -118,7 +118,7 @@ static FTH_INLINE void tile(const int m, const int first, const int last, vt col
                 v_store_part(c + i * s->ldc + j * VW, columns, sums[i * v + j]);
 }
 
-/* The next two of the rows that are to be fetched, so that all are by the last pair. */
+/* The next two of the rows that are to be fetched: all of them, by 64 rows of A. */
 static FTH_INLINE uint64_t fetch(const struct strip *s, uint64_t left) {
     for (int row = 0; row < PAIR && left; row++, left &= left - 1)
         for (uint32_t p = 0; p < s->n_ahead; p++)
@@ -201,10 +201,11 @@ static void look_ahead(struct strip *strip, const struct fth_gemm_shape *s, cons
         strip->ahead[strip->n_ahead++] = panel_of(s, panels, b, next, k);
 }
 
-/* By strips of so many panels. */
-static void run_rows(uint32_t together, const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+/* By strips of so many panels; of one, where the CPU's are narrower (emulated on one without AVX-512). */
+static void run_rows(uint32_t most, const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
                      const struct fth_gemm_finish *finish) {
     struct fth_panels panels = s->panels ? fth_panels_of(s->n) : fth_panels_cut(s->n, FTH_PANEL);
+    uint32_t together = panels.width == FTH_PANEL ? most : 1;
     uint64_t there[FTH_ZEROS_ROWS / PAIR];
     for (uint32_t k = 0; k < s->k; k += DEPTH) {
         uint32_t depth = s->k - k < DEPTH ? s->k - k : DEPTH;
@@ -238,7 +239,7 @@ static void run_rows_by_two(const struct fth_gemm_shape *s, uint32_t rows, const
     run_rows(2, s, rows, a, b, c, finish);
 }
 
-void fth_zeros_avx512_nn(const struct fth_gemm_shape *s, int wide, uint32_t rows, const float *a, const float *b, float *c,
-                         const struct fth_gemm_finish *finish) {
+void fth_zeros_avx512_nn(const struct fth_gemm_shape *s, int wide, uint32_t rows, const float *a, const float *b,
+                         float *c, const struct fth_gemm_finish *finish) {
     fth_zeros_by_rows(s, rows, a, b, c, finish, wide ? run_rows_by_two : run_rows_by_one);
 }

@@ -113,10 +113,8 @@ fth_status fth_loop_save(struct fth_loop *loop, fth_error *err) {
         loop->saved_due = session->evaluation_due;
         return known == session->evaluation_due ? FTH_OK : amend(loop, err);
     }
-    if (!session->unsaved && fth_session_owns_directory(session, config->dir)) {
-        fth_loop_tidy(session); /* the data's end was found; fth_loop_make_up has amended */
-        return loop->result->epochs ? amend(loop, err) : FTH_OK;
-    }
+    if (!session->unsaved && fth_session_owns_directory(session, config->dir))
+        return loop->result->epochs ? amend(loop, err) : FTH_OK; /* the data's end was found; fth_loop_make_up has amended */
     uint64_t start = fth_now_ns();
     fth_loop_count_time(loop);
     if (loop->callbacks && loop->callbacks->saving)
@@ -141,8 +139,7 @@ void fth_loop_tidy(const struct fth_session *session) {
     if (session->unsaved || !fth_session_owns_directory(session, config->dir) ||
         fth_session_lock_directory(session, config->dir, &lock, NULL) != FTH_OK)
         return;
-    fth_checkpoint_tidy(fth_io_posix(), config->dir, session->step, config->keep,
-                        keeps_best(session) ? session->best_step : 0);
+    fth_checkpoint_tidy(fth_io_posix(), config->dir);
     if (lock >= 0)
         close(lock);
 }

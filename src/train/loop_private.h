@@ -45,8 +45,8 @@ fth_status fth_loop_make_up(struct fth_loop *loop, fth_error *err);
 
 /* Nothing without checkpoint.dir, or where the state is on disk already. */
 fth_status fth_loop_save(struct fth_loop *loop, fth_error *err);
-/* Where nothing is left to save: what a killed save left behind goes, if checkpoint.dir is this session's and no other run
- * has it. */
+/* Where nothing is left to do: what a killed save left unfinished goes, if checkpoint.dir is this session's and no other
+ * run has it. */
 void fth_loop_tidy(const struct fth_session *session);
 /* By steps or minutes, or as the best model of all. */
 fth_status fth_loop_save_if_due(struct fth_loop *loop, fth_error *err);

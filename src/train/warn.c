@@ -13,31 +13,33 @@
  * saved: the system ends the process. */
 void fth_loop_warn_memory(struct fth_loop *loop) {
     const struct fth_session *session = loop->session;
-    double limit = (double)session->config->embedding.memory_limit, used = (double)fth_session_model_bytes(session);
+    double limit = (double)session->config->embedding.memory_limit, all = (double)fth_session_model_bytes(session);
     double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     int of_machine = machine > 0 && machine < limit;
-    double most = of_machine ? machine : limit;
-    if (loop->told_memory || used < NEARLY_FULL * most)
+    double most = of_machine ? machine : limit, used = of_machine ? all : all - (double)session->parameters->bytes;
+    if (loop->told_memory || !session->embedding || used < NEARLY_FULL * most)
         return;
     char now[32], then[32];
     loop->told_memory = 1;
     fth_format_bytes(now, used);
     fth_format_bytes(then, most);
     fth_log(FTH_LOG_WARN,
-            of_machine ? "the model has grown to %s of this machine's %s, which embedding.memory_limit goes beyond: the system may "
-                         "end the training without a checkpoint; lower the limit, or admit fewer keys (min_count, buckets)"
-                       : "the model has grown to %s of the %s that embedding.memory_limit allows, where training ends; raise it, "
-                         "or admit fewer keys (min_count, buckets)",
+            of_machine ? "the model has grown to %s of this machine's %s, which embedding.memory_limit goes beyond: the "
+                         "system may end the training without a checkpoint; lower the limit, or admit fewer keys "
+                         "(min_count, buckets)"
+                       : "the tables have grown to %s of the %s that embedding.memory_limit allows, where training ends; "
+                         "raise it, or admit fewer keys (min_count, buckets)",
             now, then);
 }
 
 void fth_loop_warn_few_steps(const struct fth_loop *loop) {
     const struct fth_session *session = loop->session;
     const struct fth_train_config *config = &session->config->train;
-    if (session->step >= FEW_STEPS || config->batch_size < LARGE_BATCH || session->stopped_early ||
+    if (loop->steps_here == 0 || session->step >= FEW_STEPS || config->batch_size < LARGE_BATCH || session->stopped_early ||
         (config->max_steps && session->step >= (uint64_t)config->max_steps))
         return;
     fth_log(FTH_LOG_WARN,
-            "only %llu step%s made, with a train.batch_size of %lld: a smaller batch or more train.epochs lets the model learn more",
+            "only %llu step%s made in all, with a train.batch_size of %lld: a smaller batch or more train.epochs lets the "
+            "model learn more",
             (unsigned long long)session->step, session->step == 1 ? " was" : "s were", (long long)config->batch_size);
 }

@@ -56,16 +56,18 @@ static FTH_INLINE vm v_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_
 static FTH_INLINE vm v_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
 static FTH_INLINE vm v_nan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 static FTH_INLINE vm v_not_zero(vf a) { return _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_NEQ_UQ); }
-/* How many lanes. By hand: GCC 12 may write a mask's two bytes to the stack and count the four there. */
-static FTH_INLINE uint32_t v_count(vm m) {
+/* A mask as a number. By hand: GCC 12 may write its two bytes to the stack and read four there. */
+static FTH_INLINE uint32_t v_bits(vm m) {
 #ifdef FTH_SIMDE
     uint32_t bits = m;
 #else
     uint32_t bits;
     __asm__("kmovw %1, %0" : "=r"(bits) : "k"(m));
 #endif
-    return (uint32_t)__builtin_popcount(bits);
+    return bits;
 }
+/* How many lanes. */
+static FTH_INLINE uint32_t v_count(vm m) { return (uint32_t)__builtin_popcount(v_bits(m)); }
 static FTH_INLINE vf v_select(vm m, vf yes, vf no) { return _mm512_mask_blend_ps(m, no, yes); }
 
 static FTH_INLINE vf vi_as_floats(vi a) { return _mm512_castsi512_ps(a); }

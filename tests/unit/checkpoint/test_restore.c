@@ -65,7 +65,8 @@ static void test_round_trip(void **state) {
 static void test_many_rows(void **state) {
     enum { MANY = (1 << 14) + 100 };
     char *large = scratch_create(), before[17], after[17];
-    struct world a = world_create(&(struct world_options){.seed = 1}), b = world_create(&(struct world_options){.unpacked = 1});
+    struct world a = world_create(&(struct world_options){.seed = 1});
+    struct world b = world_create(&(struct world_options){.unpacked = 1});
     for (uint32_t p = 0; p < fth_embedding_packs(a.embedding); p++) {
         struct fth_pack_info info;
         fth_embedding_pack_info(a.embedding, p, &info);

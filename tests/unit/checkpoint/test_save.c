@@ -133,7 +133,8 @@ static int unlink_unless_protected(void *ctx, const char *path) {
  * in the place of what is being written. Once it can be, it goes without another save, too. */
 static void test_what_cannot_be_removed(void **state) {
     char *dir = scratch_create(), found[17];
-    const char *left = scratch_path(dir, ".step-000000000007.tmp");
+    char left[600];
+    snprintf(left, sizeof left, "%s/.step-000000000007.tmp", dir);
     struct fth_io io = quick;
     io.unlink = unlink_unless_protected;
     struct world a = world_create(&(struct world_options){.seed = 1});
@@ -155,11 +156,17 @@ static void test_what_cannot_be_removed(void **state) {
     a.state.step = 7;
     REFUSED(FTH_E_IO, world_save(&a, &io, dir, 1, NULL, err), "step-000000000007.tmp", "ermission denied");
     write_protected = NULL;
-    fth_checkpoint_tidy(&io, dir, 40, 1, 10);
-    assert_int_equal(count_names(dir, ""), 2);
-    fth_checkpoint_tidy(&io, dir, 40, 1, 0);
+    fth_checkpoint_tidy(&io, dir);
+    assert_false(exists(left));
+    assert_true(exists(join(dir, 10)) && exists(join(dir, 40)));
+    write_protected = "step-000000000010.old.tmp/dense"; /* of which a part goes: no checkpoint any more */
+    a.state.step = 50;
+    OK(world_save(&a, &io, dir, 1, NULL, err));
+    assert_false(exists(join(dir, 10)));
+    write_protected = NULL;
+    fth_checkpoint_tidy(&io, dir);
     assert_int_equal(count_names(dir, ""), 1);
-    digest_at(join(dir, 40), found);
+    digest_at(join(dir, 50), found);
     assert_true(*found);
     world_destroy(&a);
     scratch_remove(dir);
@@ -371,7 +378,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_step_twice), cmocka_unit_test(test_damaged_gives_way),
         cmocka_unit_test(test_published_but_not_synced),
-        cmocka_unit_test(test_keep_and_sweep), cmocka_unit_test(test_what_cannot_be_removed), cmocka_unit_test(test_diverged),  cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_keep_and_sweep),  cmocka_unit_test(test_what_cannot_be_removed),
+        cmocka_unit_test(test_diverged),        cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_io_errors),       cmocka_unit_test(test_crashes),
         cmocka_unit_test(test_power_failures),  cmocka_unit_test(test_first_save),
         cmocka_unit_test(test_rough_disk),      cmocka_unit_test(test_not_a_directory),
