@@ -39,6 +39,11 @@ FTH_API fth_status fth_session_create(const fth_config *config, fth_purpose purp
  * that stopped early goes on with other data.train, at the beginning of the next epoch. Owned: fth_session_destroy. */
 FTH_API fth_status fth_session_open(const char *checkpoint, const char *const *overrides,
                                     size_t n_overrides, fth_session **out, fth_error *err);
+/* The same to evaluate and predict alone: optimizer slots stay on the disk, so that tables take half of the memory or less
+ * and are read sooner. Training, saving, the next epoch and the digest then fail with FTH_E_ARGUMENT. Owned:
+ * fth_session_destroy. */
+FTH_API fth_status fth_session_open_to_predict(const char *checkpoint, const char *const *overrides,
+                                               size_t n_overrides, fth_session **out, fth_error *err);
 FTH_API void fth_session_destroy(fth_session *session); /* NULL-safe */
 
 /* What is left of the epoch in which the checkpoint stands is given up: training goes on with the first line of the next one,

@@ -117,9 +117,10 @@ fth_status fth_checkpoint_digest_of(const fth_parameters *parameters, const fth_
 
 /* Copies everything into parameters and embedding made from the checkpoint's configuration (or one that
  * differs only in what does not change shapes). A tensor that is missing, left over or of another shape is
- * refused by name before anything is written. */
+ * refused by name before anything is written. weights_only: rows' slots are not read, whatever they are, and
+ * the embedding has none. */
 fth_status fth_checkpoint_restore(fth_checkpoint *checkpoint, fth_parameters *parameters,
-                                  fth_embedding *embedding, fth_error *err);
+                                  fth_embedding *embedding, int weights_only, fth_error *err);
 
 /* Tables, rows, dimensions, bytes, norms, the `top` rows by frequency: a report for people. Owned: free(). */
 fth_status fth_checkpoint_report(fth_checkpoint *checkpoint, uint32_t top, char **out, fth_error *err);

@@ -279,21 +279,24 @@ static fth_status restore_pack(const fth_checkpoint *c, const struct fth_saved_p
 }
 
 fth_status fth_checkpoint_restore(fth_checkpoint *c, fth_parameters *parameters,
-                                  fth_embedding *embedding, fth_error *err) {
+                                  fth_embedding *embedding, int weights_only, fth_error *err) {
     struct target **targets = fth_arena_alloc(c->arena, c->n_packs + 1, sizeof *targets);
-    if (!targets)
+    struct fth_saved_pack *packs = fth_arena_alloc(c->arena, c->n_packs + 1, sizeof *packs);
+    if (!targets || !packs)
         return no_memory(err);
     FTH_TRY(check_dense(c, parameters, err));
     for (uint32_t p = 0; p < c->n_packs; p++) {
-        targets[p] = fth_arena_alloc(c->arena, c->packs[p].n_tables + 1, sizeof **targets);
+        packs[p] = c->packs[p];
+        packs[p].n_slots = weights_only ? 0 : packs[p].n_slots;
+        targets[p] = fth_arena_alloc(c->arena, packs[p].n_tables + 1, sizeof **targets);
         if (!targets[p])
             return no_memory(err);
-        for (uint32_t t = 0; t < c->packs[p].n_tables; t++)
-            FTH_TRY(find_table(c, embedding, &c->packs[p], c->packs[p].tables[t], &targets[p][t], err));
+        for (uint32_t t = 0; t < packs[p].n_tables; t++)
+            FTH_TRY(find_table(c, embedding, &packs[p], packs[p].tables[t], &targets[p][t], err));
     }
     FTH_TRY(check_tables(c, embedding, err));
     FTH_TRY(restore_dense(c, parameters, err));
     for (uint32_t p = 0; p < c->n_packs; p++)
-        FTH_TRY(restore_pack(c, &c->packs[p], targets[p], embedding, err));
+        FTH_TRY(restore_pack(c, &packs[p], targets[p], embedding, err));
     return FTH_OK;
 }

@@ -79,8 +79,8 @@ int cli_predict(int argc, char **argv) {
         return CLI_USAGE;
     fth_error err = {0};
     fth_session *session = NULL;
-    fth_status status = fth_session_open(a.checkpoint, (const char *const *)a.overrides.items,
-                                         a.overrides.n, &session, &err);
+    fth_status status = fth_session_open_to_predict(a.checkpoint, (const char *const *)a.overrides.items,
+                                                    a.overrides.n, &session, &err);
     int code = status == FTH_OK ? predict(&a, session) : cli_fail(&err);
     fth_session_destroy(session);
     cli_overrides_free(&a.overrides);

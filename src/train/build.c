@@ -194,12 +194,13 @@ static fth_status build_tables(struct fth_session *session, fth_error *err) {
                         config->linear_optimizer.name, config->model.name);
     if (!session->graph->n_lookups)
         return FTH_OK;
+    const struct fth_optimizer_config without_slots = {.name = "sgd"};
     struct fth_embedding_options options = {
         .lookups = session->graph->lookups,
         .n_lookups = session->graph->n_lookups,
         .config = &config->embedding,
-        .optimizer = &config->sparse_optimizer,
-        .linear = fth_config_linear_optimizer(config),
+        .optimizer = session->weights_only ? &without_slots : &config->sparse_optimizer,
+        .linear = session->weights_only ? NULL : fth_config_linear_optimizer(config),
         .seed = config->seed,
         .max_batch = (uint32_t)config->train.batch_size,
         .packing = fth_session_with(config, "packing"),

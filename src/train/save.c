@@ -146,6 +146,7 @@ fth_status fth_session_save(fth_session *session, const char *dir, int64_t keep,
     if (!session || !dir)
         return fth_fail_null(err, "fth_session_save", "session, dir");
     FTH_TRY(fth_session_needs_data(session, err));
+    FTH_TRY(fth_session_needs_slots(session, err));
     if (keep < 0)
         return fth_fail(err, FTH_E_ARGUMENT, "fth_session_save: keep is %lld; 0 keeps all", (long long)keep);
     int lock;
@@ -160,6 +161,7 @@ fth_status fth_session_save(fth_session *session, const char *dir, int64_t keep,
 fth_status fth_session_digest(fth_session *session, char out[17], fth_error *err) {
     if (!session || !out)
         return fth_fail_null(err, "fth_session_digest", "session, out");
+    FTH_TRY(fth_session_needs_slots(session, err));
     struct fth_checkpoint_state state = {0};
     fth_status status = describe(session, &state, err);
     if (status == FTH_OK)
@@ -192,7 +194,7 @@ fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *chec
     fth_status status =
         fth_feature_state_load(session->program, state->features, features, n, err);
     if (status == FTH_OK)
-        status = fth_checkpoint_restore(checkpoint, session->parameters, session->embedding, err);
+        status = fth_checkpoint_restore(checkpoint, session->parameters, session->embedding, session->weights_only, err);
     if (status == FTH_OK) {
         struct fth_position position = state->position;
         position.feature_state = features;

@@ -10,13 +10,15 @@
 #include "train/session_private.h"
 
 /* Everything up to, but not including, what is learned from data or restored. */
-static fth_status begin(fth_config *config, enum fth_columns_from from, fth_session **out, fth_error *err) {
+static fth_status begin(fth_config *config, enum fth_columns_from from, int weights_only, fth_session **out,
+                        fth_error *err) {
     fth_session *session = fth_alloc(1, sizeof *session);
     if (!session) {
         fth_config_free(config);
         return fth_fail(err, FTH_E_MEMORY, "no memory for a session");
     }
     session->config = config;
+    session->weights_only = weights_only;
     session->best_metric = NAN;
     session->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     fth_status status = FTH_OK;
@@ -68,7 +70,7 @@ fth_status fth_session_create(const fth_config *config, fth_purpose purpose, fth
         FTH_TRY(fth_session_check_piped(config, 0, err));
     FTH_TRY(copy_config(config, &own, err));
     fth_session *session = NULL;
-    FTH_TRY(begin(own, purpose == FTH_FOR_SHAPE ? FTH_COLUMNS_FROM_CONFIG : FTH_COLUMNS_FROM_DATA, &session, err));
+    FTH_TRY(begin(own, purpose == FTH_FOR_SHAPE ? FTH_COLUMNS_FROM_CONFIG : FTH_COLUMNS_FROM_DATA, 0, &session, err));
     session->shape_only = purpose == FTH_FOR_SHAPE;
     fth_status status = purpose == FTH_FOR_TRAINING ? fth_session_ask_directory(session, err) : FTH_OK;
     if (status == FTH_OK && !session->shape_only)
@@ -102,6 +104,7 @@ static void decide_again(struct fth_session *session, const struct fth_config *o
 struct overridden {
     const char *const *overrides;
     size_t n;
+    int weights_only;
     fth_session **out;
 };
 
@@ -132,7 +135,7 @@ static fth_status open_from(void *ctx, fth_checkpoint *checkpoint, fth_error *er
         fth_config_free(config);
         goto done;
     }
-    FTH_TRY_GOTO(status, begin(config, FTH_COLUMNS_FROM_NAMES, &session, err), done);
+    FTH_TRY_GOTO(status, begin(config, FTH_COLUMNS_FROM_NAMES, as->weights_only, &session, err), done);
     FTH_TRY_GOTO(status, fth_config_difference(own, config, FTH_DIFFERENCE_OF_RESULT, &session->other, err), done);
     session->begun_seed = own->seed;
     session->begun_shuffle = own->data.shuffle;
@@ -153,13 +156,21 @@ fth_status fth_session_open(const char *path, const char *const *overrides, size
                             fth_session **out, fth_error *err) {
     if (!path || !out || !fth_all_there(overrides, n_overrides))
         return fth_fail_null(err, "fth_session_open", "checkpoint, overrides, out");
-    return fth_checkpoint_read(fth_io_posix(), path, open_from, &(struct overridden){overrides, n_overrides, out}, err);
+    return fth_checkpoint_read(fth_io_posix(), path, open_from, &(struct overridden){overrides, n_overrides, 0, out}, err);
+}
+
+fth_status fth_session_open_to_predict(const char *path, const char *const *overrides, size_t n_overrides,
+                                       fth_session **out, fth_error *err) {
+    if (!path || !out || !fth_all_there(overrides, n_overrides))
+        return fth_fail_null(err, "fth_session_open_to_predict", "checkpoint, overrides, out");
+    return fth_checkpoint_read(fth_io_posix(), path, open_from, &(struct overridden){overrides, n_overrides, 1, out}, err);
 }
 
 fth_status fth_session_next_epoch(fth_session *session, fth_error *err) {
     if (!session)
         return fth_fail_null(err, "fth_session_next_epoch", "session");
     FTH_TRY(fth_session_needs_data(session, err));
+    FTH_TRY(fth_session_needs_slots(session, err));
     if (session->training)
         return fth_fail(err, FTH_E_ARGUMENT, "fth_session_next_epoch: the session is training");
     if (!fth_resume_begin_epoch(session) || *session->other.key)
@@ -171,6 +182,12 @@ fth_status fth_session_next_epoch(fth_session *session, fth_error *err) {
 fth_status fth_session_needs_data(const struct fth_session *session, fth_error *err) {
     if (session->shape_only)
         return fth_fail(err, FTH_E_ARGUMENT, "the session was made for its shape only: nothing was learned from data");
+    return FTH_OK;
+}
+
+fth_status fth_session_needs_slots(const struct fth_session *session, fth_error *err) {
+    if (session->weights_only)
+        return fth_fail(err, FTH_E_ARGUMENT, "the session was opened to evaluate and predict only: it has no optimizer slots");
     return FTH_OK;
 }
 

@@ -40,6 +40,7 @@ struct fth_session {
     fth_config *config;
     int training;   /* fth_session_train is running */
     int shape_only; /* nothing was learned from data: only the graph is of use */
+    int weights_only; /* tables have no optimizer slots */
     /* data */
     const char *const *columns; /* csv, criteo: names in cell order; borrowed from the set or the config */
     size_t n_columns;
@@ -185,6 +186,8 @@ fth_evaluation fth_session_evaluation(const struct fth_session *session, int whi
 
 /* session.c: refuses a session that is for its shape only. */
 fth_status fth_session_needs_data(const struct fth_session *session, fth_error *err);
+/* session.c: refuses a session that only evaluates and predicts. */
+fth_status fth_session_needs_slots(const struct fth_session *session, fth_error *err);
 /* session.c: before anything waits for it: of an epoch after `before` the pipe has no more. */
 fth_status fth_session_check_piped(const fth_config *config, uint64_t before, fth_error *err);
 

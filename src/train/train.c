@@ -276,6 +276,7 @@ fth_status fth_session_train(fth_session *session, const fth_callbacks *callback
     if (!session)
         return fth_fail_null(err, "fth_session_train", "session");
     FTH_TRY(fth_session_needs_data(session, err));
+    FTH_TRY(fth_session_needs_slots(session, err));
     if (session->training)
         return fth_fail(err, FTH_E_ARGUMENT, "fth_session_train: the session is training; a callback cannot train it, too");
     fth_training unused;

@@ -172,7 +172,7 @@ static void use(fth_checkpoint *c) {
     CHECK(status == FTH_OK ? report != NULL : *err.message != 0);
     free(report);
     err = (fth_error){0};
-    status = fth_checkpoint_restore(c, m.parameters, m.embedding, &err);
+    status = fth_checkpoint_restore(c, m.parameters, m.embedding, 0, &err);
     CHECK(status == FTH_OK || (status == err.code && *err.message));
     model_destroy(&m);
     fth_checkpoint_close(c);

@@ -61,6 +61,9 @@ static void sessions(void **state) {
     REFUSED(fth_session_open(NULL, NULL, 0, &other, &err));
     REFUSED(fth_session_open(".", NULL, 0, NULL, &err));
     REFUSED(fth_session_open(".", holes, 1, &other, &err));
+    REFUSED(fth_session_open_to_predict(NULL, NULL, 0, &other, &err));
+    REFUSED(fth_session_open_to_predict(".", NULL, 0, NULL, &err));
+    REFUSED(fth_session_open_to_predict(".", holes, 1, &other, &err));
     assert_int_equal(fth_session_create(config, FTH_FOR_SHAPE, &session, NULL), FTH_OK);
     REFUSED(fth_session_train(NULL, NULL, &training, &err));
     REFUSED(fth_session_evaluate(NULL, NULL, 0, &evaluation, &err));

@@ -187,7 +187,7 @@ static inline fth_status world_restore(struct world *w, const char *path, fth_er
     fth_checkpoint *c = NULL;
     fth_status status = fth_checkpoint_open(fth_io_posix(), path, &c, err);
     if (status == FTH_OK)
-        status = fth_checkpoint_restore(c, w->parameters, w->embedding, err);
+        status = fth_checkpoint_restore(c, w->parameters, w->embedding, 0, err);
     if (status == FTH_OK) {
         json_t *features = json_incref(fth_checkpoint_state(c)->features);
         json_decref(w->state.features);
