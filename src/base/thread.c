@@ -302,9 +302,9 @@ void fth_pool_for_filled(fth_pool *pool, uint32_t tasks, void (*fn)(void *arg, u
             fn(arg, task, 0);
         return;
     }
-    for (uint64_t w = 0; w < pool->size; w++) {
-        pool->ranges[w].end = (w + 1) * tasks / pool->size;
-        atomic_store_explicit(&pool->ranges[w].next, w * tasks / pool->size, memory_order_relaxed);
+    for (uint32_t w = 0; w < pool->size; w++) {
+        pool->ranges[w].end = fth_pool_first(tasks, pool->size, w + 1);
+        atomic_store_explicit(&pool->ranges[w].next, fth_pool_first(tasks, pool->size, w), memory_order_relaxed);
     }
     fth_pool_share(pool, run_tasks, &job);
 }

@@ -4,10 +4,14 @@
 
 #include "kernels/tiles.h"
 
+#define LEAST_SHARED 256u /* columns; a block of more is two workers' */
+
 void fth_weight_blocks_cut(const struct fth_prepare *prepare, const struct fth_view *x, const struct fth_view *dy,
                            struct fth_blocks *out) {
     struct fth_gemm_cut cut = fth_gemm_cut((fth_precision)prepare->precision);
     fth_blocks_make(x->columns, dy->columns, cut.block_rows, cut.block_columns, out);
+    if (fth_blocks_count(out) == 1 && dy->columns > LEAST_SHARED)
+        fth_blocks_make(x->columns, dy->columns, cut.block_rows, cut.block_columns / 2, out);
 }
 
 fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struct fth_view *x,

@@ -230,9 +230,6 @@ static fth_status prepare_node(struct fth_plan *plan, struct fth_planned_node *p
     planned->prepare.in = planned->prepare.out = NULL; /* the views were this function's */
     if (planned->prepare.scratch_bytes > plan->op_scratch_bytes)
         plan->op_scratch_bytes = planned->prepare.scratch_bytes;
-    struct fth_phase *phase = &plan->phases[planned->phase];
-    if (phase->granularity == FTH_WHOLE_BATCH)
-        phase->tasks += planned->prepare.tasks;
     return FTH_OK;
 }
 
@@ -253,6 +250,18 @@ static fth_status prepare_nodes(struct fth_plan *plan, fth_error *err) {
     }
     fth_free(views);
     return status;
+}
+
+static fth_status make_orders(struct fth_plan *plan, fth_error *err) {
+    for (uint32_t p = 0; p < plan->n_phases; p++) {
+        struct fth_phase *phase = &plan->phases[p];
+        uint32_t tasks = 0;
+        for (uint32_t i = phase->first; i < phase->first + phase->count; i++)
+            tasks += plan->nodes[i].prepare.tasks;
+        if (phase->granularity == FTH_WHOLE_BATCH)
+            FTH_TRY(fth_order_make(tasks, plan->options.workers, &phase->order, err));
+    }
+    return FTH_OK;
 }
 
 static fth_status make_workers(struct fth_plan *plan, fth_error *err) {
@@ -343,6 +352,7 @@ fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
     FTH_TRY_GOTO(status, make_phases(plan, err), fail);
     FTH_TRY_GOTO(status, fth_plan_place(plan, err), fail);
     FTH_TRY_GOTO(status, prepare_nodes(plan, err), fail);
+    FTH_TRY_GOTO(status, make_orders(plan, err), fail);
     FTH_TRY_GOTO(status, fth_gemm_reserve(options->workers, err), fail);
     FTH_TRY_GOTO(status, make_workers(plan, err), fail);
     *out = plan;
@@ -374,6 +384,8 @@ void fth_plan_destroy(fth_plan *plan) {
     fth_free(plan->workers);
     fth_free(plan->costs);
     fth_free(plan->nodes);
+    for (uint32_t p = 0; p < plan->n_phases; p++)
+        fth_order_free(&plan->phases[p].order);
     fth_free(plan->phases);
     fth_free(plan->places);
     for (uint32_t s = 0; plan->sessions && s < plan->graph->n_sessions; s++) {
@@ -411,7 +423,7 @@ void fth_plan_print(const fth_plan *plan, struct fth_text *out) {
             fth_text_printf(out, "phase %u: per tile, %u nodes\n", p, phase->count);
         else
             fth_text_printf(out, "phase %u: whole batch, %u nodes, %u tasks\n", p, phase->count,
-                            phase->tasks);
+                            phase->order.tasks);
         for (uint32_t i = 0; i < phase->count; i++) {
             const struct fth_planned_node *planned = &plan->nodes[phase->first + i];
             fth_text_printf(out, "  %-24s %s", planned->node->op->name, planned->node->name);

@@ -2,6 +2,7 @@
 #ifndef FTH_RUNTIME_PLAN_PRIVATE_H
 #define FTH_RUNTIME_PLAN_PRIVATE_H
 
+#include "runtime/order.h"
 #include "runtime/plan.h"
 
 enum fth_place_kind {
@@ -31,7 +32,7 @@ struct fth_planned_node {
 struct fth_phase {
     fth_granularity granularity;
     uint32_t first, count; /* in plan->nodes */
-    uint32_t tasks;        /* whole batch: all nodes' together */
+    struct fth_order order; /* whole batch: of all nodes' tasks together */
 };
 
 struct fth_worker {

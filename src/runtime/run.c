@@ -189,16 +189,19 @@ static void run_span(void *arg, uint32_t span, uint32_t worker_index) {
     _mm_setcsr(before);
 }
 
-static void run_task(void *arg, uint32_t task, uint32_t worker_index) {
+static void run_task(void *arg, uint32_t place, uint32_t worker_index) {
     struct fth_plan *plan = arg;
-    const struct fth_phase *phase = &plan->phases[plan->phase_now];
+    struct fth_phase *phase = &plan->phases[plan->phase_now];
     struct extent extent = {.examples = plan->step->batch->n, .whole = 1};
-    uint32_t index = phase->first;
+    uint32_t of_phase = phase->order.task[place], task = of_phase, index = phase->first;
     while (task >= plan->nodes[index].prepare.tasks)
         task -= plan->nodes[index++].prepare.tasks;
+    uint64_t start = phase->order.measured ? fth_now_ns() : 0;
     unsigned before = flush_denormals();
     run_node(plan, index, &extent, task, &plan->workers[worker_index]);
     _mm_setcsr(before);
+    if (phase->order.measured)
+        fth_order_took(&phase->order, of_phase, fth_now_ns() - start);
 }
 
 static double positive_share(const struct fth_batch *batch) {
@@ -247,7 +250,10 @@ void fth_plan_run(fth_plan *plan, fth_pool *pool, const struct fth_step *step) {
             fth_pool_for_filled(pool, plan->n_spans, run_span, plan, step->filler);
             plan->tile_ns += fth_now_ns() - start;
         } else {
-            fth_pool_for_filled(pool, plan->phases[p].tasks, run_task, plan, step->filler);
+            struct fth_order *order = &plan->phases[p].order;
+            fth_order_begin(order);
+            fth_pool_for_filled(pool, order->tasks, run_task, plan, step->filler);
+            fth_order_end(order);
             plan->whole_ns += fth_now_ns() - start;
         }
     }

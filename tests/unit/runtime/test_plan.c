@@ -90,7 +90,7 @@ static void check_nodes(const struct planned *p, int training) {
             tasks += node->prepare.tasks;
         }
         if (plan->phases[f].granularity == FTH_WHOLE_BATCH)
-            assert_int_equal(plan->phases[f].tasks, tasks);
+            assert_int_equal(plan->phases[f].order.tasks, tasks);
         counted += plan->phases[f].count;
     }
     assert_int_equal(counted, plan->n_nodes);
