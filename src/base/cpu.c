@@ -25,6 +25,13 @@ const char *fth_isa_name(fth_isa isa) {
     return (unsigned)isa < FTH_ISA_COUNT ? names[isa] : "unknown";
 }
 
+const char *fth_cpu_instructions(int bf16) {
+    const struct fth_cpu *found = fth_cpu_get();
+    if (bf16 && found->amx_bf16)
+        return "avx512, amx-bf16";
+    return bf16 && found->avx512_bf16 ? "avx512, avx512-bf16" : fth_isa_name(found->isa);
+}
+
 void fth_cpu_clamp(struct fth_cpu *found, const char *limit) {
     static const struct {
         const char *name;

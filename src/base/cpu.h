@@ -19,5 +19,8 @@ struct fth_cpu {
 
 const struct fth_cpu *fth_cpu_get(void);
 const char *fth_isa_name(fth_isa isa); /* "scalar", "avx2", "avx512" */
+/* What this process computes with, as bits depend on it: isa's name and, `bf16`, what multiplies bf16 where there is
+ * something that does: "avx512, avx512-bf16", "avx512, amx-bf16". */
+const char *fth_cpu_instructions(int bf16);
 
 #endif

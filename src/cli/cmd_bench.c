@@ -26,7 +26,7 @@ static const struct argp_option options[] = {
     {"generated", KEY_GENERATED, NULL, 0, "use generated batches even where there is data", 0},
     {"ablate", 'a', NULL, 0, "also leave out every optimisation alone", 0},
     {"perf", KEY_PERF, NULL, 0, "also cycles, instructions and cache misses, where the kernel counts them", 0},
-    {"json", KEY_JSON, "FILE", 0, "write everything to FILE, too", 0},
+    {"json", KEY_JSON, "FILE", 0, "write everything to FILE, too; '-' is standard output, in the place of the text", 0},
     {0}};
 
 struct arguments {
@@ -93,7 +93,8 @@ static int bench(const struct arguments *a, const fth_config *config) {
             cli_output_discard(&out);
         return cli_fail(&err);
     }
-    fputs(text, stdout);
+    if (!a->json || !out.to.standard)
+        fputs(text, stdout);
     if (a->json) {
         fprintf(out.file, "%s\n", json);
         code = cli_output_close(&out);
@@ -115,17 +116,18 @@ static int bench_features(double seconds) {
 
 int cli_bench(int argc, char **argv) {
     static const struct argp argp = {options, parse, "CONFIG\nfeatures", doc, cli_plan_options, NULL, NULL};
-    struct arguments a = {.bench = {.batches = 16, .seconds = 4, .begun = begun}};
+    struct arguments a = {.bench = {.seconds = 4, .begun = begun}};
     if (argp_parse(&argp, argc, argv, 0, NULL, &a))
         return CLI_USAGE;
     if (strcmp(a.config, "features") == 0) {
-        int more = a.json || a.bench.ablate || a.bench.generated || a.bench.perf || a.overrides.n;
+        int more = a.json || a.bench.ablate || a.bench.generated || a.bench.perf || a.overrides.n || a.bench.batches;
         cli_overrides_free(&a.overrides);
         if (!more)
             return bench_features(a.bench.seconds);
         fprintf(stderr, "fathom bench: 'features' measures the operations alone; of the options it takes only --seconds\n");
         return CLI_USAGE;
     }
+    a.bench.batches = a.bench.batches ? a.bench.batches : 16;
     fth_error err = {0};
     fth_config *config = NULL;
     fth_status status = fth_config_read(a.config, (const char *const *)a.overrides.items,

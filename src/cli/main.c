@@ -60,11 +60,11 @@ static void close_output(void) {
 }
 
 /* A file opened later must not take the place of a closed standard stream: what is printed would land in it.
- * Opened so that writing to a closed standard output fails and is told. */
+ * Opened so that reading closed standard input and writing to closed standard output fail and are told. */
 static void fill_standard_streams(void) {
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
-            open("/dev/null", fd == 2 ? O_WRONLY : O_RDONLY) != fd)
+            open("/dev/null", fd == 1 ? O_RDONLY : O_WRONLY) != fd)
             _exit(CLI_FAILURE);
 }
 

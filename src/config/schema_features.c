@@ -40,7 +40,7 @@ static const struct fth_key derived_keys[] = {
     {STRING("separator", fth_derived_config, separator), .used_by = JOIN | DATE | SESSIONS,
      .help = "between the values of a cell, which are taken one by one; \"\": a cell is one value"},
     {STRING("file", fth_derived_config, file), .flags = FTH_FREE, .used_by = JOIN,
-     .help = "a CSV file whose first line names its columns; read once, kept in memory"},
+     .help = "a CSV file whose first line names its columns; read once for each join, kept in memory"},
     {STRINGS("key", fth_derived_config, key), .used_by = JOIN,
      .help = "the file's column that is compared, or several, compared with a cross of as many; what is not in it becomes "
              "missing"},

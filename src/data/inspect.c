@@ -34,7 +34,7 @@ static double sketch_estimate(const uint8_t *registers) {
     return estimate <= 2.5 * m && zeros ? m * log(m / zeros) : estimate;
 }
 
-static fth_status each_block(fth_data_set *set, size_t block_bytes,
+static fth_status each_block(fth_data_set *set, int wake, size_t block_bytes,
                              fth_status (*each)(void *ctx, struct fth_block *block, int *more,
                                                 fth_error *err),
                              void *ctx, fth_error *err) {
@@ -46,7 +46,7 @@ static fth_status each_block(fth_data_set *set, size_t block_bytes,
     int more = 1;
     if (!scratch)
         return fth_fail(err, FTH_E_MEMORY, "no memory to parse blocks");
-    FTH_TRY_GOTO(status, fth_lines_create(set, -1, block_bytes, &lines, err), done);
+    FTH_TRY_GOTO(status, fth_lines_create(set, wake, block_bytes, &lines, err), done);
     FTH_TRY_GOTO(status, fth_block_create(&block, err), done);
     while (more) {
         FTH_TRY_GOTO(status, fth_lines_next(lines, block, &more, err), done);
@@ -64,12 +64,12 @@ done:
     return status;
 }
 
-fth_status fth_data_each_block(fth_data_set *set,
+fth_status fth_data_each_block(fth_data_set *set, int wake,
                                fth_status (*each)(void *ctx, struct fth_block *block,
                                                   int *more, fth_error *err),
                                void *ctx, fth_error *err) {
     int64_t bytes = set->config->block_bytes;
-    return each_block(set, bytes < 1 ? 1 : (size_t)bytes, each, ctx, err);
+    return each_block(set, wake, bytes < 1 ? 1 : (size_t)bytes, each, ctx, err);
 }
 
 struct scan {
@@ -184,7 +184,7 @@ fth_status fth_data_scan(fth_data_set *set, const struct fth_strings *missing,
             fth_fail(err, FTH_E_MEMORY, "no memory for statistics of %u columns", stats->n_columns);
         goto done;
     }
-    FTH_TRY_GOTO(status, each_block(set, 4096, scan_block, &scan, err), done);
+    FTH_TRY_GOTO(status, each_block(set, -1, 4096, scan_block, &scan, err), done);
     for (uint32_t c = 0; c < stats->n_columns; c++)
         stats->columns[c].distinct = sketch_estimate(scan.registers + (size_t)c * REGISTERS);
 done:

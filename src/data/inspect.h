@@ -10,8 +10,8 @@
 
 /* Calls `each` with the parsed blocks of the set's files, from the beginning until `*more` is 0 or a
  * failure. Which lines held out by hash are the set's says fth_data_set_has. Malformed lines are counted in the
- * block. Uses up a set that can be read only once. */
-fth_status fth_data_each_block(fth_data_set *set,
+ * block. wake: as in fth_source_open. Uses up a set that can be read only once. */
+fth_status fth_data_each_block(fth_data_set *set, int wake,
                                fth_status (*each)(void *ctx, struct fth_block *block,
                                                   int *more, fth_error *err),
                                void *ctx, fth_error *err);

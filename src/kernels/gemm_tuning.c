@@ -188,8 +188,12 @@ fth_status fth_tuning_load(const char *path, fth_tuning **out, fth_error *err) {
     if (!file)
         return fth_fail(err, FTH_E_IO, "%s: %s", path, strerror(errno));
     json_error_t at;
+    errno = 0;
     json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &at);
+    int unread = ferror(file) ? errno : 0;
     fclose(file);
+    if (!root && unread)
+        return fth_fail(err, FTH_E_IO, "%s: %s", path, strerror(unread));
     if (!root)
         return fth_fail(err, FTH_E_DATA, "%s:%d:%d: not a tuning file: %s", path, at.line,
                         at.column, at.text);

@@ -340,6 +340,7 @@ static fth_status run(struct bench *bench, const fth_config *config, fth_error *
     FTH_TRY(fth_bench_hold(bench->session, bench->options->batches, generated, &bench->batches, err));
     FTH_TRY(fth_session_plan(bench->session, 1, &bench->plan, err));
     r->model = bench->session->config->model.name;
+    r->isa = fth_cpu_instructions(bench->session->config->precision != FTH_FP32);
     r->threads = fth_pool_size(bench->session->pool);
     r->batch = bench->batches.items[0]->n; /* of fewer examples than train.batch_size there is one batch, a short one */
     r->held = bench->batches.n;

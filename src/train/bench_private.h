@@ -67,7 +67,7 @@ struct fth_bench_ablation {
 #define FTH_BENCH_DIMS 8
 
 struct fth_bench_report {
-    const char *model;
+    const char *model, *isa;
     uint32_t threads, batch, held;
     int generated;
     uint32_t steps, profiled;

@@ -110,7 +110,7 @@ fth_status fth_bench_text(const struct fth_bench_report *r, char **out, fth_erro
     struct fth_text text = {0};
     struct fth_bench_sum all = {.ns = r->profiled_ns, .gather_share = -1};
     fth_text_printf(&text, "%s, batches of %u, %u threads, %s; %u %s batches in memory\n", r->model,
-                    r->batch, r->threads, fth_isa_name(fth_cpu_get()->isa), r->held,
+                    r->batch, r->threads, r->isa, r->held,
                     r->generated ? "generated" : "read");
     fth_text_printf(&text, "examples/s: median %.0f, p10 %.0f, p90 %.0f, in all %.0f (%u steps in %.1f s)\n",
                     r->median, r->p10, r->p90, r->all, r->steps, r->seconds);
@@ -206,7 +206,7 @@ fth_status fth_bench_json(const struct fth_bench_report *r, char **out, fth_erro
     json_t *root = json_pack(
         "{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:b, s:i, s:f, s:{s:f, s:f, s:f, s:f}, s:f, s:f}", "version",
         FTH_VERSION, "model", r->model, "cpu", fth_cpu_get()->name, "isa",
-        fth_isa_name(fth_cpu_get()->isa), "threads", (int)r->threads, "batch", (int)r->batch,
+        r->isa, "threads", (int)r->threads, "batch", (int)r->batch,
         "batches_held", (int)r->held, "generated", r->generated, "steps", (int)r->steps, "seconds",
         r->seconds, "examples_per_second", "median", r->median, "p10", r->p10, "p90", r->p90, "in_all", r->all,
         "keys_per_step", r->keys, "unique_rows_per_step", r->unique);

@@ -47,9 +47,7 @@ static void machine(struct fth_text *text) {
     row(text, "CPU", cpu->name);
     snprintf(value, sizeof value, "%u", cpu->cores);
     row(text, "cores", value);
-    snprintf(value, sizeof value, "%s%s", fth_isa_name(cpu->isa), cpu->amx_bf16 ? ", amx-bf16" :
-             cpu->avx512_bf16 ? ", avx512-bf16" : "");
-    row(text, "instruction set in use", value);
+    row(text, "instruction set in use", fth_cpu_instructions(1));
     if (limit && *limit) {
         snprintf(value, sizeof value, "%.64s", limit);
         row(text, "FATHOM_MAX_ISA", value);

@@ -1,11 +1,13 @@
 /* Side files of joins: read whole, once a session, when lines are going to be read. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/text.h"
 #include "data/inspect.h"
 #include "train/session_private.h"
 
 struct filling {
+    struct fth_session *session;
     fth_side_table *table;
     const char *key_path; /* in the configuration, for messages */
     const char *separator; /* of lists that are joined; "" none */
@@ -48,6 +50,8 @@ static int splits_otherwise(const char *separator, const char *value, size_t len
 static fth_status add_block(void *ctx, struct fth_block *block, int *more, fth_error *err) {
     struct filling *filling = ctx;
     (void)more;
+    if (atomic_load(&filling->session->interrupted))
+        return fth_fail(err, FTH_E_INTERRUPTED, "%s: reading was stopped", block->file);
     if (block->n_bad)
         return fth_fail(err, FTH_E_DATA, "%s: %s", filling->key_path, block->first_bad.message);
     for (uint32_t i = 0; i < block->n_lines; i++) {
@@ -106,7 +110,7 @@ static fth_status find_column(const struct fth_derived_config *config, const fth
     return status;
 }
 
-static fth_status load(const struct fth_derived_config *config, const char *path,
+static fth_status load(struct fth_session *session, const struct fth_derived_config *config, const char *path,
                        fth_side_table **out, fth_error *err) {
     char file_key[80];
     snprintf(file_key, sizeof file_key, "%s.file", path);
@@ -114,8 +118,8 @@ static fth_status load(const struct fth_derived_config *config, const char *path
                                    .strip = config->strip, .header = 1, .skip_blank = 1, .comment = "", .label = "",
                                    .weight = "", .query = "", .block_bytes = 1 << 20};
     struct fth_data_set_options options = {.part = FTH_PART_FILES, .files = {&config->file, 1},
-                                           .files_key = file_key, .labels_optional = 1};
-    struct filling filling = {.key_path = file_key, .separator = config->separator};
+                                           .files_key = file_key, .labels_optional = 1, .wake = session->wake};
+    struct filling filling = {.session = session, .key_path = file_key, .separator = config->separator};
     fth_data_set *set = NULL;
     fth_status status;
     uint32_t *key = fth_alloc(config->key.n, sizeof *key);
@@ -128,7 +132,7 @@ static fth_status load(const struct fth_derived_config *config, const char *path
         FTH_TRY_GOTO(status, find_column(config, set, path, "key", config->key.items[k], &key[k], err), done);
     FTH_TRY_GOTO(status, find_column(config, set, path, "value", config->value, &filling.value, err), done);
     FTH_TRY_GOTO(status, fth_side_table_create(&filling.table, err), done);
-    status = fth_data_each_block(set, add_block, &filling, err);
+    status = fth_data_each_block(set, session->wake, add_block, &filling, err);
 done:
     fth_data_set_destroy(set);
     fth_text_free(&filling.cross);
@@ -140,6 +144,22 @@ done:
     else
         fth_side_table_destroy(filling.table);
     return status;
+}
+
+/* A pipe's lines are gone once a join has read them. */
+static fth_status check_read_once(const struct fth_features_config *features, const fth_feature_program *program,
+                                  uint32_t join, fth_error *err) {
+    const char *file = features->derived[join].file;
+    struct stat stat_of;
+    if (stat(file, &stat_of) != 0 || S_ISREG(stat_of.st_mode))
+        return FTH_OK;
+    for (uint32_t k = 0; k < join; k++)
+        if (features->derived[k].as == FTH_DERIVE_JOIN && fth_feature_makes(program, k) &&
+            strcmp(features->derived[k].file, file) == 0)
+            return fth_fail(err, FTH_E_CONFIG,
+                            "features.derived.%u.file: %s is no regular file and can be read once, and features.derived.%u "
+                            "reads it, too; use a file", join, file, k);
+    return FTH_OK;
 }
 
 fth_status fth_session_join(struct fth_session *session, fth_feature_program *program,
@@ -154,8 +174,10 @@ fth_status fth_session_join(struct fth_session *session, fth_feature_program *pr
             continue;
         char path[64];
         snprintf(path, sizeof path, "features.derived.%u", k);
-        if (!session->side_tables[k])
-            FTH_TRY(load(&features->derived[k], path, &session->side_tables[k], err));
+        if (!session->side_tables[k]) {
+            FTH_TRY(check_read_once(features, program, k, err));
+            FTH_TRY(load(session, &features->derived[k], path, &session->side_tables[k], err));
+        }
         FTH_TRY(fth_feature_set_side_table(program, k, session->side_tables[k], err));
     }
     return FTH_OK;

@@ -238,7 +238,7 @@ fth_status fth_session_learn(struct fth_session *session, fth_error *err) {
         fth_log(FTH_LOG_INFO, "learning quantiles and vocabularies from all of the training data "
                               "(features.learn_lines: 0), before the first epoch");
     if (status == FTH_OK)
-        status = fth_data_each_block(set, learn_block, &learning, err);
+        status = fth_data_each_block(set, session->wake, learn_block, &learning, err);
     fth_free(learning.which);
     fth_data_set_destroy(set);
     if (status == FTH_OK)

@@ -63,7 +63,7 @@ static fth_status describe(struct fth_session *session, struct fth_checkpoint_st
         .finished = fth_session_is_finished(session),
         .train_seconds = session->earlier_seconds + (double)session->times.total * 1e-9,
         .tuning_digest = fth_tuning_digest(session->tuning),
-        .isa = fth_isa_name(fth_cpu_get()->isa),
+        .isa = fth_cpu_instructions(session->config->precision != FTH_FP32),
     };
     FTH_TRY(fth_feature_state_save(session->program, session->position.feature_state,
                                    session->position.n_feature_state, &state->features, err));
@@ -213,14 +213,17 @@ fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *chec
     session->stopped_early = state->stopped_early;
     session->evaluation_due = state->evaluation_due;
     session->earlier_seconds = state->train_seconds;
-    if (!*session->other.key && strcmp(state->isa, fth_isa_name(fth_cpu_get()->isa)) != 0)
+    if (!*session->other.key && strcmp(state->isa, fth_cpu_instructions(session->config->precision != FTH_FP32)) != 0)
         session->other = (struct fth_difference){"instruction set", {0}};
     if (!*session->other.key && strcmp(state->program, FTH_VERSION) != 0)
         session->other = (struct fth_difference){"version of Fathom", {0}};
     snprintf(session->made_by, sizeof session->made_by, "%s", state->program);
-    if (state->tuning_digest != fth_tuning_digest(session->tuning))
+    if (state->tuning_digest != fth_tuning_digest(session->tuning)) {
+        if (!*session->other.key)
+            session->other = (struct fth_difference){"tuning", {0}};
         fth_log(FTH_LOG_WARN,
                 "the checkpoint was trained with another tuning table; results will differ in the last bits");
+    }
     session->checkpoint_path = strdup(fth_checkpoint_path(checkpoint));
     if (!session->checkpoint_path)
         return fth_fail(err, FTH_E_MEMORY, "no memory for a path");

@@ -241,8 +241,9 @@ static fth_status train(struct fth_session *session, const fth_callbacks *callba
     FTH_TRY_GOTO(status, fth_session_take_directory(session, &loop.lock, err), done);
     FTH_TRY_GOTO(status, fth_session_check_held_out(session, err), done);
     FTH_TRY_GOTO(status, fth_session_plan(session, 1, &loop.plan, err), done);
-    FTH_TRY_GOTO(status, open_reader(&loop, err), done);
-    status = run_steps(&loop, err);
+    status = open_reader(&loop, err); /* interrupted while side files are read, too */
+    if (status == FTH_OK)
+        status = run_steps(&loop, err);
     result->interrupted = status == FTH_E_INTERRUPTED;
     if (status != FTH_OK && !result->interrupted)
         goto done;
@@ -259,7 +260,7 @@ done:
         close(loop.lock);
     count_reader(&loop);
     fth_reader_destroy(loop.reader);
-    if (status == FTH_OK)
+    if (status == FTH_OK && loop.program)
         fth_session_warn(session, loop.program);
     fth_feature_pass_destroy(loop.pass);
     fth_feature_destroy(loop.program);

@@ -104,7 +104,7 @@ static void blocks_until_enough(void **state) {
     fth_data_set *set;
     config.block_bytes = 6;
     assert_int_equal(fth_data_set_create(&config, &options, &set, NULL), FTH_OK);
-    assert_int_equal(fth_data_each_block(set, count_some, &lines, NULL), FTH_OK);
+    assert_int_equal(fth_data_each_block(set, -1, count_some, &lines, NULL), FTH_OK);
     assert_int_equal(lines, 12);
     fth_data_set_destroy(set);
 }
