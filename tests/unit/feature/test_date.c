@@ -91,6 +91,9 @@ static void what_is_no_date(void **state) {
             fail_msg("%s by %s", cases[i].text, cases[i].format);
     assert_int_equal(fth_date_parse("unix", "-0.5", 4, &date), 1);
     assert_int_equal(fth_date_part(&date, FTH_DATE_SECONDS), -1);
+    /* However little before 1970: more digits than a fraction keeps. */
+    assert_int_equal(fth_date_parse("unix", "-0.0000000000000000001", 22, &date), 1);
+    assert_int_equal(fth_date_part(&date, FTH_DATE_SECONDS), -1);
     assert_null(fth_date_check_format("%y%m%d%H"));
     assert_null(fth_date_check_format("iso"));
     assert_non_null(fth_date_check_format(""));

@@ -137,6 +137,54 @@ static void derived_columns(void **state) {
     fth_side_table_destroy(table);
 }
 
+/* What only an example's weight is made of is not asked of files to predict, however it is made. */
+static void not_made_to_predict(void **state) {
+    static const char *const columns[] = {"item"}, *const item[] = {"item"}, *const when[] = {"time"};
+    static const char *const of[] = {"day", "item"}, *const last[] = {"both"};
+    struct fth_derived_config derived[] = {
+        {.as = FTH_DERIVE_DATE, .name = "day", .from = {when, 1}, .format = "iso", .part = FTH_DATE_DAY},
+        {.as = FTH_DERIVE_CROSS, .name = "both", .from = {of, 2}},
+        {.as = FTH_DERIVE_JOIN, .name = "weight", .from = {last, 1}},
+    };
+    struct fth_categorical_config categorical = {.columns = {item, 1}};
+    struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label", .weight = "weight"},
+                                .embedding = {.dim = 1}};
+    config.features.derived = derived;
+    config.features.n_derived = 3;
+    config.features.categorical = &categorical;
+    config.features.n_categorical = 1;
+    fth_feature_program *program = NULL;
+    fth_error err = {0};
+    if (fth_feature_create_unlabelled(&config, columns, 1, &program, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    for (uint32_t k = 0; k < 3; k++)
+        assert_false(fth_feature_makes(program, k));
+    fth_feature_destroy(program);
+}
+
+/* A joined column that groups examples, too, is there as text for that. */
+static void joined_column_as_query(void **state) {
+    static const char *const pairs[][2] = {{"a", "x"}, {"b", "y"}};
+    static const char *const columns[] = {"label", "item"}, *const item[] = {"item"}, *const shop[] = {"shop"};
+    struct fth_derived_config derived = {.as = FTH_DERIVE_JOIN, .name = "shop", .from = {item, 1}};
+    struct fth_categorical_config categorical = {.columns = {shop, 1}};
+    struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label", .query = "shop"},
+                                .embedding = {.dim = 1}};
+    config.features.derived = &derived;
+    config.features.n_derived = 1;
+    config.features.categorical = &categorical;
+    config.features.n_categorical = 1;
+    fth_side_table *table = make_table(pairs, 2);
+    struct test_program t;
+    test_program_create(&t, &config, columns, 2, 0);
+    assert_int_equal(fth_feature_set_side_table(t.program, 0, table, NULL), FTH_OK);
+    test_program_run(&t, test_block_cells("1,b\n0,a\n", ','));
+    assert_true(t.batch->query[0] == fth_hash_bytes("y", 1, 0) && t.batch->query[1] == fth_hash_bytes("x", 1, 0));
+    assert_true(t.batch->fields[0].keys[0] == key_of("shop", "y") && t.batch->fields[0].keys[1] == key_of("shop", "x"));
+    test_program_drop(&t);
+    fth_side_table_destroy(table);
+}
+
 /* ---- joins made by the fields that hash them ---- */
 
 static uint32_t draw(uint64_t *draws, uint32_t below) {
@@ -377,6 +425,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(side_tables),
         cmocka_unit_test(derived_columns),
+        cmocka_unit_test(joined_column_as_query),
+        cmocka_unit_test(not_made_to_predict),
         cmocka_unit_test(joined_keys_are_those_of_texts),
         cmocka_unit_test(joined_numbers_are_those_of_texts),
         cmocka_unit_test(unknown_keys),

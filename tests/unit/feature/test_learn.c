@@ -69,7 +69,31 @@ static void samples(void **state) {
     assert_memory_equal(again, all, (BUCKETS - 1) * sizeof *all);
 }
 
+/* Quantiles are learned beside buckets that are given. */
+static void beside_given_ones(void **state) {
+    static const char *const columns[] = {"label", "x", "y"}, *const x[] = {"x"}, *const y[] = {"y"};
+    static const double given[] = {1, 2};
+    struct fth_numeric_config numeric[] = {{.columns = {x, 1}, .quantiles = 2},
+                                           {.columns = {y, 1}, .boundaries = {given, 2}}};
+    struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"}, .embedding = {.dim = 1}};
+    fth_feature_program *program = NULL;
+    config.features.numeric = numeric;
+    config.features.n_numeric = 2;
+    config.features.learn_lines = 4;
+    assert_int_equal(fth_feature_create(&config, columns, 3, &program, NULL), FTH_OK);
+    assert_int_equal(fth_feature_learn_wanted(program), 4);
+    struct fth_block *block = test_block_cells("1,5,1\n1,6,1\n1,7,1\n1,8,1\n", ',');
+    assert_int_equal(fth_feature_learn_block(program, block, NULL, block->n_lines, NULL), FTH_OK);
+    assert_int_equal(fth_feature_learn_finish(program, NULL), FTH_OK);
+    assert_int_equal(program->numeric[0].boundaries.n, 1);
+    assert_float_equal(program->numeric[0].boundaries.values[0], 7, 0);
+    assert_int_equal(program->numeric[1].boundaries.n, 2);
+    fth_block_destroy(block);
+    fth_feature_destroy(program);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_lines), cmocka_unit_test(samples)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_lines), cmocka_unit_test(samples),
+                                       cmocka_unit_test(beside_given_ones)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -229,6 +229,24 @@ static void reductions(void **state) {
     }
 }
 
+/* A reader fills its blocks again and again: what is told of one's bad values is of its last run. */
+static void bad_values_are_of_one_run(void **state) {
+    static const char *const columns[] = {"label", "x"}, *const x[] = {"x"};
+    struct fth_numeric_config numeric = {.columns = {x, 1}, .separator = ";", .on_bad_value = FTH_BAD_VALUE_SKIP};
+    struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"}};
+    config.features.numeric = &numeric;
+    config.features.n_numeric = 1;
+    struct test_program ran;
+    test_program_create(&ran, &config, columns, 2, 0);
+    test_program_run(&ran, test_block_cells("1,a;2;b\n1,3\n", ','));
+    struct fth_transform transform = fth_feature_pass_transform(ran.pass);
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(ran.block->n_bad_values, 2);
+        assert_int_equal(transform.examples(transform.ctx, ran.block, ran.batch, NULL), FTH_OK);
+    }
+    test_program_drop(&ran);
+}
+
 static void indicators(void **state) {
     static const char *const columns[] = {"label", "x"}, *const x[] = {"x"}, *const values[] = {"a", "b", "cc"};
     static const struct {
@@ -257,6 +275,26 @@ static void indicators(void **state) {
         assert_int_equal(schema->n_dense, 3 + cases[k].other);
         assert_string_equal(schema->dense_names[2], "x=cc");
         assert_memory_equal(ran.batch->dense, cases[k].expected, schema->n_dense * sizeof(float));
+        test_program_drop(&ran);
+    }
+}
+
+/* A text of more than eight bytes that means missing is none of the others. */
+static void long_missing_text(void **state) {
+    static const char *const columns[] = {"label", "x"}, *const x[] = {"x"}, *const values[] = {"a", "b"},
+                             *const missing[] = {"(not set)"};
+    static const float expected[] = {1, 0, 1};
+    for (int plain = 0; plain < 2; plain++) {
+        struct fth_indicator_config indicator = {.columns = {x, 1}, .values = {values, 2}, .separator = ";", .count = 1,
+                                                 .other = 1};
+        struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"}};
+        config.features.indicator = &indicator;
+        config.features.n_indicator = 1;
+        config.features.missing = (struct fth_strings){missing, 1};
+        struct test_program ran;
+        test_program_create(&ran, &config, columns, 2, plain);
+        test_program_run(&ran, test_block_cells("1,(not set);a;(not sat)\n", ','));
+        assert_memory_equal(ran.batch->dense, expected, sizeof expected);
         test_program_drop(&ran);
     }
 }
@@ -314,7 +352,9 @@ static void tails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fused_is_plain), cmocka_unit_test(reductions), cmocka_unit_test(indicators),
+        cmocka_unit_test(fused_is_plain), cmocka_unit_test(reductions),
+        cmocka_unit_test(bad_values_are_of_one_run), cmocka_unit_test(indicators),
+        cmocka_unit_test(long_missing_text),
         cmocka_unit_test(short_decimals_are_exact), cmocka_unit_test(short_decimals_are_taken),
         cmocka_unit_test(tails),
     };

@@ -22,10 +22,9 @@ static void signs_of_bins(void **state) {
     assert_int_equal(fth_feature_osrp_reduce(5, items, 0), 0);
 }
 
-/* The keys of a line of columns a, b and the list l. */
-static uint32_t keys_of(int64_t bins, const char *cells, uint64_t *out) {
+/* The keys of a line of columns a, b and the list l, of which the features are `of`. */
+static uint32_t keys_of_columns(const char *const *of, int64_t bins, const char *cells, uint64_t *out) {
     static const char *const columns[] = {"label", "a", "b", "l"};
-    static const char *const of[] = {"a", "b", "l"};
     struct fth_categorical_config categorical = {.columns = {of, 3}, .name = "all", .bins = bins,
                                                  .separator = ";", .max_length = 2};
     struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"},
@@ -57,6 +56,19 @@ static uint32_t keys_of(int64_t bins, const char *cells, uint64_t *out) {
     fth_feature_pass_destroy(pass);
     fth_feature_destroy(program);
     return n;
+}
+
+static uint32_t keys_of(int64_t bins, const char *cells, uint64_t *out) {
+    return keys_of_columns((const char *const[]){"a", "b", "l"}, bins, cells, out);
+}
+
+/* A column's texts are the same features wherever the configuration lists it. */
+static void in_any_order(void **state) {
+    static const char *const of[] = {"l", "a", "b"};
+    uint64_t keys[8], other[8];
+    assert_int_equal(keys_of(1 << 30, "p,q,r;s", keys), 4);
+    assert_int_equal(keys_of_columns(of, 1 << 30, "p,q,r;s", other), 4);
+    assert_memory_equal(keys, other, 4 * sizeof *keys);
 }
 
 /* A line with texts in more bins than models have room for is malformed. */
@@ -128,7 +140,7 @@ static void spread(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signs_of_bins), cmocka_unit_test(too_many_bins),
+        cmocka_unit_test(signs_of_bins), cmocka_unit_test(in_any_order), cmocka_unit_test(too_many_bins),
         cmocka_unit_test(lines),
         cmocka_unit_test(spread),
     };

@@ -45,6 +45,27 @@ static void bounds_label(void **state) {
     }
 }
 
+/* Without the space it is a text like any other. */
+static void texts_that_look_like_bounds(void **state) {
+    static const float labels[] = {1, 1, 0};
+    struct fth_config config;
+    struct fth_categorical_config categorical = {.columns = STRINGS("c"), .ffm_field = -1};
+    base_config(&config);
+    config.data.positive = (struct fth_strings)STRINGS(">500", ">=500");
+    config.features.categorical = &categorical;
+    config.features.n_categorical = 1;
+    const char *columns[] = {"c", "label"};
+    struct fixture f;
+    open_program(&f, &config, columns, 2);
+    open_pass(&f);
+    struct fth_block *block = test_block_cells("a,>500\nb,>=500\nc,501\n", ',');
+    run(&f, block);
+    assert_int_equal(f.batch->n, 3);
+    assert_memory_equal(f.batch->label, labels, sizeof labels);
+    fth_block_destroy(block);
+    close_fixture(&f);
+}
+
 static void entries_of_libffm(void **state) {
     struct fth_config config;
     struct fth_categorical_config categorical = {
@@ -184,6 +205,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(positive_texts_label),
         cmocka_unit_test(bounds_label),
+        cmocka_unit_test(texts_that_look_like_bounds),
         cmocka_unit_test(entries_of_libffm),
         cmocka_unit_test(entries_of_libsvm),
         cmocka_unit_test(tasks_have_labels_of_their_own),

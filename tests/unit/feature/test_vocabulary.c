@@ -146,6 +146,37 @@ static void learned_from_all(void **state) {
     fth_feature_destroy(made.program);
 }
 
+/* What is counted at a time has a limit, and of texts as frequent those met first stand first behind it, too. */
+static void forgotten_texts_make_room(void **state) {
+    struct made made;
+    uint64_t single, list[8];
+    uint32_t n;
+    make_lines(&made, 0, 200, 1, 0, "");
+    made.program->vocabularies[0].most = 100;
+    for (uint32_t b = 0; b < 30; b++) {
+        char text[64 * 40], *at = text;
+        /* "often" is first met where 90 others are, "late" where few are: room has been made in between. */
+        for (uint32_t i = 0; i < 10 && b >= 3 && b < 13; i++)
+            at += sprintf(at, "1,often%u,often%u;often%u\n", i, i, i);
+        for (uint32_t i = 0; i < 10 && b >= 20; i++)
+            at += sprintf(at, "1,late%u,late%u;late%u\n", i, i, i);
+        for (uint32_t i = 0; i < 30; i++)
+            at += sprintf(at, "1,once%u,\n", b * 30 + i);
+        struct fth_block *block = test_block_cells(text, ',');
+        assert_int_equal(fth_feature_learn_block(made.program, block, NULL, block->n_lines, NULL), FTH_OK);
+        fth_block_destroy(block);
+    }
+    assert_int_equal(fth_feature_learn_finish(made.program, NULL), FTH_OK);
+    assert_in_range(made.program->vocabularies[0].codes.n, 20, 100);
+    for (uint32_t i = 0; i < 10; i++) {
+        char line[40];
+        sprintf(line, "1,often%u,late%u\n", i, i);
+        keys(made.program, line, &single, list, &n);
+        assert_true(single == key_of(i) && list[0] == key_of(10 + i));
+    }
+    fth_feature_destroy(made.program);
+}
+
 static void given(void **state) {
     static const char *const texts[] = {"x", "y", "x"};
     static const size_t lengths[] = {1, 1, 1};
@@ -162,6 +193,21 @@ static void given(void **state) {
     assert_int_equal(twice, 2);
     keys(made.program, "1,y,x;q\n", &single, list, &n);
     assert_true(single == key_of(1) && list[0] == key_of(0) && list[1] == missing());
+    fth_feature_destroy(made.program);
+}
+
+/* One table's vocabulary is learned, and the next one's given. */
+static void learned_beside_given(void **state) {
+    struct made made;
+    make(&made, 3, 1, 0, "");
+    fth_feature_destroy(made.program);
+    made.categorical[1].table = "u";
+    made.categorical[1].vocabulary_size = 0;
+    made.categorical[1].vocabulary_file = "words.txt";
+    assert_int_equal(fth_feature_create(&made.config, columns, 3, &made.program, NULL), FTH_OK);
+    assert_int_equal(fth_feature_learn_wanted(made.program), 100);
+    assert_string_equal(fth_feature_vocabulary_file(made.program, 0), "");
+    assert_string_equal(fth_feature_vocabulary_file(made.program, 1), "words.txt");
     fth_feature_destroy(made.program);
 }
 
@@ -223,7 +269,9 @@ int main(void) {
         cmocka_unit_test(learned),
         cmocka_unit_test(learned_in_the_order_of_lines),
         cmocka_unit_test(learned_from_all),
+        cmocka_unit_test(forgotten_texts_make_room),
         cmocka_unit_test(given),
+        cmocka_unit_test(learned_beside_given),
         cmocka_unit_test(saved_and_loaded),
         cmocka_unit_test(codes),
     };
