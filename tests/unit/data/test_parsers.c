@@ -375,6 +375,25 @@ static void endless_line(void **state) {
     free(text);
 }
 
+/* A line that is cut off makes no file one without labels; an unfinished last line says nothing. */
+static void criteo_labels_lack(void **state) {
+    static const struct {
+        int with, without, unfinished, at_end, lack;
+    } cases[] = {{3, 0, 0, 1, 0}, {3, 1, 0, 1, 0}, {1, 3, 0, 1, 1}, {2, 2, 0, 1, 0}, {1, 1, 1, 0, 0}, {1, 1, 1, 1, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int lines = cases[i].with + cases[i].without + cases[i].unfinished;
+        char text[512], *at = text;
+        for (int line = 0; line < lines; line++) {
+            int tabs = line < cases[i].with ? 39 : 38;
+            memset(at, '\t', (size_t)tabs);
+            at += tabs;
+            if (line < cases[i].with + cases[i].without)
+                *at++ = '\n';
+        }
+        assert_int_equal(fth_criteo_labels_lack(text, (size_t)(at - text), cases[i].at_end), cases[i].lack);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(csv_plain),
@@ -385,6 +404,7 @@ int main(void) {
         cmocka_unit_test(csv_header_line),
         cmocka_unit_test(criteo_lines),
         cmocka_unit_test(criteo_many),
+        cmocka_unit_test(criteo_labels_lack),
         cmocka_unit_test(libsvm_lines),
         cmocka_unit_test(libffm_lines),
         cmocka_unit_test(first_refusal_by_line),

@@ -89,7 +89,7 @@ static void shuffle_is_a_permutation(void **state) {
     static char once[2][LINES];
     config.shuffle = 300;
     struct read_result result = read_all(&config, &train_set, &options);
-    uint64_t moved = 0, same = 0;
+    uint64_t moved = 0, same = 0, alike = 0;
     memset(once, 0, sizeof once);
     for (uint64_t i = 0; i < 2 * LINES; i++) {
         uint64_t number = result.numbers[i];
@@ -99,9 +99,12 @@ static void shuffle_is_a_permutation(void **state) {
         assert_int_equal(number / 300, i % LINES / 300);
         moved += number != i % LINES;
         same += i < LINES && result.numbers[i] == result.numbers[i + LINES];
+        /* Nor have two blocks of an epoch one order. */
+        alike += i % LINES >= 300 && result.numbers[i] == result.numbers[i - 300] + 300;
     }
     assert_true(moved > LINES);
     assert_true(same < LINES / 10);
+    assert_true(alike < LINES / 10);
     options.seed = 6;
     struct read_result other = read_all(&config, &train_set, &options);
     assert_true(other.digest != result.digest);
@@ -152,6 +155,37 @@ static void holdout_is_disjoint_and_complete(void **state) {
     struct read_result none = read_all(&config, &valid_set, &options);
     assert_int_equal(none.status, FTH_E_CONFIG);
     assert_non_null(strstr(none.error.message, "nothing is held out"));
+}
+
+/* Lines with one text in the column are held out together, wherever they stand; others of a block need not be. */
+static void held_out_by_a_column(void **state) {
+    static char text[LINES * 16];
+    const char *file = temp_path("users.csv");
+    int parts[7] = {0}, all = 0;
+    char *at = text;
+    for (int i = 0; i < LINES; i++)
+        at += sprintf(at, "%d,%d,%d\n", i & 1, i % 7, i);
+    write_file(file, text, (size_t)(at - text));
+    struct fth_data_config config = csv_config(&file, 1, columns, 3);
+    struct fth_reader_options options = {.batch_size = 64, .epochs = 1};
+    config.holdout = FTH_HOLDOUT_HASH;
+    config.holdout_fraction = 0.5;
+    config.holdout_column = columns[1];
+    for (int part = 0; part < 2; part++) {
+        struct read_result read = read_all(&config, part ? &valid_set : &train_set, &options);
+        assert_int_equal(read.status, FTH_OK);
+        for (uint64_t i = 0; i < read.examples; i++)
+            parts[read.numbers[i] % 7] |= 1 << part;
+        all += (int)read.examples;
+        read_result_free(&read);
+    }
+    assert_int_equal(all, LINES);
+    int held = 0;
+    for (int user = 0; user < 7; user++) {
+        assert_true(parts[user] == 1 || parts[user] == 2);
+        held += parts[user] == 2;
+    }
+    assert_in_range(held, 1, 6);
 }
 
 /* Lines of one length, so that a line begins exactly where the tail does: whichever blocks, the two parts are all of them. */
@@ -307,6 +341,7 @@ int main(void) {
         cmocka_unit_test(same_whoever_reads),
         cmocka_unit_test(shuffle_is_a_permutation),
         cmocka_unit_test(holdout_is_disjoint_and_complete),
+        cmocka_unit_test(held_out_by_a_column),
         cmocka_unit_test(a_cut_between_two_lines),
         cmocka_unit_test(valid_files),
         cmocka_unit_test(missing_label_in_prediction),
