@@ -31,7 +31,7 @@ static const struct fth_lookup lookups[] = {
     {.field = 1, .table = "b", .dim = DIM, .group = FTH_NO_GROUP},
     {.field = 2, .table = "c", .dim = DIM, .group = FTH_NO_GROUP, .min_count = 5},
     {.field = 3, .table = "d", .dim = DIM, .group = FTH_NO_GROUP},
-    {.field = 4, .table = "e", .dim = DIM, .group = FTH_NO_GROUP},
+    {.field = 4, .table = "e", .dim = DIM, .group = FTH_NO_GROUP, .counted = 1},
     {.field = 5, .table = "a", .dim = DIM, .group = 0, .pooling = FTH_POOL_MEAN},
     {.field = 6, .table = "b", .dim = DIM, .group = 0, .pooling = FTH_POOL_MAX},
     {.field = 7, .table = "c", .dim = DIM, .group = 1, .pooling = FTH_POOL_SUM, .weighted = 1, .min_count = 5},
@@ -154,32 +154,37 @@ static void by_bucket(void **state) {
             compare(threads, turn, 1);
 }
 
-/* A batch that is only read: unknown keys get no row, others are found, also where by bucket nothing is known yet. */
+/* A batch that is only read: unknown keys get no row, others are found, also where by bucket nothing is known yet; and
+ * nothing is counted. */
 static void only_read(void **state) {
     static struct read trained, read;
     struct fth_schema known = schema_of_buckets();
     struct fth_batch *plain = batch_of(&schema), *batch = batch_of(&known);
-    fth_embedding *embedding = create();
+    fth_embedding *embedding = create(), *unread = create();
     fth_pool *pool = world_pool(2), *many = world_pool(MANY);
     const struct fth_rows *rows = fth_embedding_rows(embedding);
     train(embedding, MANY, plain, 1, 2, &read);
+    train(unread, MANY, plain, 1, 2, &read);
     for (uint32_t again = 0; again < 2; again++) {
         fill(plain, 4);
         fill(batch, 4);
         OK(fth_embedding_prepare(embedding, many, plain, 0, 3, err));
         for (uint32_t l = 0; l < N_LOOKUPS; l++)
             rows->gather(rows->ctx, l, 0, BATCH, trained.of[l], DIM);
+        uint64_t unique = embedding->n_unique;
         OK(fth_embedding_prepare(embedding, pool, batch, 0, 3, err));
         for (uint32_t l = 0; l < N_LOOKUPS; l++)
             rows->gather(rows->ctx, l, 0, BATCH, read.of[l], DIM);
         assert_memory_equal(&trained, &read, sizeof read);
-        assert_true(embedding->n_unique > 300);
+        assert_true(unique > 300 && embedding->n_unique == unique);
     }
+    assert_same_embeddings(unread, embedding);
     fth_pool_destroy(pool);
     fth_pool_destroy(many);
     fth_batch_destroy(plain);
     fth_batch_destroy(batch);
     fth_embedding_destroy(embedding);
+    fth_embedding_destroy(unread);
 }
 
 int main(void) {

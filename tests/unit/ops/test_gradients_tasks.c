@@ -148,6 +148,14 @@ static void test_domain_linear(void **state) {
     fth_graph_destroy(c->graph);
 }
 
+/* The running mean or variance. */
+static fth_id running(const struct gradcheck *c, const char *name) {
+    for (uint32_t v = 0; v < c->graph->n_values; v++)
+        if (c->graph->values[v].role == FTH_ROLE_STATE && strstr(c->graph->values[v].name, name))
+            return (fth_id)v;
+    return FTH_NONE;
+}
+
 /* Each domain's rows have mean 0 and variance 1; running statistics move by a tenth, those of a domain that is not
  * there stay. */
 static void test_partitioned_norm(void **state) {
@@ -155,12 +163,7 @@ static void test_partitioned_norm(void **state) {
     struct gradcheck check = {.group = -1};
     struct gradcheck *c = &check;
     CHECK_OK(c, fth_graph_create(DOMAINS, &c->graph, &c->err));
-    fth_id y = partitioned_norm(c), states[2] = {FTH_NONE, FTH_NONE};
-    for (uint32_t v = 0; v < c->graph->n_values; v++) {
-        const struct fth_value *value = &c->graph->values[v];
-        if (value->role == FTH_ROLE_STATE)
-            states[!!strstr(value->name, "variance")] = (fth_id)v;
-    }
+    fth_id y = partitioned_norm(c), states[2] = {running(c, "mean"), running(c, "variance")};
     struct interpret_options options = {.examples = N, .tile = 5};
     struct interpret *it = interpret_create(c->graph, &options);
     for (uint32_t v = 0; v < c->graph->n_values; v++) {
@@ -199,16 +202,18 @@ static void test_partitioned_norm(void **state) {
     fth_graph_destroy(c->graph);
 }
 
-/* Where a domain's values do not differ, or it has one example, they become 0, to the bit. */
+/* Where a domain's values do not differ, or it has one example, they become 0, to the bit. One example has no unbiased
+ * variance: the running one stays. */
 static void test_equal_in_domain(void **state) {
     enum { N = 5, COLUMNS = 35, DOMAINS = 3 };
     static const uint32_t domain_of_row[N] = {0, 1, 0, 2, 0};
     struct gradcheck check = {.group = -1};
     struct gradcheck *c = &check;
     CHECK_OK(c, fth_graph_create(DOMAINS, &c->graph, &c->err));
-    fth_id y = partitioned_norm(c);
+    fth_id y = partitioned_norm(c), variance = running(c, "variance");
     struct interpret_options options = {.examples = N, .tile = 2};
     struct interpret *it = interpret_create(c->graph, &options);
+    *interpret_at(it, variance, 1, 34) = 3;
     for (uint32_t v = 0; v < c->graph->n_values; v++) {
         const struct fth_value *value = &c->graph->values[v];
         for (uint32_t i = 0; value->role == FTH_ROLE_PARAMETER && i < value->rows; i++)
@@ -227,6 +232,46 @@ static void test_equal_in_domain(void **state) {
         for (uint32_t j = 0; j < COLUMNS; j++)
             if (*interpret_at(it, y, i, j) != 0)
                 fail_msg("example %u, column %u: %g", i, j, (double)*interpret_at(it, y, i, j));
+    assert_true(*interpret_at(it, variance, 1, 34) == 3 && *interpret_at(it, variance, 2, 0) == 0);
+    interpret_destroy(it);
+    fth_graph_destroy(c->graph);
+}
+
+/* Evaluation standardises by each domain's running statistics, and leaves them as they are. */
+static void test_partitioned_norm_evaluated(void **state) {
+    enum { N = 4, COLUMNS = 35, DOMAINS = 2 };
+    struct gradcheck check = {.group = -1};
+    struct gradcheck *c = &check;
+    CHECK_OK(c, fth_graph_create(DOMAINS, &c->graph, &c->err));
+    fth_id y = partitioned_norm(c), mean = running(c, "mean"), variance = running(c, "variance");
+    struct interpret_options options = {.examples = N, .tile = 3, .evaluate = 1};
+    struct interpret *it = interpret_create(c->graph, &options);
+    for (uint32_t v = 0; v < c->graph->n_values; v++) {
+        const struct fth_value *value = &c->graph->values[v];
+        for (uint32_t i = 0; value->role == FTH_ROLE_PARAMETER && i < value->rows; i++)
+            for (uint32_t j = 0; j < COLUMNS; j++)
+                *interpret_at(it, (fth_id)v, i, j) = (float)!!strstr(value->name, "scale");
+    }
+    for (uint32_t j = 0; j < COLUMNS; j++)
+        for (uint32_t d = 0; d < DOMAINS; d++) {
+            *interpret_at(it, mean, d, j) = (float)(10 * d + 1);
+            *interpret_at(it, variance, d, j) = d ? 4 : 16;
+        }
+    for (uint32_t i = 0; i < N; i++) {
+        for (uint32_t d = 0; d < DOMAINS; d++)
+            *interpret_at(it, c->graph->dense, i, d) = d == i % 2;
+        for (uint32_t j = 0; j < COLUMNS; j++)
+            *interpret_row_at(it, 0, i, j) = (float)(i + j);
+    }
+    interpret_refresh(it);
+    interpret_run(it, FTH_FORWARD);
+    for (uint32_t i = 0; i < N; i++)
+        for (uint32_t j = 0; j < COLUMNS; j++) {
+            double x = (double)(i + j), expected = i % 2 ? (x - 11) / 2 : (x - 1) / 4;
+            assert_true(fabs(*interpret_at(it, y, i, j) - expected) < 1e-4);
+            assert_true(*interpret_at(it, mean, i % 2, j) == (float)(10 * (i % 2) + 1));
+            assert_true(*interpret_at(it, variance, i % 2, j) == (i % 2 ? 4 : 16));
+        }
     interpret_destroy(it);
     fth_graph_destroy(c->graph);
 }
@@ -316,6 +361,7 @@ int main(void) {
         cmocka_unit_test(test_domain_linear),
         cmocka_unit_test(test_partitioned_norm),
         cmocka_unit_test(test_equal_in_domain),
+        cmocka_unit_test(test_partitioned_norm_evaluated),
         cmocka_unit_test(test_task_loss),
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_refusals),
