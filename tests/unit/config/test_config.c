@@ -182,11 +182,11 @@ static void everything_set(void **state) {
 static void ranges_of_columns(void **state) {
     static const char text[] =
         "model: {name: lr}\nfeatures:\n  numeric: [{columns: [I1..I13]}]\n"
-        "  categorical: [{columns: [C9..C11, a..b, I1..J2, x1..x01, v2..v1, 7..8, z0..z1]}]\n";
+        "  categorical: [{columns: [C9..C11, a..b, I1..J2, x1..x01, v2..v1, 7..8, z0..z1, w01..w13]}]\n";
     struct fth_config *c = parse(text);
     check_list(c->features.numeric[0].columns, "I1|I2|I3|I4|I5|I6|I7|I8|I9|I10|I11|I12|I13");
     check_list(c->features.categorical[0].columns,
-               "C9|C10|C11|a..b|I1..J2|x1..x01|v2..v1|7|8|z0|z1");
+               "C9|C10|C11|a..b|I1..J2|x1..x01|v2..v1|7|8|z0|z1|w01..w13");
     check_round_trip(c);
     fth_config_free(c);
 }

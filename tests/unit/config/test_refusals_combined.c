@@ -26,6 +26,16 @@ static void combinations(void **state) {
          "f.yaml:4:29: tasks.0.sample_weight: this column is a label; a weight says how much an example counts"},
         {"model: {name: wide_deep, wide: [C1, C1]}\nfeatures: {categorical: [{columns: C1}]}\n", NULL,
          "f.yaml:1:26: model.wide: C1 is listed twice"},
+        {"model: {name: two_tower, user_fields: [\"C1\", \"C1\"]}\nfeatures: {categorical: [{columns: C1}]}\n", NULL,
+         "f.yaml:1:26: model.user_fields: C1 is listed twice"},
+        {"model: {name: two_tower, item_fields: [\"C1\", \"C1\"]}\nfeatures: {categorical: [{columns: C1}]}\n", NULL,
+         "f.yaml:1:26: model.item_fields: C1 is listed twice"},
+        {"model: {name: can, co_action: [\"C1:C2\", \"C1:C2\"]}\nfeatures: {categorical: [{columns: C1}]}\n", NULL,
+         "f.yaml:1:20: model.co_action: C1:C2 is listed twice"},
+        {"model: {name: atbrg, relations: [\"C1:C2\", \"C1:C2\"]}\nfeatures: {categorical: [{columns: C1}]}\n", NULL,
+         "f.yaml:1:22: model.relations: C1:C2 is listed twice"},
+        {"model: {name: dien, negatives: [\"C1\", \"C1\"]}\nfeatures: {categorical: [{columns: C1}]}\n", NULL,
+         "f.yaml:1:21: model.negatives: C1 is listed twice"},
         {"model: {name: lr}\nfeatures: {indicator: [{columns: a, separator: \";\", values: [\"x;y\"]}]}\n"
          "data: {format: csv, label: y}\n", NULL,
          "f.yaml:2:53: features.indicator.0.values: a text has the separator in it, which no value of a list can have"},
@@ -162,6 +172,16 @@ static void combinations(void **state) {
          NULL,
          "f.yaml:2:12: features.categorical: a and b are of the group g but differ in sequence; "
          "give both the same"},
+        {MODEL "features: {categorical: [{columns: a, separator: \";\", group: g}, {columns: b, "
+               "separator: \";\", group: g, keep: first}]}\n",
+         NULL,
+         "f.yaml:2:12: features.categorical: a and b are of the group g but differ in keep; "
+         "give both the same"},
+        {MODEL "features: {categorical: [{columns: a, table: t, vocabulary_size: 9}, {columns: b, table: t, "
+               "vocabulary_size: 9, vocabulary_min_count: 3}]}\n",
+         NULL,
+         "f.yaml:2:1: features: a and b share the table t but differ in vocabulary; give both the "
+         "same, or tables of their own"},
         {MODEL "features: {derived: [{as: join, name: b, from: [a, c], file: f, key: k, value: v}]}\n", NULL,
          "f.yaml:2:42: features.derived.0.from: a join is made from one column; for a key of several make their "
          "cross before"},

@@ -212,6 +212,23 @@ static void failures_keep_the_old_file(void **state) {
     fault_io_destroy(fault);
 }
 
+static int64_t write_nothing(void *ctx, int file, const void *bytes, size_t n) {
+    uint32_t *calls = ctx;
+    return ++*calls < 3 ? 0 : -ENOSPC;
+}
+
+/* A file that takes no byte and says no reason is not written to for ever. */
+static void a_write_of_nothing_fails(void **state) {
+    struct fth_io io = *fth_io_posix();
+    uint32_t calls = 0;
+    fth_error err = {0};
+    io.write = write_nothing;
+    io.ctx = &calls;
+    assert_int_equal(fth_io_write(&io, 1, "a", "new", 3, &err), FTH_E_IO);
+    assert_int_equal(calls, 1);
+    assert_non_null(strstr(err.message, "Input/output"));
+}
+
 /* Stopped after every possible number of operations, with the bytes that were not fsynced kept or lost:
  * the file is the old one or the new one, whole. */
 static void a_stop_at_any_operation_leaves_a_whole_file(void **state) {
@@ -298,6 +315,7 @@ int main(void) {
         TEST(names_without_a_directory_work),
         TEST(short_and_interrupted_calls_are_whole),
         TEST(failures_keep_the_old_file),
+        TEST(a_write_of_nothing_fails),
         TEST(a_stop_at_any_operation_leaves_a_whole_file),
         TEST(unsynced_bytes_are_lost_at_a_crash),
     };
