@@ -83,6 +83,11 @@ static void names_are_complete(void **state) {
     assert_string_equal(fth_isa_name(FTH_ISA_AVX2), "avx2");
     assert_string_equal(fth_isa_name(FTH_ISA_AVX512), "avx512");
     assert_string_equal(fth_isa_name((fth_isa)77), "unknown");
+    const struct fth_cpu *cpu = fth_cpu_get();
+    assert_string_equal(fth_cpu_instructions(0), fth_isa_name(cpu->isa));
+    assert_string_equal(fth_cpu_instructions(1), cpu->amx_bf16      ? "avx512, amx-bf16"
+                                                 : cpu->avx512_bf16 ? "avx512, avx512-bf16"
+                                                                    : fth_isa_name(cpu->isa));
 }
 
 int main(void) {
