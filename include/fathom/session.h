@@ -39,8 +39,8 @@ FTH_API fth_status fth_session_create(const fth_config *config, fth_purpose purp
  * that stopped early goes on with other data.train, at the beginning of the next epoch. Owned: fth_session_destroy. */
 FTH_API fth_status fth_session_open(const char *checkpoint, const char *const *overrides,
                                     size_t n_overrides, fth_session **out, fth_error *err);
-/* The same to evaluate and predict alone: optimizer slots stay on the disk, so that tables take half of the memory or less
- * and are read sooner. Training, saving, the next epoch and the digest then fail with FTH_E_ARGUMENT. Owned:
+/* The same to evaluate and predict alone: the tables' optimizer slots are left on the disk (with Adagrad about half of a
+ * table, with Adam two thirds). Training, saving, the next epoch and the digest then fail with FTH_E_ARGUMENT. Owned:
  * fth_session_destroy. */
 FTH_API fth_status fth_session_open_to_predict(const char *checkpoint, const char *const *overrides,
                                                size_t n_overrides, fth_session **out, fth_error *err);

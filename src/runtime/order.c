@@ -8,23 +8,26 @@
 #define MEASURED 4u /* are measured, behind the first, which touches memory for the first time */
 #define LONG 16u    /* more than one part in so many of a worker's share is long */
 
-fth_status fth_order_make(uint32_t tasks, uint32_t workers, struct fth_order *out, fth_error *err) {
-    *out = (struct fth_order){.tasks = tasks,
-                              .workers = workers,
-                              .task = fth_alloc((size_t)tasks + 1, sizeof *out->task),
-                              .ns = fth_alloc((size_t)tasks + 1, sizeof *out->ns),
-                              .shares = fth_alloc(workers, sizeof *out->shares)};
-    if (!out->task || !out->ns || !out->shares)
-        return fth_fail(err, FTH_E_MEMORY, "no memory to plan the graph");
-    for (uint32_t i = 0; i < tasks; i++)
-        out->task[i] = i;
-    return FTH_OK;
-}
-
 void fth_order_free(struct fth_order *order) {
     fth_free(order->task);
     fth_free(order->ns);
     fth_free(order->shares);
+}
+
+fth_status fth_order_make(uint32_t tasks, uint32_t workers, struct fth_order *out, fth_error *err) {
+    struct fth_order order = {.tasks = tasks,
+                              .workers = workers,
+                              .task = fth_alloc((size_t)tasks + 1, sizeof *order.task),
+                              .ns = fth_alloc((size_t)tasks + 1, sizeof *order.ns),
+                              .shares = fth_alloc(workers, sizeof *order.shares)};
+    if (!order.task || !order.ns || !order.shares) {
+        fth_order_free(&order);
+        return fth_fail(err, FTH_E_MEMORY, "no memory to plan the graph");
+    }
+    for (uint32_t i = 0; i < tasks; i++)
+        order.task[i] = i;
+    *out = order;
+    return FTH_OK;
 }
 
 void fth_order_begin(struct fth_order *order) {

@@ -172,7 +172,7 @@ done:
     return status;
 }
 
-static int is_pipe(const char *path) {
+int fth_session_is_pipe(const char *path) {
     const struct fth_io *io = fth_io_posix();
     struct fth_io_stat info;
     return strcmp(path, "-") == 0 || (io->stat(io->ctx, path, &info) >= 0 && info.kind == FTH_IO_OTHER);
@@ -184,7 +184,7 @@ fth_status fth_session_check_held_out(struct fth_session *session, fth_error *er
     struct fth_forward opened = {0};
     const struct fth_train_config *train = &session->config->train;
     for (uint32_t i = 0; i < valid->n; i++) {
-        if (!is_pipe(valid->items[i]))
+        if (!fth_session_is_pipe(valid->items[i]))
             continue;
         if (train->eval_every || train->epochs > 1)
             return fth_fail(err, FTH_E_CONFIG,

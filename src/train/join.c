@@ -1,6 +1,5 @@
 /* Side files of joins: read whole, once a session, when lines are going to be read. */
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/text.h"
 #include "data/inspect.h"
@@ -146,15 +145,19 @@ done:
     return status;
 }
 
-/* A pipe's lines are gone once a join has read them. */
-static fth_status check_read_once(const struct fth_features_config *features, const fth_feature_program *program,
-                                  uint32_t join, fth_error *err) {
+static int reads_side_file(const struct fth_session *session, const fth_feature_program *program, uint32_t k) {
+    return session->config->features.derived[k].as == FTH_DERIVE_JOIN && fth_feature_makes(program, k);
+}
+
+/* A pipe's lines are gone once a join has read them, for this program or one before. */
+static fth_status check_read_once(const struct fth_session *session, const fth_feature_program *program, uint32_t join,
+                                  fth_error *err) {
+    const struct fth_features_config *features = &session->config->features;
     const char *file = features->derived[join].file;
-    struct stat stat_of;
-    if (stat(file, &stat_of) != 0 || S_ISREG(stat_of.st_mode))
+    if (session->side_tables[join] || !fth_session_is_pipe(file))
         return FTH_OK;
-    for (uint32_t k = 0; k < join; k++)
-        if (features->derived[k].as == FTH_DERIVE_JOIN && fth_feature_makes(program, k) &&
+    for (uint32_t k = 0; k < features->n_derived; k++)
+        if (k != join && (session->side_tables[k] || reads_side_file(session, program, k)) &&
             strcmp(features->derived[k].file, file) == 0)
             return fth_fail(err, FTH_E_CONFIG,
                             "features.derived.%u.file: %s is no regular file and can be read once, and features.derived.%u "
@@ -169,15 +172,16 @@ fth_status fth_session_join(struct fth_session *session, fth_feature_program *pr
         session->side_tables = fth_alloc(features->n_derived + 1, sizeof *session->side_tables);
     if (!session->side_tables)
         return fth_fail(err, FTH_E_MEMORY, "no memory for side tables");
+    for (uint32_t k = 0; k < features->n_derived; k++)
+        if (reads_side_file(session, program, k))
+            FTH_TRY(check_read_once(session, program, k, err));
     for (uint32_t k = 0; k < features->n_derived; k++) {
-        if (features->derived[k].as != FTH_DERIVE_JOIN || !fth_feature_makes(program, k))
+        if (!reads_side_file(session, program, k))
             continue;
         char path[64];
         snprintf(path, sizeof path, "features.derived.%u", k);
-        if (!session->side_tables[k]) {
-            FTH_TRY(check_read_once(features, program, k, err));
+        if (!session->side_tables[k])
             FTH_TRY(load(session, &features->derived[k], path, &session->side_tables[k], err));
-        }
         FTH_TRY(fth_feature_set_side_table(program, k, session->side_tables[k], err));
     }
     return FTH_OK;

@@ -184,6 +184,12 @@ static fth_status keep_data(struct fth_session *session, const struct fth_checkp
     return FTH_OK;
 }
 
+/* Until 27 November 2026 the instructions that multiply bf16 were not told. */
+static int same_instructions(const struct fth_session *session, const char *isa) {
+    return strcmp(isa, fth_cpu_instructions(session->config->precision != FTH_FP32)) == 0 ||
+           strcmp(isa, fth_isa_name(fth_cpu_get()->isa)) == 0;
+}
+
 fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *checkpoint,
                                fth_error *err) {
     const struct fth_checkpoint_state *state = fth_checkpoint_state(checkpoint);
@@ -213,7 +219,7 @@ fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *chec
     session->stopped_early = state->stopped_early;
     session->evaluation_due = state->evaluation_due;
     session->earlier_seconds = state->train_seconds;
-    if (!*session->other.key && strcmp(state->isa, fth_cpu_instructions(session->config->precision != FTH_FP32)) != 0)
+    if (!*session->other.key && !same_instructions(session, state->isa))
         session->other = (struct fth_difference){"instruction set", {0}};
     if (!*session->other.key && strcmp(state->program, FTH_VERSION) != 0)
         session->other = (struct fth_difference){"version of Fathom", {0}};

@@ -187,7 +187,8 @@ fth_status fth_session_needs_data(const struct fth_session *session, fth_error *
 
 fth_status fth_session_needs_slots(const struct fth_session *session, fth_error *err) {
     if (session->weights_only)
-        return fth_fail(err, FTH_E_ARGUMENT, "the session was opened to evaluate and predict only: it has no optimizer slots");
+        return fth_fail(err, FTH_E_ARGUMENT,
+                        "the session was opened to evaluate and predict only: it has no optimizer slots");
     return FTH_OK;
 }
 

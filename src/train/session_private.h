@@ -186,6 +186,8 @@ fth_evaluation fth_session_evaluation(const struct fth_session *session, int whi
 
 /* session.c: refuses a session that is for its shape only. */
 fth_status fth_session_needs_data(const struct fth_session *session, fth_error *err);
+/* evaluate.c: whether the file can be read once only: "-", or no regular one that is there. */
+int fth_session_is_pipe(const char *path);
 /* session.c: refuses a session that only evaluates and predicts. */
 fth_status fth_session_needs_slots(const struct fth_session *session, fth_error *err);
 /* session.c: before anything waits for it: of an epoch after `before` the pipe has no more. */

@@ -239,9 +239,11 @@ static fth_status train(struct fth_session *session, const fth_callbacks *callba
     FTH_TRY(check_order(session, err));
     session->training = 1;
     FTH_TRY_GOTO(status, fth_session_take_directory(session, &loop.lock, err), done);
-    FTH_TRY_GOTO(status, fth_session_check_held_out(session, err), done);
-    FTH_TRY_GOTO(status, fth_session_plan(session, 1, &loop.plan, err), done);
-    status = open_reader(&loop, err); /* interrupted while side files are read, too */
+    status = fth_session_check_held_out(session, err); /* from here on side files are read, which may be interrupted, too */
+    if (status == FTH_OK)
+        status = fth_session_plan(session, 1, &loop.plan, err);
+    if (status == FTH_OK)
+        status = open_reader(&loop, err);
     if (status == FTH_OK)
         status = run_steps(&loop, err);
     result->interrupted = status == FTH_E_INTERRUPTED;
