@@ -38,7 +38,7 @@ void fth_pool_share(fth_pool *pool, void (*fn)(void *arg, uint32_t worker), void
 void fth_pool_for(fth_pool *pool, uint32_t tasks,
                   void (*fn)(void *arg, uint32_t task, uint32_t worker), void *arg);
 
-/* The first task of a worker's run; of `worker` size: tasks. */
+/* The first task of a worker's run; where worker is size, how many tasks there are. */
 static inline uint32_t fth_pool_first(uint32_t tasks, uint32_t size, uint32_t worker) {
     return (uint32_t)((uint64_t)worker * tasks / size);
 }
