@@ -184,7 +184,7 @@ static fth_status keep_data(struct fth_session *session, const struct fth_checkp
     return FTH_OK;
 }
 
-/* Until 27 November 2026 the instructions that multiply bf16 were not told. */
+/* Earlier checkpoints did not tell what multiplied bf16. */
 static int same_instructions(const struct fth_session *session, const char *isa) {
     return strcmp(isa, fth_cpu_instructions(session->config->precision != FTH_FP32)) == 0 ||
            strcmp(isa, fth_isa_name(fth_cpu_get()->isa)) == 0;

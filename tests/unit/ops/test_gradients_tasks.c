@@ -202,6 +202,16 @@ static void test_partitioned_norm(void **state) {
     fth_graph_destroy(c->graph);
 }
 
+/* Scales are 1, shifts 0. */
+static void scale_by_one(const struct gradcheck *c, struct interpret *it) {
+    for (uint32_t v = 0; v < c->graph->n_values; v++) {
+        const struct fth_value *value = &c->graph->values[v];
+        for (uint32_t i = 0; value->role == FTH_ROLE_PARAMETER && i < value->rows; i++)
+            for (uint32_t j = 0; j < value->columns; j++)
+                *interpret_at(it, (fth_id)v, i, j) = (float)!!strstr(value->name, "scale");
+    }
+}
+
 /* Where a domain's values do not differ, or it has one example, they become 0, to the bit. One example has no unbiased
  * variance: the running one stays. */
 static void test_equal_in_domain(void **state) {
@@ -214,12 +224,7 @@ static void test_equal_in_domain(void **state) {
     struct interpret_options options = {.examples = N, .tile = 2};
     struct interpret *it = interpret_create(c->graph, &options);
     *interpret_at(it, variance, 1, 34) = 3;
-    for (uint32_t v = 0; v < c->graph->n_values; v++) {
-        const struct fth_value *value = &c->graph->values[v];
-        for (uint32_t i = 0; value->role == FTH_ROLE_PARAMETER && i < value->rows; i++)
-            for (uint32_t j = 0; j < COLUMNS; j++)
-                *interpret_at(it, (fth_id)v, i, j) = (float)!!strstr(value->name, "scale");
-    }
+    scale_by_one(c, it);
     for (uint32_t i = 0; i < N; i++) {
         for (uint32_t d = 0; d < DOMAINS; d++)
             *interpret_at(it, c->graph->dense, i, d) = d == domain_of_row[i];
@@ -246,12 +251,7 @@ static void test_partitioned_norm_evaluated(void **state) {
     fth_id y = partitioned_norm(c), mean = running(c, "mean"), variance = running(c, "variance");
     struct interpret_options options = {.examples = N, .tile = 3, .evaluate = 1};
     struct interpret *it = interpret_create(c->graph, &options);
-    for (uint32_t v = 0; v < c->graph->n_values; v++) {
-        const struct fth_value *value = &c->graph->values[v];
-        for (uint32_t i = 0; value->role == FTH_ROLE_PARAMETER && i < value->rows; i++)
-            for (uint32_t j = 0; j < COLUMNS; j++)
-                *interpret_at(it, (fth_id)v, i, j) = (float)!!strstr(value->name, "scale");
-    }
+    scale_by_one(c, it);
     for (uint32_t j = 0; j < COLUMNS; j++)
         for (uint32_t d = 0; d < DOMAINS; d++) {
             *interpret_at(it, mean, d, j) = (float)(10 * d + 1);
