@@ -8,25 +8,58 @@
 
 #include "embedding/embedding_private.h"
 
-static void copy_out(const struct fth_pack *pack, const struct fth_member *member, uint32_t row,
-                     const struct fth_row_arrays *arrays, uint64_t i) {
-    struct fth_row_meta meta = fth_pack_get_meta(pack, row);
-    const float *from = fth_pack_row(pack, row);
-    if (arrays->keys)
-        arrays->keys[i] = fth_pack_key(&pack->tables[meta.table], meta.hash);
-    if (arrays->tables)
-        arrays->tables[i] = member->tables[meta.table].number;
-    if (arrays->weights)
-        memcpy(arrays->weights + i * member->dim, from + member->at, member->dim * sizeof(float));
-    for (uint32_t s = 0; s < member->optimizer->is->n_slots; s++) {
-        if (arrays->slots[s])
-            memcpy(arrays->slots[s] + i * member->slot_columns[s], from + member->slot_at[s],
-                   member->slot_columns[s] * sizeof(float));
+/* Rows that are copied out together, of one chunk, and how far behind each the row lies that is asked for meanwhile: chunks
+ * lie anywhere in memory. */
+struct stretch {
+    const struct fth_pack *pack;
+    uint32_t row, n, ahead;
+};
+
+static void copy_metas(const struct stretch *s, const struct fth_member *member, const struct fth_row_arrays *arrays,
+                       uint64_t at) {
+    for (uint32_t row = s->row; row < s->row + s->n; row++, at++) {
+        __builtin_prefetch(fth_pack_hash_at(s->pack, row + s->ahead));
+        struct fth_row_meta meta = fth_pack_get_meta(s->pack, row);
+        if (arrays->keys)
+            arrays->keys[at] = fth_pack_key(&s->pack->tables[meta.table], meta.hash);
+        if (arrays->tables)
+            arrays->tables[at] = member->tables[meta.table].number;
+        if (arrays->frequency)
+            arrays->frequency[at] = meta.frequency;
+        if (arrays->last_step)
+            arrays->last_step[at] = meta.last_step;
     }
-    if (arrays->frequency)
-        arrays->frequency[i] = meta.frequency;
-    if (arrays->last_step)
-        arrays->last_step[i] = meta.last_step;
+}
+
+/* Columns [column, + columns) of the rows' floats. */
+static void copy_floats(const struct stretch *s, uint32_t column, uint32_t columns, float *out) {
+    for (uint32_t row = s->row; row < s->row + s->n; row++, out += columns) {
+        const float *from = fth_pack_row(s->pack, row) + column, *ahead = fth_pack_row(s->pack, row + s->ahead) + column;
+        for (uint32_t i = 0; i < columns; i += FTH_CACHE_LINE / sizeof *ahead)
+            __builtin_prefetch(ahead + i);
+        __builtin_prefetch(ahead + columns - 1);
+        memcpy(out, from, columns * sizeof *out);
+    }
+}
+
+/* Column by column, as a checkpoint asks for one at a time: of a row no line is read that has nothing of it. */
+static void copy_out(const struct stretch *s, const struct fth_member *member, const struct fth_row_arrays *arrays,
+                     uint64_t at) {
+    if (arrays->keys || arrays->tables || arrays->frequency || arrays->last_step)
+        copy_metas(s, member, arrays, at);
+    if (arrays->weights)
+        copy_floats(s, member->at, member->dim, arrays->weights + at * member->dim);
+    for (uint32_t i = 0; i < member->optimizer->is->n_slots; i++)
+        if (arrays->slots[i])
+            copy_floats(s, member->slot_at[i], member->slot_columns[i], arrays->slots[i] + at * member->slot_columns[i]);
+}
+
+/* From the shard's i-th row on, as many as lie side by side, up to `max`. */
+static struct stretch stretch_at(const struct fth_pack *pack, const struct fth_shard *shard, uint32_t i, uint64_t max) {
+    uint32_t row = fth_shard_row(shard, i), next = i + FTH_ROW_CHUNK;
+    uint32_t n = FTH_ROW_CHUNK - i % FTH_ROW_CHUNK, left = shard->n_rows - i;
+    n = n < left ? n : left;
+    return (struct stretch){pack, row, n < max ? n : (uint32_t)max, next < shard->n_rows ? fth_shard_row(shard, next) - row : 0};
 }
 
 uint64_t fth_embedding_export(const fth_embedding *embedding, uint32_t number, uint64_t first,
@@ -37,8 +70,11 @@ uint64_t fth_embedding_export(const fth_embedding *embedding, uint32_t number, u
         const struct fth_pack *pack = &embedding->packs[view->sources[i / FTH_SHARDS].pack];
         const struct fth_member *member = &pack->members[view->sources[i / FTH_SHARDS].member];
         const struct fth_shard *shard = &pack->shards[i % FTH_SHARDS];
-        for (; first + n < before + shard->n_rows && n < max; n++)
-            copy_out(pack, member, fth_shard_row(shard, (uint32_t)(first + n - before)), arrays, n);
+        while (first + n < before + shard->n_rows && n < max) {
+            struct stretch stretch = stretch_at(pack, shard, (uint32_t)(first + n - before), max - n);
+            copy_out(&stretch, member, arrays, n);
+            n += stretch.n;
+        }
         before += shard->n_rows;
     }
     return n;
