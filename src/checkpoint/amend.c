@@ -15,14 +15,13 @@ static fth_status write_manifest(const fth_checkpoint *there, const struct fth_c
     return status;
 }
 
-fth_status fth_checkpoint_amend(const struct fth_io *io, const char *path, const fth_parameters *parameters,
-                                const fth_embedding *embedding, const struct fth_checkpoint_state *state, int *changed,
-                                fth_error *err) {
+fth_status fth_checkpoint_amend(const struct fth_io *io, const char *path, const struct fth_checkpoint_source *source,
+                                const struct fth_checkpoint_state *state, int *changed, fth_error *err) {
     fth_checkpoint *there = NULL;
     uint64_t digest = 0;
     char hex[17];
     *changed = 0;
-    FTH_TRY(fth_checkpoint_digest_u64(parameters, embedding, state, &digest, err));
+    FTH_TRY(fth_checkpoint_digest_u64(source, state, &digest, err));
     FTH_TRY(fth_checkpoint_open_manifest(io, path, &there, err));
     fth_status status = FTH_OK;
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)digest);

@@ -21,6 +21,7 @@
 
 #include <jansson.h>
 
+#include "base/thread.h"
 #include "config/config.h"
 #include "core/batch.h"
 #include "embedding/embedding.h"
@@ -65,27 +66,32 @@ struct fth_checkpoint_state {
     uint32_t n_data;
 };
 
-/* Writes DIR/step-<step> and keeps the `keep` newest (0: all) and the one of step `best`. embedding NULL: a model without
- * tables. *path_out (owned: free; may be NULL) is the new checkpoint's path, set wherever there is one: also where it
+/* Whose checkpoint it is. Rows are hashed and made ready for writing by the pool's workers, which have nothing else to do
+ * meanwhile. */
+struct fth_checkpoint_source {
+    const fth_parameters *parameters;
+    const fth_embedding *embedding; /* NULL: a model without tables */
+    fth_pool *pool;
+};
+
+/* Writes DIR/step-<step> and keeps the `keep` newest (0: all) and the one of step `best`. *path_out (owned: free; may be NULL) is the new checkpoint's path, set wherever there is one: also where it
  * fails behind the rename (the folder's fsync), so that what is there may not last. A full disk or any other failure
  * leaves no partial checkpoint under a final name, the earlier ones untouched, and an error that names the file, the
  * reason and the last whole checkpoint. Where another state of the step is there: FTH_E_CHECKPOINT, or with `replace` that one and all later
  * ones, of a run that was given up, become step-N.replaced-1 and so on, which nobody takes for a checkpoint, and a
  * warning says so. One of the step that cannot be read becomes that, too. */
 fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t keep, uint64_t best, int replace,
-                               const fth_parameters *parameters, const fth_embedding *embedding,
-                               const struct fth_checkpoint_state *state, char **path_out,
-                               fth_error *err);
+                               const struct fth_checkpoint_source *source, const struct fth_checkpoint_state *state,
+                               char **path_out, fth_error *err);
 
 /* Removes what a save that was killed has left: unfinished folders, no checkpoint. What stays is warned of. */
 void fth_checkpoint_tidy(const struct fth_io *io, const char *dir);
 
-/* Gives the checkpoint in folder `path`, whose tensors are these, another state of its step: what a run that went on from
+/* Gives the checkpoint in folder `path`, whose tensors are the source's, another state of its step: what a run that went on from
  * it decided or found out before it trained. Only the manifest is written anew, at one instant; the configuration stays.
  * *changed: whether there was anything to write. */
-fth_status fth_checkpoint_amend(const struct fth_io *io, const char *path, const fth_parameters *parameters,
-                                const fth_embedding *embedding, const struct fth_checkpoint_state *state, int *changed,
-                                fth_error *err);
+fth_status fth_checkpoint_amend(const struct fth_io *io, const char *path, const struct fth_checkpoint_source *source,
+                                const struct fth_checkpoint_state *state, int *changed, fth_error *err);
 
 typedef struct fth_checkpoint fth_checkpoint;
 
@@ -111,9 +117,8 @@ const struct fth_checkpoint_state *fth_checkpoint_state(const fth_checkpoint *ch
 const char *fth_checkpoint_digest(const fth_checkpoint *checkpoint);
 
 /* The digest that a checkpoint of this state would have, without writing one. */
-fth_status fth_checkpoint_digest_of(const fth_parameters *parameters, const fth_embedding *embedding,
-                                    const struct fth_checkpoint_state *state, char out[17],
-                                    fth_error *err);
+fth_status fth_checkpoint_digest_of(const struct fth_checkpoint_source *source, const struct fth_checkpoint_state *state,
+                                    char out[17], fth_error *err);
 
 /* Copies everything into parameters and embedding made from the checkpoint's configuration (or one that
  * differs only in what does not change shapes). A tensor that is missing, left over or of another shape is

@@ -49,9 +49,8 @@ const struct fth_tensor *fth_checkpoint_find(const fth_checkpoint *checkpoint, c
 fth_status fth_checkpoint_check_packs(const fth_checkpoint *checkpoint, fth_error *err);
 
 /* digest.c */
-fth_status fth_checkpoint_digest_u64(const fth_parameters *parameters, const fth_embedding *embedding,
-                                     const struct fth_checkpoint_state *state, uint64_t *out,
-                                     fth_error *err);
+fth_status fth_checkpoint_digest_u64(const struct fth_checkpoint_source *source, const struct fth_checkpoint_state *state,
+                                     uint64_t *out, fth_error *err);
 
 /* manifest.c: the text of a manifest, with its own check value; reading verifies it. Owned: free(); NULL: no memory. */
 char *fth_manifest_make(const struct fth_checkpoint_state *state, uint64_t digest,

@@ -1,6 +1,7 @@
 /* The digest: what training depends on, independent of how it is packed, ordered or written. Tensors and rows
  * are hashed one by one and the hashes added, so that their order does not matter. */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,28 +46,30 @@ static fth_status hash_dense(const fth_parameters *parameters, uint64_t *out, ft
     return FTH_OK;
 }
 
-#define AT_ONCE 4096
+#define AT_ONCE 1024 /* rows of a task, for which each worker has buffers */
 
-/* Rows of one pack in pieces, through buffers for AT_ONCE of them. */
-static uint64_t hash_rows(const fth_embedding *embedding, uint32_t pack,
-                          const struct fth_pack_info *info, const struct fth_row_arrays *rows) {
-    uint64_t sum = 0;
-    for (uint64_t first = 0; first < info->rows;) {
-        uint64_t n = fth_embedding_export(embedding, pack, first, AT_ONCE, rows);
-        for (uint64_t i = 0; i < n; i++) {
-            uint64_t head[3] = {rows->keys[i], rows->frequency[i], rows->last_step[i]};
-            uint64_t hash = fth_hash_bytes(head, sizeof head, hash_name(info->table_names[rows->tables[i]]));
-            hash = fth_hash_bytes(rows->weights + i * info->dim, info->dim * sizeof(float), hash);
-            for (uint32_t s = 0; s < info->n_slots; s++)
-                hash = fth_hash_bytes(rows->slots[s] + i * info->slot_columns[s],
-                                      info->slot_columns[s] * sizeof(float), hash);
-            sum += fth_hash_mix(hash);
-        }
-        first += n;
-        if (!n)
-            break;
+struct hashed_rows {
+    const fth_embedding *embedding;
+    uint32_t pack;
+    const struct fth_pack_info *info;
+    struct fth_row_arrays *buffers; /* [workers] */
+    _Atomic uint64_t sum;
+};
+
+static void hash_rows(void *arg, uint32_t task, uint32_t worker) {
+    struct hashed_rows *hashed = arg;
+    const struct fth_pack_info *info = hashed->info;
+    const struct fth_row_arrays *rows = &hashed->buffers[worker];
+    uint64_t sum = 0, n = fth_embedding_export(hashed->embedding, hashed->pack, (uint64_t)task * AT_ONCE, AT_ONCE, rows);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t head[3] = {rows->keys[i], rows->frequency[i], rows->last_step[i]};
+        uint64_t hash = fth_hash_bytes(head, sizeof head, hash_name(info->table_names[rows->tables[i]]));
+        hash = fth_hash_bytes(rows->weights + i * info->dim, info->dim * sizeof(float), hash);
+        for (uint32_t s = 0; s < info->n_slots; s++)
+            hash = fth_hash_bytes(rows->slots[s] + i * info->slot_columns[s], info->slot_columns[s] * sizeof(float), hash);
+        sum += fth_hash_mix(hash);
     }
-    return sum;
+    atomic_fetch_add_explicit(&hashed->sum, sum, memory_order_relaxed);
 }
 
 static uint64_t hash_candidates(const fth_embedding *embedding, uint32_t pack,
@@ -87,42 +90,67 @@ static uint64_t hash_candidates(const fth_embedding *embedding, uint32_t pack,
     return sum;
 }
 
-static fth_status hash_packs(const fth_embedding *embedding, uint64_t *out, fth_error *err) {
+static void buffers_free(struct fth_row_arrays *buffers, uint32_t n) {
+    for (uint32_t i = 0; buffers && i < n; i++) {
+        fth_free(buffers[i].keys);
+        fth_free(buffers[i].tables);
+        fth_free(buffers[i].weights);
+        fth_free(buffers[i].frequency);
+        fth_free(buffers[i].last_step);
+        for (uint32_t s = 0; s < FTH_MAX_SLOTS; s++)
+            fth_free(buffers[i].slots[s]);
+    }
+    fth_free(buffers);
+}
+
+/* NULL: no memory. */
+static struct fth_row_arrays *buffers_create(const struct fth_pack_info *info, uint32_t n) {
+    struct fth_row_arrays *buffers = fth_alloc(n, sizeof *buffers);
+    if (!buffers)
+        return NULL;
+    memset(buffers, 0, n * sizeof *buffers);
+    int ok = 1;
+    for (uint32_t i = 0; i < n && ok; i++) {
+        struct fth_row_arrays *rows = &buffers[i];
+        rows->keys = fth_alloc(AT_ONCE, sizeof *rows->keys);
+        rows->tables = fth_alloc(AT_ONCE, sizeof *rows->tables);
+        rows->weights = fth_alloc(AT_ONCE * info->dim, sizeof *rows->weights);
+        rows->frequency = fth_alloc(AT_ONCE, sizeof *rows->frequency);
+        rows->last_step = fth_alloc(AT_ONCE, sizeof *rows->last_step);
+        ok = rows->keys && rows->tables && rows->weights && rows->frequency && rows->last_step;
+        for (uint32_t s = 0; s < info->n_slots; s++) {
+            rows->slots[s] = fth_alloc(AT_ONCE * info->slot_columns[s], sizeof *rows->slots[s]);
+            ok = ok && rows->slots[s];
+        }
+    }
+    if (ok)
+        return buffers;
+    buffers_free(buffers, n);
+    return NULL;
+}
+
+static fth_status hash_packs(const struct fth_checkpoint_source *source, uint64_t *out, fth_error *err) {
+    const fth_embedding *embedding = source->embedding;
+    uint32_t workers = fth_pool_size(source->pool);
     *out = 0;
     for (uint32_t p = 0; embedding && p < fth_embedding_packs(embedding); p++) {
         struct fth_pack_info info;
         fth_embedding_pack_info(embedding, p, &info);
-        struct fth_row_arrays rows = {.keys = fth_alloc(AT_ONCE, sizeof(uint64_t)),
-                                      .tables = fth_alloc(AT_ONCE, sizeof(uint32_t)),
-                                      .weights = fth_alloc(AT_ONCE * info.dim, sizeof(float)),
-                                      .frequency = fth_alloc(AT_ONCE, sizeof(uint64_t)),
-                                      .last_step = fth_alloc(AT_ONCE, sizeof(uint64_t))};
-        int ok = rows.keys && rows.tables && rows.weights && rows.frequency && rows.last_step;
-        for (uint32_t s = 0; s < info.n_slots; s++) {
-            rows.slots[s] = fth_alloc(AT_ONCE * info.slot_columns[s], sizeof(float));
-            ok = ok && rows.slots[s];
-        }
-        if (ok)
-            *out += hash_rows(embedding, p, &info, &rows) + hash_candidates(embedding, p, &info, &rows);
-        fth_free(rows.keys);
-        fth_free(rows.tables);
-        fth_free(rows.weights);
-        fth_free(rows.frequency);
-        fth_free(rows.last_step);
-        for (uint32_t s = 0; s < info.n_slots; s++)
-            fth_free(rows.slots[s]);
-        if (!ok)
+        struct hashed_rows hashed = {embedding, p, &info, buffers_create(&info, workers), 0};
+        if (!hashed.buffers)
             return no_memory(err);
+        fth_pool_for(source->pool, (uint32_t)((info.rows + AT_ONCE - 1) / AT_ONCE), hash_rows, &hashed);
+        *out += hashed.sum + hash_candidates(embedding, p, &info, hashed.buffers);
+        buffers_free(hashed.buffers, workers);
     }
     return FTH_OK;
 }
 
-fth_status fth_checkpoint_digest_u64(const fth_parameters *parameters, const fth_embedding *embedding,
-                                     const struct fth_checkpoint_state *state, uint64_t *out,
-                                     fth_error *err) {
+fth_status fth_checkpoint_digest_u64(const struct fth_checkpoint_source *source, const struct fth_checkpoint_state *state,
+                                     uint64_t *out, fth_error *err) {
     uint64_t dense = 0, rows = 0;
-    FTH_TRY(hash_dense(parameters, &dense, err));
-    FTH_TRY(hash_packs(embedding, &rows, err));
+    FTH_TRY(hash_dense(source->parameters, &dense, err));
+    FTH_TRY(hash_packs(source, &rows, err));
     char *features = json_dumps(state->features, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
     if (!features)
         return no_memory(err);
@@ -140,11 +168,10 @@ fth_status fth_checkpoint_digest_u64(const fth_parameters *parameters, const fth
     return FTH_OK;
 }
 
-fth_status fth_checkpoint_digest_of(const fth_parameters *parameters, const fth_embedding *embedding,
-                                    const struct fth_checkpoint_state *state, char out[17],
-                                    fth_error *err) {
+fth_status fth_checkpoint_digest_of(const struct fth_checkpoint_source *source, const struct fth_checkpoint_state *state,
+                                    char out[17], fth_error *err) {
     uint64_t digest = 0;
-    FTH_TRY(fth_checkpoint_digest_u64(parameters, embedding, state, &digest, err));
+    FTH_TRY(fth_checkpoint_digest_u64(source, state, &digest, err));
     snprintf(out, 17, "%016llx", (unsigned long long)digest);
     return FTH_OK;
 }

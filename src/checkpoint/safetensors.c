@@ -71,31 +71,78 @@ static fth_status put(struct sink *sink, const void *bytes, size_t n, fth_error 
     return FTH_OK;
 }
 
-static fth_status put_tensors(struct sink *sink, const struct fth_tensor *tensors, uint32_t n,
-                              fth_tensor_fill fill, void *ctx, fth_error *err) {
-    size_t room = PIECE;
-    for (uint32_t i = 0; i < n; i++)
-        if (fth_tensor_row_bytes(&tensors[i]) > room)
-            room = fth_tensor_row_bytes(&tensors[i]);
-    char *piece = fth_alloc(room, 1);
-    if (!piece)
-        return fth_fail(err, FTH_E_MEMORY, "no memory to write a checkpoint");
-    fth_status status = FTH_OK;
-    for (uint32_t i = 0; i < n && status == FTH_OK; i++) {
-        size_t row = fth_tensor_row_bytes(&tensors[i]);
-        uint64_t at_once = row ? room / row : 1;
-        for (uint64_t first = 0; first < tensors[i].rows && status == FTH_OK; first += at_once) {
-            uint64_t left = tensors[i].rows - first;
-            uint64_t rows = left < at_once ? left : at_once;
-            fill(ctx, i, first, rows, piece);
-            status = put(sink, piece, (size_t)rows * row, err);
-        }
+/* Rows of a tensor that are written at once. */
+struct piece {
+    uint32_t tensor;
+    uint64_t first, rows; /* rows 0: there is none */
+    char *bytes;
+};
+
+/* One piece is written while the next one is filled. */
+struct pipeline {
+    struct sink *sink;
+    const struct fth_tensor *tensors;
+    uint32_t n;
+    size_t room; /* bytes of a piece */
+    fth_tensor_fill fill;
+    void *ctx;
+    struct piece written, filled;
+    fth_status status;
+    fth_error *err;
+};
+
+/* The piece behind this one; empty tensors have none. */
+static void step_on(const struct pipeline *p, struct piece *piece) {
+    piece->first += piece->rows;
+    while (piece->tensor < p->n && piece->first == p->tensors[piece->tensor].rows) {
+        piece->tensor++;
+        piece->first = 0;
     }
-    fth_free(piece);
-    return status;
+    piece->rows = 0;
+    if (piece->tensor == p->n)
+        return;
+    const struct fth_tensor *tensor = &p->tensors[piece->tensor];
+    size_t row = fth_tensor_row_bytes(tensor);
+    uint64_t at_once = row ? p->room / row : 1, left = tensor->rows - piece->first;
+    piece->rows = left < at_once ? left : at_once;
 }
 
-fth_status fth_safetensors_write(const struct fth_io *io, const char *path,
+static void run_stage(void *arg, uint32_t task, uint32_t worker) {
+    (void)worker;
+    struct pipeline *p = arg;
+    const struct piece *piece = task ? &p->filled : &p->written;
+    if (!piece->rows)
+        return;
+    if (task)
+        p->fill(p->ctx, piece->tensor, piece->first, piece->rows, piece->bytes);
+    else
+        p->status = put(p->sink, piece->bytes, piece->rows * fth_tensor_row_bytes(&p->tensors[piece->tensor]), p->err);
+}
+
+static fth_status put_tensors(struct sink *sink, fth_pool *pool, const struct fth_tensor *tensors, uint32_t n,
+                              fth_tensor_fill fill, void *ctx, fth_error *err) {
+    struct pipeline p = {.sink = sink, .tensors = tensors, .n = n, .room = PIECE, .fill = fill, .ctx = ctx, .err = err};
+    for (uint32_t i = 0; i < n; i++)
+        if (fth_tensor_row_bytes(&tensors[i]) > p.room)
+            p.room = fth_tensor_row_bytes(&tensors[i]);
+    char *room = fth_alloc(p.room, 2);
+    if (!room)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to write a checkpoint");
+    p.written.bytes = room;
+    p.filled.bytes = room + p.room;
+    step_on(&p, &p.filled);
+    while (p.status == FTH_OK && (p.filled.rows || p.written.rows)) {
+        fth_pool_for(pool, 2, run_stage, &p);
+        char *free = p.written.bytes;
+        p.written = p.filled;
+        step_on(&p, &p.filled);
+        p.filled.bytes = free;
+    }
+    fth_free(room);
+    return p.status;
+}
+
+fth_status fth_safetensors_write(const struct fth_io *io, fth_pool *pool, const char *path,
                                  const struct fth_tensor *tensors, uint32_t n, fth_tensor_fill fill,
                                  void *ctx, uint64_t *size, uint64_t *checksum, fth_error *err) {
     struct fth_text header = {0};
@@ -115,7 +162,7 @@ fth_status fth_safetensors_write(const struct fth_io *io, const char *path,
     if (status == FTH_OK)
         status = put(&sink, header.data, header.length, err);
     if (status == FTH_OK)
-        status = put_tensors(&sink, tensors, n, fill, ctx, err);
+        status = put_tensors(&sink, pool, tensors, n, fill, ctx, err);
     if (status == FTH_OK)
         status = fth_io_sync_close(io, sink.file, path, err);
     else

@@ -4,7 +4,7 @@
  *   | u64 length | {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...} | data ... |
  *
  * Written and read piece by piece: memory does not grow with the file. Every byte goes into an XXH3 checksum.
- * Threads: one at a time per file. */
+ * Threads: one at a time per file, but for the pool that writing is given. */
 #ifndef FTH_CHECKPOINT_SAFETENSORS_H
 #define FTH_CHECKPOINT_SAFETENSORS_H
 
@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "io/io.h"
 
 enum fth_tensor_type { FTH_TENSOR_F32, FTH_TENSOR_U32, FTH_TENSOR_U64, FTH_TENSOR_TYPES };
@@ -30,8 +31,9 @@ size_t fth_tensor_row_bytes(const struct fth_tensor *tensor);
 /* Puts rows [first, first + n) of tensor `index`, tightly packed, into `bytes`. */
 typedef void (*fth_tensor_fill)(void *ctx, uint32_t index, uint64_t first, uint64_t n, void *bytes);
 
-/* Writes and fsyncs a new file. *size and *checksum (XXH3 64 of all bytes) are set. */
-fth_status fth_safetensors_write(const struct fth_io *io, const char *path,
+/* Writes and fsyncs a new file. *size and *checksum (XXH3 64 of all bytes) are set. `fill` is called in the file's order,
+ * by one of the pool's workers, while another one writes what it gave before. */
+fth_status fth_safetensors_write(const struct fth_io *io, fth_pool *pool, const char *path,
                                  const struct fth_tensor *tensors, uint32_t n, fth_tensor_fill fill,
                                  void *ctx, uint64_t *size, uint64_t *checksum, fth_error *err);
 

@@ -13,8 +13,7 @@ struct save {
     const struct fth_io *io;
     fth_arena *arena;
     const char *folder; /* the temporary one */
-    const fth_parameters *parameters;
-    const fth_embedding *embedding;
+    const struct fth_checkpoint_source *source;
     struct fth_listed_file *files;
     uint32_t n_files, files_room;
     struct fth_saved_pack *packs;
@@ -67,15 +66,15 @@ static void fill_dense(void *ctx, uint32_t index, uint64_t first, uint64_t n, vo
 }
 
 static fth_status save_dense(struct save *save, fth_error *err) {
-    uint32_t room = save->parameters->n * (1 + FTH_MAX_SLOTS) + 1, n = 0;
+    uint32_t room = save->source->parameters->n * (1 + FTH_MAX_SLOTS) + 1, n = 0;
     struct fth_tensor *tensors = fth_arena_alloc(save->arena, room, sizeof *tensors);
     struct dense_fill fill = {fth_arena_alloc(save->arena, room, sizeof *fill.parameter),
                               fth_arena_alloc(save->arena, room, sizeof *fill.slot), tensors, NULL};
     const char *path = fth_arena_printf(save->arena, "%s/dense.safetensors", save->folder);
     if (!tensors || !fill.parameter || !fill.slot || !path)
         return no_memory(err);
-    for (uint32_t i = 0; i < save->parameters->n; i++) {
-        const struct fth_parameter *p = &save->parameters->items[i];
+    for (uint32_t i = 0; i < save->source->parameters->n; i++) {
+        const struct fth_parameter *p = &save->source->parameters->items[i];
         for (uint32_t s = 0; s <= p->n_slots; s++, n++) {
             tensors[n] = (struct fth_tensor){
                 .name = s ? fth_arena_printf(save->arena, "%s/%s", p->name,
@@ -92,7 +91,7 @@ static fth_status save_dense(struct save *save, fth_error *err) {
         }
     }
     uint64_t bytes, checksum;
-    FTH_TRY(fth_safetensors_write(save->io, path, tensors, n, fill_dense, &fill, &bytes, &checksum,
+    FTH_TRY(fth_safetensors_write(save->io, save->source->pool, path, tensors, n, fill_dense, &fill, &bytes, &checksum,
                                   err));
     if (fill.diverged)
         return fth_fail(err, FTH_E_NUMERIC, "%s holds numbers that are not finite", fill.diverged);
@@ -163,7 +162,7 @@ static uint32_t pack_tensors(const struct fth_pack_info *info, uint64_t rows, in
 
 static fth_status save_pack(struct save *save, uint32_t pack, fth_error *err) {
     struct fth_pack_info info;
-    fth_embedding_pack_info(save->embedding, pack, &info);
+    fth_embedding_pack_info(save->source->embedding, pack, &info);
     uint32_t shards = (uint32_t)((info.rows + FTH_SHARD_ROWS - 1) / FTH_SHARD_ROWS);
     if (!shards)
         shards = 1;
@@ -189,9 +188,9 @@ static fth_status save_pack(struct save *save, uint32_t pack, fth_error *err) {
         const char *path = name ? fth_arena_printf(save->arena, "%s/%s", save->folder, name) : NULL;
         if (!path)
             return no_memory(err);
-        struct pack_fill fill = {save->embedding, pack, info.n_slots, first, tensors, NULL};
+        struct pack_fill fill = {save->source->embedding, pack, info.n_slots, first, tensors, NULL};
         uint64_t bytes, checksum;
-        FTH_TRY(fth_safetensors_write(save->io, path, tensors, n, fill_pack, &fill, &bytes, &checksum,
+        FTH_TRY(fth_safetensors_write(save->io, save->source->pool, path, tensors, n, fill_pack, &fill, &bytes, &checksum,
                                       err));
         if (fill.diverged)
             return fth_fail(err, FTH_E_NUMERIC, "%s: %s holds numbers that are not finite", name, fill.diverged);
@@ -234,8 +233,8 @@ static fth_status write_text(struct save *save, const char *name, const char *te
 
 static fth_status write_folder(struct save *save, const struct fth_checkpoint_state *state,
                                uint64_t digest, fth_error *err) {
-    uint32_t n_packs = save->embedding ? fth_embedding_packs(save->embedding) : 0;
-    save->files_room = count_files(save->embedding);
+    uint32_t n_packs = save->source->embedding ? fth_embedding_packs(save->source->embedding) : 0;
+    save->files_room = count_files(save->source->embedding);
     save->files = fth_arena_alloc(save->arena, save->files_room, sizeof *save->files);
     save->packs = fth_arena_alloc(save->arena, n_packs + 1, sizeof *save->packs);
     if (!save->files || !save->packs)
@@ -404,13 +403,9 @@ static void say_last(struct save *save, const char *dir, fth_error *err) {
 }
 
 fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t keep, uint64_t best, int replace,
-                               const fth_parameters *parameters, const fth_embedding *embedding,
-                               const struct fth_checkpoint_state *state, char **path_out,
-                               fth_error *err) {
-    struct save save = {.io = io,
-                        .arena = fth_arena_create(1 << 14),
-                        .parameters = parameters,
-                        .embedding = embedding};
+                               const struct fth_checkpoint_source *source, const struct fth_checkpoint_state *state,
+                               char **path_out, fth_error *err) {
+    struct save save = {.io = io, .arena = fth_arena_create(1 << 14), .source = source};
     const char *name = save.arena ? fth_step_name(save.arena, state->step) : NULL;
     const char *final = name ? fth_arena_printf(save.arena, "%s/%s", dir, name) : NULL;
     save.folder = final ? fth_arena_printf(save.arena, "%s/.%s.tmp", dir, name) : NULL;
@@ -422,7 +417,7 @@ fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t
         fth_arena_destroy(save.arena);
         return no_memory(err);
     }
-    FTH_TRY_GOTO(status, fth_checkpoint_digest_u64(parameters, embedding, state, &digest, err), done);
+    FTH_TRY_GOTO(status, fth_checkpoint_digest_u64(source, state, &digest, err), done);
     FTH_TRY_GOTO(status, fth_io_make_dirs(io, dir, err), failed);
     FTH_TRY_GOTO(status, already_there(&save, final, digest, &there, err), done);
     if (there == THERE_OTHER && !replace) {

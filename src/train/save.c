@@ -79,13 +79,17 @@ static void forget(struct fth_checkpoint_state *state) {
     fth_free(state->data);
 }
 
+static struct fth_checkpoint_source source_of(const struct fth_session *session) {
+    return (struct fth_checkpoint_source){session->parameters, session->embedding, session->pool};
+}
+
 static fth_status write_checkpoint(struct fth_session *session, const char *dir, int64_t keep, uint64_t best, int replace,
                                    char **path, fth_error *err) {
+    const struct fth_checkpoint_source source = source_of(session);
     struct fth_checkpoint_state state = {0};
     fth_status status = describe(session, &state, err);
     if (status == FTH_OK)
-        status = fth_checkpoint_save(fth_io_posix(), dir, keep, best, replace, session->parameters,
-                                     session->embedding, &state, path, err);
+        status = fth_checkpoint_save(fth_io_posix(), dir, keep, best, replace, &source, &state, path, err);
     forget(&state);
     if (status != FTH_E_NUMERIC || !err)
         return status;
@@ -117,14 +121,14 @@ fth_status fth_session_write(struct fth_session *session, const char *dir, int64
 }
 
 fth_status fth_session_amend(struct fth_session *session, int *changed, fth_error *err) {
+    const struct fth_checkpoint_source source = source_of(session);
     struct fth_checkpoint_state state = {0};
     *changed = 0;
     if (*session->other.key)
         return FTH_OK;
     fth_status status = describe(session, &state, err);
     if (status == FTH_OK)
-        status = fth_checkpoint_amend(fth_io_posix(), session->checkpoint_path, session->parameters, session->embedding,
-                                      &state, changed, err);
+        status = fth_checkpoint_amend(fth_io_posix(), session->checkpoint_path, &source, &state, changed, err);
     forget(&state);
     return status;
 }
@@ -162,10 +166,11 @@ fth_status fth_session_digest(fth_session *session, char out[17], fth_error *err
     if (!session || !out)
         return fth_fail_null(err, "fth_session_digest", "session, out");
     FTH_TRY(fth_session_needs_slots(session, err));
+    const struct fth_checkpoint_source source = source_of(session);
     struct fth_checkpoint_state state = {0};
     fth_status status = describe(session, &state, err);
     if (status == FTH_OK)
-        status = fth_checkpoint_digest_of(session->parameters, session->embedding, &state, out, err);
+        status = fth_checkpoint_digest_of(&source, &state, out, err);
     forget(&state);
     return status;
 }

@@ -121,8 +121,10 @@ static void make_good(void) {
     CHECK(fth_embedding_import_candidates(m.embedding, 0, 1, steps, tables, counts + 1, NULL) == FTH_OK);
     struct fth_checkpoint_state state = {.step = 4, .seed = 1, .config_yaml = "seed: 1\n", .isa = "avx2",
                                          .features = json_object()};
-    CHECK(mkdtemp(dir) && fth_checkpoint_save(fth_io_posix(), dir, 0, 0, 0, m.parameters, m.embedding, &state,
-                                              &path, NULL) == FTH_OK);
+    struct fth_checkpoint_source source = {m.parameters, m.embedding, NULL};
+    CHECK(fth_pool_create(1, &source.pool, NULL) == FTH_OK);
+    CHECK(mkdtemp(dir) && fth_checkpoint_save(fth_io_posix(), dir, 0, 0, 0, &source, &state, &path, NULL) == FTH_OK);
+    fth_pool_destroy(source.pool);
     for (int i = 0; i < FILES; i++) {
         snprintf(name, sizeof name, "%s/%s", path, names[i]);
         CHECK(fth_io_read_file(fth_io_posix(), name, 1 << 20, &good[i].bytes, &good[i].n, NULL) == FTH_OK);

@@ -43,7 +43,10 @@ static void test_round_trip(void **state) {
     struct filler filler = {.tensors = tensors};
     const char *path = scratch_path(folder, "a.safetensors");
     uint64_t size = 0, checksum = 0, again_size = 0, again = 0;
-    OK(fth_safetensors_write(fth_io_posix(), path, tensors, N, fill, &filler, &size, &checksum, err));
+    fth_pool *pool = NULL;
+    OK(fth_pool_create(2, &pool, err));
+    OK(fth_safetensors_write(fth_io_posix(), pool, path, tensors, N, fill, &filler, &size, &checksum, err));
+    fth_pool_destroy(pool);
     assert_true(filler.calls > N);
     OK(fth_file_checksum(fth_io_posix(), path, &again_size, &again, err));
     assert_int_equal(size, again_size);

@@ -5,9 +5,8 @@
 #define FTH_SHARD_ROWS ((uint64_t)10)
 #define fth_checkpoint_save save_in_small_shards
 fth_status save_in_small_shards(const struct fth_io *io, const char *dir, int64_t keep, uint64_t best, int replace,
-                                const fth_parameters *parameters, const fth_embedding *embedding,
-                                const struct fth_checkpoint_state *state, char **path_out,
-                                fth_error *err);
+                                const struct fth_checkpoint_source *source, const struct fth_checkpoint_state *state,
+                                char **path_out, fth_error *err);
 #include "checkpoint/save.c"
 
 static void save_and_restore(uint64_t seed) {
@@ -15,7 +14,8 @@ static void save_and_restore(uint64_t seed) {
     struct world a = world_create(&(struct world_options){.seed = seed});
     struct world b = world_create(&(struct world_options){.unpacked = 1});
     char *path = NULL;
-    OK(save_in_small_shards(fth_io_posix(), dir, 0, 0, 0, a.parameters, a.embedding, &a.state, &path, err));
+    struct fth_checkpoint_source source = world_source(&a);
+    OK(save_in_small_shards(fth_io_posix(), dir, 0, 0, 0, &source, &a.state, &path, err));
     struct fth_pack_info info;
     unsigned files = 2 + 1; /* manifest, configuration, dense */
     for (uint32_t p = 0; p < fth_embedding_packs(a.embedding); p++) {

@@ -52,6 +52,7 @@ struct world {
     fth_graph *graph;
     fth_parameters *parameters;
     fth_embedding *embedding;
+    fth_pool *pool;
     struct fth_checkpoint_state state;
     uint64_t best; /* step that saves keep besides */
 };
@@ -148,6 +149,7 @@ static inline struct world world_create(const struct world_options *o) {
     world_tables(&w, o);
     struct fth_optimizer_config config = world_optimizer;
     config.name = o->dense ? o->dense : "adam";
+    OK(fth_pool_create(3, &w.pool, err));
     OK(fth_parameters_create(w.graph, fth_optimizer_find(config.name), &config, 3, &w.parameters, err));
     if (o->seed) {
         world_dense(&w, o->seed);
@@ -170,16 +172,23 @@ static inline void world_destroy(struct world *w) {
     json_decref(w->state.features);
     fth_parameters_destroy(w->parameters);
     fth_embedding_destroy(w->embedding);
+    fth_pool_destroy(w->pool);
     fth_graph_destroy(w->graph);
+}
+
+static inline struct fth_checkpoint_source world_source(const struct world *w) {
+    return (struct fth_checkpoint_source){w->parameters, w->embedding, w->pool};
 }
 
 static inline fth_status world_save(const struct world *w, const struct fth_io *io, const char *dir,
                                     int64_t keep, char **path, fth_error *err) {
-    return fth_checkpoint_save(io, dir, keep, w->best, 0, w->parameters, w->embedding, &w->state, path, err);
+    struct fth_checkpoint_source source = world_source(w);
+    return fth_checkpoint_save(io, dir, keep, w->best, 0, &source, &w->state, path, err);
 }
 
 static inline void world_digest(const struct world *w, char out[17]) {
-    OK(fth_checkpoint_digest_of(w->parameters, w->embedding, &w->state, out, err));
+    struct fth_checkpoint_source source = world_source(w);
+    OK(fth_checkpoint_digest_of(&source, &w->state, out, err));
 }
 
 /* Opens `path`, restores into `w` and takes over the state, as a session does. */
