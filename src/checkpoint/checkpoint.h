@@ -15,7 +15,7 @@
  * checksum before anything is changed. The digest covers what training depends on (weights, slots, rows,
  * position, step), not file names or time: two checkpoints with one digest go on with the same bits.
  *
- * Threads: one at a time; no other thread may change the session meanwhile. */
+ * Threads: one at a time, but for a source's pool; no other thread may change the session meanwhile. */
 #ifndef FTH_CHECKPOINT_CHECKPOINT_H
 #define FTH_CHECKPOINT_CHECKPOINT_H
 
@@ -74,12 +74,13 @@ struct fth_checkpoint_source {
     fth_pool *pool;
 };
 
-/* Writes DIR/step-<step> and keeps the `keep` newest (0: all) and the one of step `best`. *path_out (owned: free; may be NULL) is the new checkpoint's path, set wherever there is one: also where it
- * fails behind the rename (the folder's fsync), so that what is there may not last. A full disk or any other failure
- * leaves no partial checkpoint under a final name, the earlier ones untouched, and an error that names the file, the
- * reason and the last whole checkpoint. Where another state of the step is there: FTH_E_CHECKPOINT, or with `replace` that one and all later
- * ones, of a run that was given up, become step-N.replaced-1 and so on, which nobody takes for a checkpoint, and a
- * warning says so. One of the step that cannot be read becomes that, too. */
+/* Writes DIR/step-<step> and keeps the `keep` newest (0: all) and the one of step `best`. *path_out (owned: free; may be
+ * NULL) is the new checkpoint's path, set wherever there is one: also where it fails behind the rename (the folder's
+ * fsync), so that what is there may not last. A full disk or any other failure leaves no partial checkpoint under a final
+ * name, the earlier ones untouched, and an error that names the file, the reason and the last whole checkpoint. Where
+ * another state of the step is there: FTH_E_CHECKPOINT, or with `replace` that one and all later ones, of a run that was
+ * given up, become step-N.replaced-1 and so on, which nobody takes for a checkpoint, and a warning says so. One of the
+ * step that cannot be read becomes that, too. */
 fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t keep, uint64_t best, int replace,
                                const struct fth_checkpoint_source *source, const struct fth_checkpoint_state *state,
                                char **path_out, fth_error *err);
@@ -87,9 +88,9 @@ fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t
 /* Removes what a save that was killed has left: unfinished folders, no checkpoint. What stays is warned of. */
 void fth_checkpoint_tidy(const struct fth_io *io, const char *dir);
 
-/* Gives the checkpoint in folder `path`, whose tensors are the source's, another state of its step: what a run that went on from
- * it decided or found out before it trained. Only the manifest is written anew, at one instant; the configuration stays.
- * *changed: whether there was anything to write. */
+/* Gives the checkpoint in folder `path`, whose tensors are the source's, another state of its step: what a run that went
+ * on from it decided or found out before it trained. Only the manifest is written anew, at one instant; the configuration
+ * stays. *changed: whether there was anything to write. */
 fth_status fth_checkpoint_amend(const struct fth_io *io, const char *path, const struct fth_checkpoint_source *source,
                                 const struct fth_checkpoint_state *state, int *changed, fth_error *err);
 
