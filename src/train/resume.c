@@ -60,6 +60,14 @@ void fth_resume_warn_held_out(const fth_config *own, const fth_config *now, cons
                 checkpoint, (unsigned long long)own->seed);
 }
 
+/* ---- what rounds otherwise from here on ---- */
+
+void fth_resume_warn_precision(const fth_config *own, const fth_config *now, const char *checkpoint) {
+    if (own->precision != now->precision)
+        fth_log(FTH_LOG_WARN, "precision: %s was trained with %s, training goes on with %s; results will differ", checkpoint,
+                fth_precision_name((fth_precision)own->precision), fth_precision_name((fth_precision)now->precision));
+}
+
 /* ---- what was read ---- */
 
 /* What is other about the file than the checkpoint knows, as a text; "": nothing. */

@@ -100,6 +100,8 @@ fth_status fth_resume_check_meaning(const fth_config *own, const fth_config *now
                                     fth_error *err);
 /* Warns where what is held out now was trained on before. */
 void fth_resume_warn_held_out(const fth_config *own, const fth_config *now, const char *checkpoint);
+/* Warns where products were of another precision: it decides the bits, and more, of what is learned from here on. */
+void fth_resume_warn_precision(const fth_config *own, const fth_config *now, const char *checkpoint);
 
 /* Whether data.train stands for the files that it did when the checkpoint was saved, by their names, sizes, times. */
 int fth_resume_trains_on_same(const struct fth_session *session, const fth_config *before);

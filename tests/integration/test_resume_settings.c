@@ -232,6 +232,35 @@ static void test_earlier_from_other_data(void **state) {
     assert_false(is_there(whole.dir, "step-000000000020.replaced-1"));
 }
 
+/* ---- another precision ---- */
+
+static void keep_precision(void *ctx, int level, const char *line) {
+    if (level == 0 && strncmp(line, "precision: ", 11) == 0)
+        snprintf(ctx, 512, "%s", line);
+}
+
+/* Told when training goes on with another than was trained with, and only then. */
+static void test_other_precision(void **state) {
+    static const char *const precisions[] = {"precision=fp32", "precision=bf16"};
+    struct run run = run_stopped(run_new_dir(), 3);
+    for (int other = 0; other < 2; other++)
+        for (int training = 0; training < 2; training++) {
+            fth_session *session = NULL;
+            fth_error err = {0};
+            char line[512] = "";
+            fth_log_to(keep_precision, line);
+            assert_int_equal((training ? fth_session_open : fth_session_open_to_predict)(run.dir, &precisions[other], 1,
+                                                                                         &session, &err),
+                             FTH_OK);
+            fth_log_to(NULL, NULL);
+            fth_session_destroy(session);
+            if (other && training)
+                assert_non_null(strstr(line, "was trained with fp32, training goes on with bf16"));
+            else
+                assert_string_equal(line, "");
+        }
+}
+
 /* ---- the rest of an epoch given up ---- */
 
 static fth_session *opened(const char *path, const char *dir, const char *change) {
@@ -345,6 +374,7 @@ int main(void) {
         cmocka_unit_test(test_other_meaning),     cmocka_unit_test(test_other_tasks),
         cmocka_unit_test(test_other_order),       cmocka_unit_test(test_other_learning),
         cmocka_unit_test(test_earlier_otherwise), cmocka_unit_test(test_earlier_from_other_data),
+        cmocka_unit_test(test_other_precision),
         cmocka_unit_test(test_next_epoch),        cmocka_unit_test(test_stopped_on_other_files),
         cmocka_unit_test(test_saved_without_training), cmocka_unit_test(test_next_epoch_behind_a_stop),
     };
