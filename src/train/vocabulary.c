@@ -90,14 +90,23 @@ done:
     return status;
 }
 
+/* Of the features that share a table the first one's text is the program's. */
+static uint32_t item_of(const struct fth_features_config *features, const char *path) {
+    uint32_t i = 0;
+    while (i + 1 < features->n_categorical && features->categorical[i].vocabulary_file != path)
+        i++;
+    return i;
+}
+
 fth_status fth_session_vocabularies(struct fth_session *session, fth_error *err) {
     const char *path;
     fth_status status = FTH_OK;
-    for (uint32_t v = 0; status == FTH_OK && (path = fth_feature_vocabulary_file(session->program, v)); v++)
+    for (uint32_t v = 0; status == FTH_OK && (path = fth_feature_vocabulary_file(session->program, v)); v++) {
         if (*path)
             status = load(session->program, v, path, err);
-    if (status != FTH_OK)
-        fth_error_frame(err, "vocabulary_file");
+        if (status != FTH_OK)
+            fth_error_frame(err, "features.categorical.%u.vocabulary_file", item_of(&session->config->features, path));
+    }
     return status;
 }
 
