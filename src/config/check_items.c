@@ -116,7 +116,10 @@ fth_status fth_check_derived(struct fth_loader *l, uint32_t item) {
         return fth_check_fail_item(l, &at, "separator",
                                    "sessions need a list of times, with something between them that has no digits");
     if (fth_check_is_label(l->config, derived->name))
-        return fth_check_fail_item(l, &at, "name", "this is the label's column");
+        return fth_check_fail_item(l, &at, "name",
+                                   "this is the label's column, and a label is read from the files, never made; give this "
+                                   "one another name, or name a column of the files as the label (positive: its texts that "
+                                   "mean 1)");
     return FTH_OK;
 }
 

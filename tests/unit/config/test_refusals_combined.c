@@ -191,6 +191,10 @@ static void combinations(void **state) {
                "value: v}]}\n", NULL,
          "f.yaml:2:96: features.derived.1.key: several columns of the file are compared with a cross of as many, which is "
          "made before and named in from"},
+        {MODEL "data: {format: csv, label: late}\nfeatures: {derived: [{as: date, name: late, from: time, part: weekend}]}\n",
+         NULL,
+         "f.yaml:3:33: features.derived.0.name: this is the label's column, and a label is read from the files, never made; "
+         "give this one another name, or name a column of the files as the label (positive: its texts that mean 1)"},
         {MODEL "features: {derived: [{as: sessions, name: b, from: a}]}\n", NULL,
          "f.yaml:2:22: features.derived.0.separator: sessions need a list of times, with something between them "
          "that has no digits"},
