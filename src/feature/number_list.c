@@ -33,9 +33,11 @@ int fth_number_list_value(struct fth_number_list *list, const char *bytes, uint3
     enum fth_number result = fth_number_parse(bytes, length, out);
     if (result == FTH_NUMBER_OK)
         return 1;
+    int spaces = length && (bytes[0] == ' ' || bytes[length - 1] == ' ');
     fth_number_list_bad(list, bytes, length,
-                        result == FTH_NUMBER_MALFORMED ? "is not a number"
-                                                       : "is too large for a 32-bit float");
+                        result != FTH_NUMBER_MALFORMED ? "is too large for a 32-bit float"
+                        : spaces ? "is not a number; spaces between a list's values belong into its separator (\"; \")"
+                                 : "is not a number");
     return 0;
 }
 
