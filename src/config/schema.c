@@ -52,7 +52,8 @@ static const struct fth_key csv_keys[] = {
      .help =
          "the columns' names in order, for files without a header; a header must agree with them"},
     {BOOL("strip", fth_data_config, strip, "false"),
-     .help = "spaces around cells are dropped; those around the values of a list stay, and belong into its separator (\"; \")"},
+     .help = "spaces around cells are dropped; those around the values of a list stay, and belong into its separator "
+             "(\"; \")"},
     {STRING("comment", fth_data_config, comment),
      .help = "lines that start with this text are not data"},
     {BOOL("skip_blank", fth_data_config, skip_blank, "true"),

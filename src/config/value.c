@@ -49,6 +49,17 @@ static fth_status read_float(struct fth_loader *l, const struct fth_key *key,
     return FTH_OK;
 }
 
+/* Of a fraction ("2.5GB") the nearest whole number of bytes. */
+static int read_size(const char *text, size_t length, int64_t unit, int64_t *out) {
+    double fraction;
+    if (fth_parse_i64(text, length, out))
+        return !__builtin_mul_overflow(*out, unit, out);
+    if (unit == 1 || !fth_parse_f64(text, length, &fraction) || fraction * (double)unit >= FTH_INT_LIMIT)
+        return 0;
+    *out = llround(fraction * (double)unit);
+    return 1;
+}
+
 /* k, M, G and KiB, MiB, GiB are powers of 1024; kB, MB, GB powers of 1000. */
 static fth_status read_bytes(struct fth_loader *l, const struct fth_key *key,
                              const struct fth_node *node, int64_t *out) {
@@ -65,13 +76,12 @@ static fth_status read_bytes(struct fth_loader *l, const struct fth_key *key,
     };
     if (!is_plain(node))
         return fth_value_refuse(l, key, node);
-    size_t digits = strspn(node->text, "0123456789");
+    size_t digits = strspn(node->text, "0123456789.");
     const char *unit = node->text + digits;
     unit += *unit == ' ';
     int64_t value;
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-        if (strcmp(unit, units[i].name) == 0 && fth_parse_i64(node->text, digits, &value) &&
-            !__builtin_mul_overflow(value, units[i].bytes, &value) &&
+        if (strcmp(unit, units[i].name) == 0 && read_size(node->text, digits, units[i].bytes, &value) &&
             in_range(key, (double)value)) {
             *out = value;
             return FTH_OK;

@@ -118,6 +118,10 @@ static void types(void **state) {
         {MODEL "data: {block_bytes: 64q}\n", NULL,
          "f.yaml:2:21: data.block_bytes: found 64q, expected a size such as 64k, 1MiB or 2GB, "
          "at least 1024"},
+        {MODEL "data: {block_bytes: 2000.5}\n", NULL,
+         "f.yaml:2:21: data.block_bytes: found 2000.5, expected a size such as 64k, 1MiB or 2GB, at least 1024"},
+        {MODEL "data: {block_bytes: 2.5.0k}\n", NULL,
+         "f.yaml:2:21: data.block_bytes: found 2.5.0k, expected a size such as 64k, 1MiB or 2GB, at least 1024"},
         {MODEL "data: {block_bytes: 16}\n", NULL,
          "f.yaml:2:21: data.block_bytes: found 16, expected a size such as 64k, 1MiB or 2GB, "
          "at least 1024"},
