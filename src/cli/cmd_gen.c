@@ -29,7 +29,7 @@ static const struct argp_option options[] = {
     {"examples", 'n', "N", 0, "how many examples to write (default: the preset's number)", 0},
     {"first", KEY_FIRST, "N", 0, "begin with example N (default 0)", 0},
     {"seed", KEY_SEED, "N", 0, "another data set (default 1)", 0},
-    {"output", 'o', "FILE", 0, "write there instead of standard output; a read-only file is kept", 0},
+    {"output", 'o', "FILE", 0, "write there, uncompressed, instead of standard output; a read-only file is kept", 0},
     {"truth", KEY_TRUTH, "FILE", 0, "write every example's true probability to FILE", 0},
     {"threads", 't', "N", 0, "threads (default: all cores)", 0},
     {"base-rate", KEY_BASE_RATE, "P", 0, "share of positive labels", 1},
@@ -255,6 +255,16 @@ static int unknown_preset(const char *name) {
                      near ? near : "", near ? "'?" : "");
 }
 
+/* A name that promises what the file would not be. */
+static int refuse_compressed(const char *option, const char *path) {
+    const char *end = path ? strrchr(path, '.') : NULL;
+    int gzip = end && strcmp(end, ".gz") == 0;
+    if (!gzip && !(end && strcmp(end, ".zst") == 0))
+        return CLI_OK;
+    return cli_usage("gen", "%s %s: files are written uncompressed; name it without %s, or write to standard output and "
+                            "through a pipe: | %s > %s", option, path, end, gzip ? "gzip" : "zstd", path);
+}
+
 static void print_result(FILE *out, const fth_gen_result *r) {
     char bytes[32];
     cli_bytes(bytes, (double)r->bytes);
@@ -287,6 +297,8 @@ int cli_gen(int argc, char **argv) {
         if (code != CLI_OK)
             return code;
     }
+    if (refuse_compressed("--output", a.output) != CLI_OK || refuse_compressed("--truth", a.truth) != CLI_OK)
+        return CLI_USAGE;
     int to_output = !a.output || strcmp(a.output, "-") == 0;
     if (fth_gen_file(&gen, to_output ? "-" : a.output, a.truth, &result, &err) != FTH_OK)
         return cli_fail(&err);
