@@ -89,7 +89,7 @@ static const struct fth_key data_keys[] = {
     {STRING("label", fth_data_config, label), .used_by = CSV, .help = "the label's column"},
     {STRINGS("positive", fth_data_config, positive), .help = POSITIVE_HELP},
     {STRING("weight", fth_data_config, weight), .used_by = CSV,
-     .help = "the sample weight's column"},
+     .help = "the sample weight's column; an example of weight 0 does not count, in evaluations, too"},
     {STRING("query", fth_data_config, query), .used_by = CSV | CRITEO,
      .help = "the column that groups examples for the grouped AUC; an empty cell is a group like any other"},
 };

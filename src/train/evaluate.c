@@ -16,26 +16,26 @@ int fth_session_has_held_out(const struct fth_session *session) {
 struct tasks {
     fth_metrics *items[FTH_CONFIG_MAX_TASKS];
     uint32_t n;
-    int named; /* labels may be missing, batches have weights */
+    int weighted; /* batches have weights; what has none (of tasks: no label, too) does not count */
     uint64_t examples;
     uint32_t capacity;
     float *column;    /* [3][capacity]: logits, labels, weights */
     uint64_t *queries;
 };
 
-static fth_status tasks_create(const struct fth_session *session, int grouped, struct tasks *out,
+static fth_status tasks_create(const struct fth_session *session, const struct fth_schema *schema, struct tasks *out,
                                fth_error *err) {
     out->n = fth_session_tasks(session->config);
-    out->named = session->config->n_tasks > 0;
+    out->weighted = schema->has_weight;
     out->capacity = (uint32_t)session->config->train.batch_size;
-    if (out->named) {
+    if (out->weighted) {
         out->column = fth_alloc(3 * (size_t)out->capacity, sizeof *out->column);
         out->queries = fth_alloc(out->capacity, sizeof *out->queries);
         if (!out->column || !out->queries)
             return fth_fail(err, FTH_E_MEMORY, "no memory for metrics");
     }
     for (uint32_t t = 0; t < out->n; t++)
-        FTH_TRY(fth_metrics_create(grouped, &out->items[t], err));
+        FTH_TRY(fth_metrics_create(schema->has_query, &out->items[t], err));
     return FTH_OK;
 }
 
@@ -68,7 +68,7 @@ static fth_status check_logits(const struct tasks *tasks, const struct fth_batch
                                fth_error *err) {
     for (uint32_t i = 0; i < batch->n; i++)
         for (uint32_t t = 0; t < tasks->n; t++)
-            if (!isfinite(logits[(size_t)i * ld + t]) && !(tasks->named && batch->weight[(size_t)i * tasks->n + t] == 0))
+            if (!isfinite(logits[(size_t)i * ld + t]) && !(tasks->weighted && batch->weight[(size_t)i * tasks->n + t] == 0))
                 return fth_fail(err, FTH_E_NUMERIC,
                                 "the model's output for data line %llu of those evaluated on is %s; correct or remove the "
                                 "line, if its numbers are far beyond the others",
@@ -82,9 +82,8 @@ static fth_status add_batch(void *ctx, const struct fth_batch *batch, const floa
     struct tasks *tasks = ctx;
     FTH_TRY(check_logits(tasks, batch, logits, ld, err));
     tasks->examples += batch->n;
-    if (!tasks->named)
-        return fth_metrics_add(tasks->items[0], batch->n, logits, batch->label, batch->weight,
-                               batch->query, err);
+    if (!tasks->weighted)
+        return fth_metrics_add(tasks->items[0], batch->n, logits, batch->label, NULL, batch->query, err);
     for (uint32_t t = 0; t < tasks->n; t++)
         FTH_TRY(add_task(tasks, t, batch, logits, ld, err));
     return FTH_OK;
@@ -94,7 +93,7 @@ static fth_status compute(const struct fth_session *session, struct tasks *tasks
                           fth_error *err) {
     for (uint32_t t = 0; t < tasks->n; t++) {
         FTH_TRY(fth_metrics_compute(tasks->items[t], &out[t], err));
-        out[t].task = tasks->named ? session->config->tasks[t].name : NULL;
+        out[t].task = session->config->n_tasks ? session->config->tasks[t].name : NULL;
     }
     return FTH_OK;
 }
@@ -141,8 +140,7 @@ static fth_status evaluate(struct fth_session *session, const struct fth_data_se
         fth_resume_warn_moved(session, forward.set);
     if (options->part == FTH_PART_VALID && session->config->data.valid.n)
         warn_other_files(session, forward.set);
-    int grouped = fth_feature_schema(forward.program)->has_query;
-    FTH_TRY_GOTO(status, tasks_create(session, grouped, &tasks, err), done);
+    FTH_TRY_GOTO(status, tasks_create(session, fth_feature_schema(forward.program), &tasks, err), done);
     FTH_TRY_GOTO(status, fth_forward_batches(&forward, add_batch, &tasks, err), done);
     if (tasks.examples == 0) {
         const struct fth_data_config *data = &session->config->data;
