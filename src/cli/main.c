@@ -56,7 +56,7 @@ static void close_output(void) {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return;
     fprintf(stderr, "fathom: cannot write to standard output: %s\n", strerror(errno));
-    _exit(CLI_FAILURE);
+    _exit(cli_signal() == SIGHUP ? CLI_SIGNAL + SIGHUP : CLI_FAILURE); /* the terminal is gone, and was the reason to stop */
 }
 
 /* A file opened later must not take the place of a closed standard stream: what is printed would land in it.
