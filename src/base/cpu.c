@@ -117,34 +117,57 @@ uint32_t fth_cpu_quota(const char *cpu_max) {
     return cpus < UINT32_MAX ? (uint32_t)cpus : UINT32_MAX;
 }
 
-/* The smallest quota on the way from this process's cgroup (version 2) to the root. */
-static uint32_t cgroup_cores(void) {
-    char line[512], group[512] = "";
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    if (!file)
-        return UINT32_MAX;
-    while (fgets(line, sizeof line, file))
-        if (!strncmp(line, "0::/", 4))
-            snprintf(group, sizeof group, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
-    fclose(file);
-    uint32_t cores = UINT32_MAX;
-    while (*group) {
-        char path[640];
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", strcmp(group, "/") ? group : "");
-        file = fopen(path, "re");
-        if (file) {
-            if (fgets(line, sizeof line, file)) {
-                uint32_t quota = fth_cpu_quota(line);
-                cores = quota < cores ? quota : cores;
-            }
-            fclose(file);
+static uint64_t read_quota(const char *text) {
+    return fth_cpu_quota(text);
+}
+
+uint64_t fth_cpu_memory_limit(const char *memory_max) {
+    unsigned long long bytes;
+    return sscanf(memory_max, "%llu", &bytes) == 1 && bytes ? bytes : UINT64_MAX;
+}
+
+uint64_t fth_cpu_cgroup_least(const char *root, const char *group, const char *name, uint64_t (*read)(const char *text)) {
+    uint64_t least = UINT64_MAX;
+    for (size_t n = strcmp(group, "/") ? strlen(group) : 0;;) {
+        char path[1024], line[64];
+        snprintf(path, sizeof path, "%s%.*s/%s", root, (int)n, group, name);
+        FILE *file = fopen(path, "re");
+        if (file && fgets(line, sizeof line, file)) {
+            uint64_t value = read(line);
+            least = value < least ? value : least;
         }
-        if (!strcmp(group, "/"))
-            break;
-        char *slash = strrchr(group, '/');
-        slash[slash == group] = 0;
+        if (file)
+            fclose(file);
+        if (n == 0)
+            return least;
+        while (group[--n] != '/')
+            ;
     }
-    return cores;
+}
+
+/* "/" or "/a/b", the process's cgroup of version 2; 0: it has none. */
+static int find_cgroup(char group[512]) {
+    char line[512];
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    group[0] = 0;
+    while (file && fgets(line, sizeof line, file))
+        if (!strncmp(line, "0::/", 4))
+            snprintf(group, 512, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
+    if (file)
+        fclose(file);
+    return group[0] != 0;
+}
+
+static uint64_t cgroup_least(const char *name, uint64_t (*read)(const char *text)) {
+    char group[512];
+    return find_cgroup(group) ? fth_cpu_cgroup_least("/sys/fs/cgroup", group, name, read) : UINT64_MAX;
+}
+
+static uint64_t find_memory(void) {
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t all = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    uint64_t limit = cgroup_least("memory.max", fth_cpu_memory_limit);
+    return limit < all ? limit : all;
 }
 
 static uint32_t find_cores(void) {
@@ -157,8 +180,8 @@ static uint32_t find_cores(void) {
         long online = sysconf(_SC_NPROCESSORS_ONLN);
         cores = online > 0 ? (uint32_t)online : 1;
     }
-    uint32_t quota = cgroup_cores();
-    return quota < cores ? quota : cores;
+    uint64_t quota = cgroup_least("cpu.max", read_quota);
+    return quota < cores ? (uint32_t)quota : cores;
 }
 
 static void find(void) {
@@ -166,6 +189,7 @@ static void find(void) {
     fth_cpu_clamp(&cpu, getenv("FATHOM_MAX_ISA"));
     cpu.intel = is_intel();
     cpu.cores = find_cores();
+    cpu.memory = find_memory();
     find_name(cpu.name);
 }
 

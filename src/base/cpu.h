@@ -14,6 +14,7 @@ struct fth_cpu {
     int amx_bf16;        /* includes the kernel's permission to use the tile registers */
     int intel;           /* by its vendor: which of two kernels with the same bits is the faster one */
     uint32_t cores;      /* CPUs this process may run on (affinity and cgroup quota) */
+    uint64_t memory;     /* bytes: the machine's, or the fewer that the cgroup may have; 0: not known */
     char name[64];       /* "AMD EPYC ..." */
 };
 

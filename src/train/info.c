@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 #include <yaml.h>
 #include <zlib.h>
@@ -55,7 +54,7 @@ static void machine(struct fth_text *text) {
         row(text, "FATHOM_MAX_ISA", "not set (scalar, avx2, avx512, avx512-bf16 or amx-bf16 limits the instruction set)");
     }
     row(text, "precisions", cpu->avx512_bf16 ? "fp32, bf16, bf16x3, bf16x6" : "fp32 (those of bf16 need AVX512-BF16)");
-    fth_format_bytes(bytes, (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE));
+    fth_format_bytes(bytes, (double)cpu->memory);
     row(text, "memory", bytes);
     huge_pages(value);
     row(text, "huge pages", value);

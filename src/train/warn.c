@@ -1,6 +1,5 @@
 /* What a training tells of before it goes wrong, once each. Threads: the training's. */
-#include <unistd.h>
-
+#include "base/cpu.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "train/loop_private.h"
@@ -14,7 +13,7 @@
 void fth_loop_warn_memory(struct fth_loop *loop) {
     const struct fth_session *session = loop->session;
     double limit = (double)session->config->embedding.memory_limit, all = (double)fth_session_model_bytes(session);
-    double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double machine = (double)fth_cpu_get()->memory;
     int of_machine = machine > 0 && machine < limit;
     double most = of_machine ? machine : limit, used = of_machine ? all : all - (double)session->parameters->bytes;
     if (loop->told_memory || !session->embedding || used < NEARLY_FULL * most)
@@ -24,9 +23,9 @@ void fth_loop_warn_memory(struct fth_loop *loop) {
     fth_format_bytes(now, used);
     fth_format_bytes(then, most);
     fth_log(FTH_LOG_WARN,
-            of_machine ? "the model has grown to %s of this machine's %s, which embedding.memory_limit goes beyond: the "
-                         "system may end the training without a checkpoint; lower the limit, or admit fewer keys "
-                         "(min_count, buckets)"
+            of_machine ? "the model has grown to %s of the %s that this machine has, or its cgroup allows, and "
+                         "embedding.memory_limit goes beyond: the system may end the training without a checkpoint; lower "
+                         "the limit, or admit fewer keys (min_count, buckets)"
                        : "the tables have grown to %s of the %s that embedding.memory_limit allows, where training ends; "
                          "raise it, or admit fewer keys (min_count, buckets)",
             now, then);
