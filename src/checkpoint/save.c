@@ -1,5 +1,6 @@
 /* Saving: every file beside, then one rename. */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,6 +254,14 @@ static fth_status write_folder(struct save *save, const struct fth_checkpoint_st
     return status;
 }
 
+/* What stays is met again by every save: it is told once in the life of the process. */
+static void warn_once(const char *dir, const char *what, const char *why) {
+    static _Atomic uint64_t told[64];
+    uint64_t hash = fth_hash_bytes(why, strlen(why), fth_hash_bytes(dir, strlen(dir), 0));
+    if (atomic_exchange(&told[hash % 64], hash) != hash)
+        fth_log(FTH_LOG_WARN, "%s: %s: %s", dir, what, why);
+}
+
 /* Removes what earlier saves left unfinished. What cannot be removed (another owner's, write-protected) is no reason not to
  * save, unless it is in this save's own way, which write_folder sees. */
 static fth_status sweep(struct save *save, const char *dir, fth_error *err) {
@@ -269,7 +278,7 @@ static fth_status sweep(struct save *save, const char *dir, fth_error *err) {
             return no_memory(err);
         fth_error why = {0};
         if (fth_io_remove(save->io, path, &why) != FTH_OK)
-            fth_log(FTH_LOG_WARN, "%s: what an earlier save left unfinished stays: %s", dir, why.message);
+            warn_once(dir, "what an earlier save left unfinished stays", why.message);
     }
     return FTH_OK;
 }
@@ -435,7 +444,7 @@ fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t
     }
     fth_error why = {0};
     if (prune(&save, dir, state->step, keep, best, &why) != FTH_OK) /* the new one is safe: no failure */
-        fth_log(FTH_LOG_WARN, "%s: earlier checkpoints stay: %s", dir, why.message);
+        warn_once(dir, "earlier checkpoints stay", why.message);
     goto done;
 failed:
     fth_io_remove(io, save.folder, NULL); /* frees the space at once; the next save would too */

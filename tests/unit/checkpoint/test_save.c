@@ -2,6 +2,7 @@
  * ones stay, and the error says which file, why, and which checkpoint is the last. */
 #include <errno.h>
 
+#include "base/log.h"
 #include "world.h"
 
 /* The system's files, but that fsync does nothing: a crash is played (fault_io.h), and real ones would take
@@ -129,8 +130,12 @@ static int unlink_unless_protected(void *ctx, const char *path) {
     return write_protected && strstr(path, write_protected) ? -EACCES : fth_io_posix()->unlink(ctx, path);
 }
 
+static void count_staying(void *ctx, int level, const char *line) {
+    *(int *)ctx += level == FTH_LOG_WARN && strstr(line, " stay");
+}
+
 /* What cannot be removed stays, by its name if it is a checkpoint, and is no reason not to save or not to remove others, but
- * in the place of what is being written. Once it can be, it goes without another save, too. */
+ * in the place of what is being written. It is told once. Once it can be, it goes without another save, too. */
 static void test_what_cannot_be_removed(void **state) {
     char *dir = scratch_create(), found[17];
     char left[600];
@@ -140,6 +145,8 @@ static void test_what_cannot_be_removed(void **state) {
     struct world a = world_create(&(struct world_options){.seed = 1});
     OK(fth_io_make_dirs(&io, left, err));
     write_bytes(scratch_path(left, "x"), "half", 4);
+    int told = 0;
+    fth_log_set(count_staying, &told);
     for (uint64_t step = 10; step <= 40; step += 10) {
         write_protected = step == 10 ? ".step-000000000007" : "step-000000000010";
         a.state.step = step;
@@ -147,7 +154,9 @@ static void test_what_cannot_be_removed(void **state) {
         assert_int_equal(exists(left), step == 10);
         digest_at(join(dir, 10), found);
         assert_true(*found);
+        assert_int_equal(told, step < 30 ? 1 : 2);
     }
+    fth_log_set(NULL, NULL);
     assert_int_equal(count_names(dir, ""), 2);
     assert_true(exists(join(dir, 40)));
     OK(fth_io_make_dirs(&io, left, err));
