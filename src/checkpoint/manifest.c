@@ -151,13 +151,16 @@ static double get_number(const json_t *object, const char *key, const char **bad
     return NAN;
 }
 
+/* In the place of the key that is bad. */
+static const char no_memory[] = "";
+
 static const char **get_strings(fth_arena *arena, const json_t *object, const char *key, uint32_t *n,
                                 const char **bad) {
     const json_t *array = json_object_get(object, key);
     *n = (uint32_t)json_array_size(array);
     const char **items = fth_arena_alloc(arena, *n + 1, sizeof *items);
     if ((!items || !json_is_array(array)) && !*bad)
-        *bad = key;
+        *bad = items ? key : no_memory;
     for (uint32_t i = 0; items && i < *n; i++) {
         items[i] = json_string_value(json_array_get(array, i));
         if (!items[i]) {
@@ -253,7 +256,7 @@ static void read_lists(fth_checkpoint *c, const char **bad) {
     c->files = fth_arena_alloc(c->arena, c->n_files + 1, sizeof *c->files);
     c->packs = fth_arena_alloc(c->arena, c->n_packs + 1, sizeof *c->packs);
     if (!c->files || !c->packs) {
-        *bad = "files";
+        *bad = no_memory;
         c->n_files = c->n_packs = 0;
     }
     for (uint32_t i = 0; i < c->n_files; i++) {
@@ -276,13 +279,13 @@ static void read_lists(fth_checkpoint *c, const char **bad) {
     }
 }
 
-/* Takes the check value off. 0: there is none, or another than the content's. */
-static int take_check(json_t *manifest, int *no_memory) {
+/* Takes the check value off. 0: there is none, or another than the content's. *failed: for lack of memory. */
+static int take_check(json_t *manifest, int *failed) {
     const char *bad = NULL;
     uint64_t check = get_hex(manifest, "check", &bad), found = 0;
     json_object_del(manifest, "check");
-    *no_memory = !check_value(manifest, &found);
-    return !bad && !*no_memory && check == found;
+    *failed = !check_value(manifest, &found);
+    return !bad && !*failed && check == found;
 }
 
 /* Read once more as it will be: an allocation that failed inside the JSON library may have left a text without an end or
@@ -292,7 +295,7 @@ char *fth_manifest_make(const struct fth_checkpoint_state *state, uint64_t diges
     json_t *manifest = make(state, digest, files, n_files, packs, n_packs);
     char *text = manifest ? json_dumps(manifest, JSON_INDENT(1)) : NULL;
     json_t *back = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    int no_memory, whole = back && json_equal(back, manifest) && take_check(back, &no_memory);
+    int failed, whole = back && json_equal(back, manifest) && take_check(back, &failed);
     json_decref(back);
     json_decref(manifest);
     if (whole)
@@ -310,10 +313,13 @@ fth_status fth_manifest_read(fth_checkpoint *c, fth_error *err) {
     fth_status status = fth_io_check_file(c->io, path, err);
     if (status == FTH_OK)
         status = fth_io_read_file(c->io, path, SIZE_MAX / 4, &text, &n, err);
+    if (status == FTH_E_MEMORY)
+        return status;
     if (status != FTH_OK)
         return err ? (err->code = FTH_E_CHECKPOINT) : FTH_E_CHECKPOINT;
-    c->manifest = json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL);
+    status = fth_json_load(text, n, path, &c->manifest, err);
     fth_free(text);
+    FTH_TRY(status);
     const char *format = json_string_value(json_object_get(c->manifest, "format"));
     if (!format || strcmp(format, "fathom-checkpoint") != 0)
         return fth_fail(err, FTH_E_CHECKPOINT, "%s: this is not a Fathom checkpoint's manifest", path);
@@ -324,8 +330,8 @@ fth_status fth_manifest_read(fth_checkpoint *c, fth_error *err) {
                         "%s: format version %llu; this program (%s) reads version %d", path,
                         (unsigned long long)version, FTH_VERSION, FTH_CHECKPOINT_VERSION);
     uint64_t digest = get_hex(c->manifest, "digest", &bad);
-    int no_memory, whole = take_check(c->manifest, &no_memory);
-    if (no_memory)
+    int failed, whole = take_check(c->manifest, &failed);
+    if (failed)
         return fth_fail(err, FTH_E_MEMORY, "no memory to read a checkpoint");
     if (bad || !whole)
         return fth_fail(err, FTH_E_CHECKPOINT, "%s: damaged: its content does not match its check value",
@@ -333,6 +339,8 @@ fth_status fth_manifest_read(fth_checkpoint *c, fth_error *err) {
     read_state(c->manifest, &c->state, &bad);
     read_lists(c, &bad);
     FTH_TRY(read_data(c, &bad, err));
+    if (bad == no_memory)
+        return fth_fail(err, FTH_E_MEMORY, "no memory to read a checkpoint");
     if (bad)
         return fth_fail(err, FTH_E_CHECKPOINT, "%s: '%s' is missing or of the wrong type", path, bad);
     snprintf(c->digest, sizeof c->digest, "%016llx", (unsigned long long)digest);

@@ -187,9 +187,10 @@ fth_status fth_checkpoint_open(const struct fth_io *io, const char *given, fth_c
     struct fth_step_folder *folders = NULL;
     size_t n = 0, newest = 0;
     const char *manifest = fth_arena_printf(arena, "%s/manifest.json", path);
+    const char *parent = parent_of(arena, path);
     int single = manifest && io->stat(io->ctx, manifest, &stat) >= 0;
-    fth_status status = fth_step_folders(io, single ? parent_of(arena, path) : path, arena, &folders,
-                                         &n, err);
+    fth_status status = manifest && parent ? fth_step_folders(io, single ? parent : path, arena, &folders, &n, err)
+                                           : no_memory(err);
     if (status == FTH_OK && single) {
         status = open_folder(io, path, out, err);
         while (newest < n && strcmp(strrchr(folders[newest].path, '/') + 1,

@@ -1,7 +1,6 @@
 /* safetensors files: see safetensors.h. */
 #include "checkpoint/safetensors.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -10,6 +9,7 @@
 
 #define PIECE ((size_t)1 << 20)        /* bytes written or read at once */
 #define START_SYNC ((uint64_t)8 << 20) /* bytes that the disk is given at once */
+#define LONG_HEADER ((size_t)4 << 20)
 #define HEADER_LIMIT ((uint64_t)100 << 20) /* the format's own */
 
 static const struct {
@@ -177,6 +177,13 @@ done:
 
 /* ---- reading ---- */
 
+fth_status fth_json_load(const char *text, size_t n, const char *path, json_t **out, fth_error *err) {
+    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL);
+    void *room = *out ? NULL : fth_alloc((n < LONG_HEADER ? n : LONG_HEADER) + 16384, 16); /* what that may have taken */
+    fth_free(room);
+    return *out || room ? FTH_OK : fth_fail(err, FTH_E_MEMORY, "no memory to read %s", path);
+}
+
 static fth_status damaged(fth_error *err, const char *path, const char *what) {
     return fth_fail(err, FTH_E_CHECKPOINT, "%s: not a safetensors file that Fathom wrote: %s", path, what);
 }
@@ -287,7 +294,7 @@ fth_status fth_safetensors_open(const struct fth_io *io, const char *path, fth_a
         goto done;
     }
     FTH_TRY_GOTO(status, fth_io_pread(io, file, path, header, (size_t)length, sizeof length, err), done);
-    json = json_loadb(header, (size_t)length, JSON_REJECT_DUPLICATES, NULL);
+    FTH_TRY_GOTO(status, fth_json_load(header, (size_t)length, path, &json, err), done);
     uint64_t start = sizeof length + length;
     status = json ? read_header(path, json, stat.size - start, start, arena, tensors, n, err)
                   : damaged(err, path, "its header is not JSON");

@@ -8,6 +8,7 @@
 #ifndef FTH_CHECKPOINT_SAFETENSORS_H
 #define FTH_CHECKPOINT_SAFETENSORS_H
 
+#include <jansson.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -41,6 +42,10 @@ fth_status fth_safetensors_write(const struct fth_io *io, fth_pool *pool, const 
  * the arena, order is that of the data. */
 fth_status fth_safetensors_open(const struct fth_io *io, const char *path, fth_arena *arena,
                                 struct fth_tensor **tensors, uint32_t *n, fth_error *err);
+
+/* A JSON text (owned: json_decref); NULL: it is none. The library does not always tell that from memory that was not there,
+ * so memory is asked for once more: FTH_E_MEMORY. */
+fth_status fth_json_load(const char *text, size_t n, const char *path, json_t **out, fth_error *err);
 
 /* Size and XXH3 64 of a whole file. */
 fth_status fth_file_checksum(const struct fth_io *io, const char *path, uint64_t *size,

@@ -3,6 +3,7 @@
 #include "count_alloc.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -21,7 +22,7 @@
 #endif
 
 static atomic_int counting;
-static atomic_long allocations, mappings;
+static atomic_long allocations, mappings, failing_from;
 
 int count_alloc_works(void) {
     return COUNTED;
@@ -30,7 +31,13 @@ int count_alloc_works(void) {
 void count_alloc_start(void) {
     atomic_store(&allocations, 0);
     atomic_store(&mappings, 0);
+    atomic_store(&failing_from, LONG_MAX);
     atomic_store(&counting, 1);
+}
+
+void count_alloc_start_failing(long from) {
+    count_alloc_start();
+    atomic_store(&failing_from, from);
 }
 
 struct count_alloc count_alloc_stop(void) {
@@ -53,39 +60,40 @@ TAKEN void *memalign(size_t alignment, size_t size);
 TAKEN void *aligned_alloc(size_t alignment, size_t size);
 TAKEN int posix_memalign(void **out, size_t alignment, size_t size);
 
-static void count(atomic_long *counter) {
-    if (atomic_load_explicit(&counting, memory_order_relaxed))
-        atomic_fetch_add(counter, 1);
+/* Whether it is to fail. */
+static int count(atomic_long *counter) {
+    if (!atomic_load_explicit(&counting, memory_order_relaxed))
+        return 0;
+    return atomic_fetch_add(counter, 1) + 1 >= failing_from && counter == &allocations;
+}
+
+static void *no_memory(void) {
+    errno = ENOMEM;
+    return NULL;
 }
 
 void *malloc(size_t size) {
-    count(&allocations);
-    return __libc_malloc(size);
+    return count(&allocations) ? no_memory() : __libc_malloc(size);
 }
 
 void *calloc(size_t number, size_t size) {
-    count(&allocations);
-    return __libc_calloc(number, size);
+    return count(&allocations) ? no_memory() : __libc_calloc(number, size);
 }
 
 void *realloc(void *block, size_t size) {
-    count(&allocations);
-    return __libc_realloc(block, size);
+    return count(&allocations) ? no_memory() : __libc_realloc(block, size);
 }
 
 void *memalign(size_t alignment, size_t size) {
-    count(&allocations);
-    return __libc_memalign(alignment, size);
+    return count(&allocations) ? no_memory() : __libc_memalign(alignment, size);
 }
 
 void *aligned_alloc(size_t alignment, size_t size) {
-    count(&allocations);
-    return __libc_memalign(alignment, size);
+    return count(&allocations) ? no_memory() : __libc_memalign(alignment, size);
 }
 
 int posix_memalign(void **out, size_t alignment, size_t size) {
-    count(&allocations);
-    void *block = __libc_memalign(alignment, size);
+    void *block = count(&allocations) ? NULL : __libc_memalign(alignment, size);
     if (!block)
         return ENOMEM;
     *out = block;

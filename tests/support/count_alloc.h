@@ -13,6 +13,8 @@ struct count_alloc {
 
 int count_alloc_works(void);
 void count_alloc_start(void);
+/* The same, and from the from-th on (1: the first) every one fails but mappings. */
+void count_alloc_start_failing(long from);
 struct count_alloc count_alloc_stop(void);
 
 #endif

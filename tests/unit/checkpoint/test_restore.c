@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "checkpoint/checkpoint_private.h"
+#include "count_alloc.h"
 #include "world.h"
 
 static char *dir, *path; /* one checkpoint, of the world with seed 1 */
@@ -234,6 +235,34 @@ static void test_other_models(void **state) {
     refused((struct world_options){.without_item = 1}, "'item'");
     refused((struct world_options){.with_brand = 1}, "no table 'brand'");
     refused((struct world_options){.with_brand = 1, .unpacked = 1}, "no table 'brand'");
+}
+
+/* ---- memory that is short ---- */
+
+/* Wherever it ends, that is what is said, and never that the checkpoint is damaged. */
+static void test_no_memory(void **state) {
+    if (!count_alloc_works())
+        skip();
+    for (int restoring = 0; restoring < 2; restoring++) {
+        fth_status status = FTH_E_MEMORY;
+        long from = 1;
+        for (; status != FTH_OK; from++) {
+            struct world w = world_create(&(struct world_options){.seed = 0});
+            fth_checkpoint *c = NULL;
+            fth_error why = {0};
+            if (restoring)
+                OK(fth_checkpoint_open(fth_io_posix(), dir, &c, err));
+            count_alloc_start_failing(from);
+            status = restoring ? fth_checkpoint_restore(c, w.parameters, w.embedding, 0, &why)
+                               : fth_checkpoint_open(fth_io_posix(), from % 2 ? dir : path, &c, &why);
+            count_alloc_stop();
+            if (status != FTH_OK && status != FTH_E_MEMORY)
+                fail_msg("allocation %ld: %d %s", from, status, why.message);
+            fth_checkpoint_close(c);
+            world_destroy(&w);
+        }
+        assert_true(from > 20);
+    }
 }
 
 /* ---- damage ---- */
@@ -511,7 +540,7 @@ int main(void) {
         cmocka_unit_test(test_state),
         cmocka_unit_test(test_digest),
         cmocka_unit_test(test_later_parameter),
-        cmocka_unit_test(test_other_models),
+        cmocka_unit_test(test_other_models), cmocka_unit_test(test_no_memory),
         cmocka_unit_test_setup_teardown(test_manifest_bytes, copy_one, remove_copy),
         cmocka_unit_test_setup_teardown(test_other_files, copy_one, remove_copy),
         cmocka_unit_test_setup_teardown(test_no_files, copy_one, remove_copy),
