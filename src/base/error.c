@@ -3,7 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 const char *fth_status_name(fth_status status) {
     switch (status) {
@@ -22,12 +22,33 @@ const char *fth_status_name(fth_status status) {
     return "unknown status";
 }
 
+static int is_inside_letter(char c) { return ((unsigned char)c & 0xc0) == 0x80; } /* of UTF-8 */
+
+/* A message begins with where and ends with why: of one that is too long, as of a path of thousands of bytes, the middle is
+ * left out, between letters. */
+static void keep_ends(char *out, size_t size, const char *text, size_t length) {
+    size_t head = (size - 4) / 2, tail = size - 4 - head;
+    const char *end = text + length - tail;
+    while (head > 0 && is_inside_letter(text[head]))
+        head--;
+    while (is_inside_letter(*end))
+        end++;
+    snprintf(out, size, "%.*s...%s", (int)head, text, end);
+}
+
 fth_status fth_fail(fth_error *err, fth_status code, const char *format, ...) {
     if (err) {
         va_list args;
         va_start(args, format);
         err->code = code;
-        vsnprintf(err->message, sizeof err->message, format, args);
+        int length = vsnprintf(err->message, sizeof err->message, format, args);
+        va_end(args);
+        char *whole = NULL;
+        va_start(args, format);
+        if (length >= (int)sizeof err->message && vasprintf(&whole, format, args) == length) {
+            keep_ends(err->message, sizeof err->message, whole, (size_t)length);
+            free(whole);
+        }
         va_end(args);
     }
     return code;
@@ -47,13 +68,11 @@ int fth_all_there(const char *const *texts, size_t n) {
 void fth_error_frame(fth_error *err, const char *format, ...) {
     if (!err)
         return;
-    char message[sizeof err->message];
+    fth_error inner = *err;
+    char frame[sizeof err->message];
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(message, sizeof message, format, args);
+    vsnprintf(frame, sizeof frame, format, args);
     va_end(args);
-    if (length >= 0 && (size_t)length + 2 < sizeof message)
-        snprintf(message + length, sizeof message - (size_t)length, ": %.*s",
-                 (int)(sizeof message - (size_t)length - 3), err->message);
-    memcpy(err->message, message, sizeof message);
+    fth_fail(err, inner.code, "%s: %s", frame, inner.message);
 }

@@ -6,8 +6,8 @@
 
 #include "fathom/status.h"
 
-/* Writes code and message; returns code, so that `return fth_fail(err, FTH_E_DATA, ...)` reads well.
- * err may be NULL. */
+/* Writes code and message; returns code, so that `return fth_fail(err, FTH_E_DATA, ...)` reads well. A message that is too
+ * long keeps its beginning and its end. err may be NULL; its message is no argument. */
 fth_status fth_fail(fth_error *err, fth_status code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

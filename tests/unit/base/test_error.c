@@ -37,11 +37,32 @@ static void long_messages_stay_terminated(void **state) {
     assert_int_equal(strlen(err.message), sizeof err.message - 1);
 }
 
+/* Where and why stay, whatever the path between them; no letter is cut in two. */
+static void long_messages_keep_both_ends(void **state) {
+    fth_error err = {0};
+    char path[3001];
+    for (size_t shift = 0; shift < 2; shift++) {
+        for (size_t i = 0; i < 1500; i++)
+            memcpy(path + 2 * i, "\xc3\xbc", 3);
+        fth_fail(&err, FTH_E_DATA, "%s%s:7: not a number", shift ? "a" : "", path);
+        const char *cut = strstr(err.message, "...");
+        assert_non_null(cut);
+        assert_int_equal((cut - err.message) % 2, shift);
+        assert_memory_equal(cut, "...\xc3\xbc", 5);
+        assert_non_null(strstr(cut, "\xbc:7: not a number"));
+        fth_error_frame(&err, "cannot train on %s", path);
+        assert_memory_equal(err.message, "cannot train on \xc3", 17);
+        assert_non_null(strstr(err.message, "\xbc:7: not a number"));
+        assert_int_equal(err.code, FTH_E_DATA);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fail_writes_code_and_message),
         cmocka_unit_test(frame_goes_in_front),
         cmocka_unit_test(long_messages_stay_terminated),
+        cmocka_unit_test(long_messages_keep_both_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
