@@ -1,6 +1,7 @@
 /* checkpoint.dir, before anything is saved into it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -10,16 +11,15 @@
 #include "base/log.h"
 #include "train/session_private.h"
 
+/* By what the folders are, not by their names: one is seen at several places (bind mounts), by several spellings (file
+ * systems that take K for k), or deeper than a path may be long. */
 int fth_session_owns_directory(const struct fth_session *session, const char *dir) {
-    if (!session->checkpoint_path)
+    struct stat there, own;
+    char *above = NULL;
+    if (!session->checkpoint_path || asprintf(&above, "%s/..", session->checkpoint_path) < 0)
         return 0;
-    char *there = realpath(dir, NULL), *own = realpath(session->checkpoint_path, NULL);
-    char *name = own ? strrchr(own, '/') : NULL;
-    if (name)
-        *name = 0;
-    int same = there && own && strcmp(there, own) == 0;
-    free(there);
-    free(own);
+    int same = stat(dir, &there) == 0 && stat(above, &own) == 0 && there.st_dev == own.st_dev && there.st_ino == own.st_ino;
+    free(above);
     return same;
 }
 
