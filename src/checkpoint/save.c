@@ -390,15 +390,16 @@ static fth_status publish(struct save *save, const char *dir, const struct fth_s
     return fth_io_sync_dir(save->io, dir, err);
 }
 
-/* Names the last whole checkpoint behind the reason why this save failed. */
+/* Names the last whole checkpoint behind the reason why this save failed. Of a directory that cannot be read any more (a disk
+ * that failed, another file system there) it is not known whether there are any. */
 static void say_last(struct save *save, const char *dir, fth_error *err) {
     struct fth_step_folder *folders;
-    size_t n = 0;
+    size_t n = 0, there = 0;
     if (!err)
         return;
-    if (fth_step_folders(save->io, dir, save->arena, &folders, &n, NULL) != FTH_OK)
-        n = 0;
-    for (fth_checkpoint *whole = NULL; n > 0; n--)
+    int listed = fth_step_folders(save->io, dir, save->arena, &folders, &there, NULL) == FTH_OK;
+    fth_checkpoint *whole = NULL;
+    for (n = listed ? there : 0; n > 0; n--)
         if (fth_checkpoint_open(save->io, folders[n - 1].path, &whole, NULL) == FTH_OK) {
             fth_checkpoint_close(whole);
             break;
@@ -408,7 +409,8 @@ static void say_last(struct save *save, const char *dir, fth_error *err) {
         snprintf(err->message + at, sizeof err->message - at, " (the last whole checkpoint is %s)",
                  folders[n - 1].path);
     else
-        snprintf(err->message + at, sizeof err->message - at, " (no checkpoint was saved before)");
+        snprintf(err->message + at, sizeof err->message - at, " (no %s)",
+                 listed && !there ? "checkpoint was saved before" : "whole checkpoint can be read there now");
 }
 
 fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t keep, uint64_t best, int replace,

@@ -341,6 +341,13 @@ static void test_first_save(void **state) {
     REFUSED(FTH_E_IO, world_save(&a, &fault->io, dir, 2, NULL, err), "no checkpoint was saved before",
             "No space", ".tmp/");
     fault_io_destroy(fault);
+    /* A disk that fails for good, behind a save: what is on it is not known any more, and not denied. */
+    OK(world_save(&a, files, dir, 2, NULL, err));
+    a.state.step++;
+    fault = fault_io_create(files);
+    fault->crash_after = 3;
+    REFUSED(FTH_E_IO, world_save(&a, &fault->io, dir, 2, NULL, err), "(no whole checkpoint can be read there now)");
+    fault_io_destroy(fault);
     scratch_remove(dir);
     world_destroy(&a);
 }
