@@ -185,8 +185,11 @@ fth_status fth_data_scan(fth_data_set *set, const struct fth_strings *missing,
         goto done;
     }
     FTH_TRY_GOTO(status, each_block(set, -1, 4096, scan_block, &scan, err), done);
-    for (uint32_t c = 0; c < stats->n_columns; c++)
-        stats->columns[c].distinct = sketch_estimate(scan.registers + (size_t)c * REGISTERS);
+    for (uint32_t c = 0; c < stats->n_columns; c++) {
+        struct fth_column_stats *column = &stats->columns[c];
+        column->distinct = fmin(sketch_estimate(scan.registers + (size_t)c * REGISTERS),
+                                (double)(column->cells - column->missing));
+    }
 done:
     fth_free(scan.registers);
     if (status != FTH_OK)

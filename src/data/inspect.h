@@ -35,7 +35,7 @@ struct fth_column_stats {
     uint64_t missing; /* empty, or one of the given texts */
     uint64_t numbers; /* cells that are decimal numbers; min, max and mean are theirs */
     double min, max, mean;
-    double distinct; /* estimated texts (numbers for entries), missing aside: within about 1 % */
+    double distinct; /* estimated texts (numbers for entries), missing aside: within about 1 %, never more than there are */
 };
 
 struct fth_data_stats {

@@ -64,6 +64,23 @@ static void csv_statistics(void **state) {
     free(text);
 }
 
+/* Of these 10,000 the estimate alone is 10,022. */
+static void never_more_than_there_are(void **state) {
+    char *text = malloc(1 << 17);
+    size_t n = (size_t)sprintf(text, "id\n");
+    for (int i = 0; i < 10000; i++)
+        n += (size_t)sprintf(text + n, "%d\n", i);
+    struct fth_strings none = {NULL, 0};
+    struct fth_data_config config = csv_config(NULL, 0, NULL, 0);
+    fth_data_set *set;
+    config.header = 1;
+    struct fth_data_stats *stats = scan(&config, text, n, &none, &set);
+    assert_true(stats->columns[0].distinct == 10000);
+    fth_data_stats_destroy(stats);
+    fth_data_set_destroy(set);
+    free(text);
+}
+
 static void entry_statistics(void **state) {
     static const char text[] = "1 3:7:0.5 4:7:2\n0 3:8:2\nbad 1\n";
     struct fth_strings none = {NULL, 0};
@@ -112,6 +129,7 @@ static void blocks_until_enough(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(csv_statistics),
+        cmocka_unit_test(never_more_than_there_are),
         cmocka_unit_test(entry_statistics),
         cmocka_unit_test(blocks_until_enough),
     };
