@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/cpu_private.h"
 #include "base/log.h"
 
@@ -109,68 +110,7 @@ static void find_name(char out[64]) {
     snprintf(out, 64, "%s", start);
 }
 
-uint32_t fth_cpu_quota(const char *cpu_max) {
-    unsigned long long quota, period;
-    if (sscanf(cpu_max, "%llu %llu", &quota, &period) != 2 || quota == 0 || period == 0)
-        return UINT32_MAX;
-    unsigned long long cpus = quota / period + (quota % period != 0);
-    return cpus < UINT32_MAX ? (uint32_t)cpus : UINT32_MAX;
-}
-
-static uint64_t read_quota(const char *text) {
-    return fth_cpu_quota(text);
-}
-
-uint64_t fth_cpu_memory_limit(const char *memory_max) {
-    unsigned long long bytes;
-    return sscanf(memory_max, "%llu", &bytes) == 1 && bytes ? bytes : UINT64_MAX;
-}
-
-uint64_t fth_cpu_cgroup_least(const char *root, const char *group, const char *name, uint64_t (*read)(const char *text)) {
-    uint64_t least = UINT64_MAX;
-    for (size_t n = strcmp(group, "/") ? strlen(group) : 0;;) {
-        char path[1024], line[64];
-        snprintf(path, sizeof path, "%s%.*s/%s", root, (int)n, group, name);
-        FILE *file = fopen(path, "re");
-        if (file && fgets(line, sizeof line, file)) {
-            uint64_t value = read(line);
-            least = value < least ? value : least;
-        }
-        if (file)
-            fclose(file);
-        if (n == 0)
-            return least;
-        while (group[--n] != '/')
-            ;
-    }
-}
-
-/* "/" or "/a/b", the process's cgroup of version 2; 0: it has none. */
-static int find_cgroup(char group[512]) {
-    char line[512];
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    group[0] = 0;
-    while (file && fgets(line, sizeof line, file))
-        if (!strncmp(line, "0::/", 4))
-            snprintf(group, 512, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
-    if (file)
-        fclose(file);
-    return group[0] != 0;
-}
-
-static uint64_t cgroup_least(const char *name, uint64_t (*read)(const char *text)) {
-    char group[512];
-    return find_cgroup(group) ? fth_cpu_cgroup_least("/sys/fs/cgroup", group, name, read) : UINT64_MAX;
-}
-
-static uint64_t find_memory(void) {
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    uint64_t all = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
-    uint64_t limit = cgroup_least("memory.max", fth_cpu_memory_limit);
-    return limit < all ? limit : all;
-}
-
-static uint32_t find_cores(void) {
+static uint32_t find_cores(uint32_t quota) {
     cpu_set_t set;
     uint32_t cores;
     /* With more CPUs than a cpu_set_t holds the call is refused: the count of all will have to do. */
@@ -180,16 +120,23 @@ static uint32_t find_cores(void) {
         long online = sysconf(_SC_NPROCESSORS_ONLN);
         cores = online > 0 ? (uint32_t)online : 1;
     }
-    uint64_t quota = cgroup_least("cpu.max", read_quota);
-    return quota < cores ? (uint32_t)quota : cores;
+    return quota < cores ? quota : cores;
+}
+
+static uint64_t find_memory(uint64_t limit) {
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    uint64_t bytes = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
+    return limit < bytes ? limit : bytes;
 }
 
 static void find(void) {
+    struct fth_cgroup group;
+    fth_cgroup_find("", &group);
     find_isa(&cpu);
     fth_cpu_clamp(&cpu, getenv("FATHOM_MAX_ISA"));
     cpu.intel = is_intel();
-    cpu.cores = find_cores();
-    cpu.memory = find_memory();
+    cpu.cores = find_cores(group.cores);
+    cpu.memory = find_memory(group.memory);
     find_name(cpu.name);
 }
 

@@ -13,8 +13,8 @@ struct fth_cpu {
     int avx512_bf16;     /* both 0 when isa < FTH_ISA_AVX512 */
     int amx_bf16;        /* includes the kernel's permission to use the tile registers */
     int intel;           /* by its vendor: which of two kernels with the same bits is the faster one */
-    uint32_t cores;      /* CPUs this process may run on (affinity and cgroup quota) */
-    uint64_t memory;     /* bytes: the machine's, or the fewer that the cgroup may have; 0: not known */
+    uint32_t cores;      /* CPUs this process may run on (affinity and control groups) */
+    uint64_t memory;     /* bytes it may use (the machine's, control groups) */
     char name[64];       /* "AMD EPYC ..." */
 };
 

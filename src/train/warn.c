@@ -8,13 +8,13 @@
 #define FEW_STEPS 100
 #define LARGE_BATCH 1024
 
-/* Rows are never removed, so a run of days is better warned than stopped. Beyond the machine's memory nothing would be
- * saved: the system ends the process. */
+/* Rows are never removed, so a run of days is better warned than stopped. Beyond the memory of the machine, or of its
+ * container, nothing would be saved: the system ends the process. */
 void fth_loop_warn_memory(struct fth_loop *loop) {
     const struct fth_session *session = loop->session;
     double limit = (double)session->config->embedding.memory_limit, all = (double)fth_session_model_bytes(session);
     double machine = (double)fth_cpu_get()->memory;
-    int of_machine = machine > 0 && machine < limit;
+    int of_machine = machine < limit;
     double most = of_machine ? machine : limit, used = of_machine ? all : all - (double)session->parameters->bytes;
     if (loop->told_memory || !session->embedding || used < NEARLY_FULL * most)
         return;
@@ -23,9 +23,9 @@ void fth_loop_warn_memory(struct fth_loop *loop) {
     fth_format_bytes(now, used);
     fth_format_bytes(then, most);
     fth_log(FTH_LOG_WARN,
-            of_machine ? "the model has grown to %s of the %s that this machine has, or its cgroup allows, and "
-                         "embedding.memory_limit goes beyond: the system may end the training without a checkpoint; lower "
-                         "the limit, or admit fewer keys (min_count, buckets)"
+            of_machine ? "the model has grown to %s of the %s of memory that there is here, which embedding.memory_limit "
+                         "goes beyond: the system may end the training without a checkpoint; lower the limit, or admit "
+                         "fewer keys (min_count, buckets)"
                        : "the tables have grown to %s of the %s that embedding.memory_limit allows, where training ends; "
                          "raise it, or admit fewer keys (min_count, buckets)",
             now, then);
