@@ -18,6 +18,11 @@ cp "$LD_LIBRARY_PATH/libfathom.a" "$work/static"
 # shellcheck disable=SC2046
 cc "$source/examples/api.c" -o "$work/static/api" $(pkg-config --cflags fathom) -L"$work/static" \
     $(pkg-config --static --libs fathom | sed "s|-L$LD_LIBRARY_PATH||")
+# Folders as whole paths, as some distributions give them: they stand in fathom.pc as they are.
+cmake -S "$source" -B "$work/whole" -DFATHOM_TESTS=OFF -DCMAKE_INSTALL_PREFIX=/some/where \
+    -DCMAKE_INSTALL_LIBDIR=/other/lib >/dev/null
+PKG_CONFIG_PATH="$work/whole" pkg-config --cflags --libs fathom >"$work/flags"
+grep -q -- '-I/some/where/include -L/other/lib -lfathom' "$work/flags"
 cd "$work"
 usr/bin/fathom gen -n 2000 --cap 100 -o train.tsv >/dev/null 2>&1
 usr/bin/fathom gen -n 300 --first 2000 --cap 100 -o new.tsv >/dev/null 2>&1
