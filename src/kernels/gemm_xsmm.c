@@ -44,12 +44,11 @@ struct state {
 
 static pthread_once_t init_once = PTHREAD_ONCE_INIT;
 
+/* Named in any case: its own choice heeds LIBXSMM_TARGET, and another one's sums are other bits. */
 static void init(void) {
+    static const int targets[FTH_ISA_COUNT] = {LIBXSMM_X86_SSE3, LIBXSMM_X86_AVX2, LIBXSMM_X86_AVX512_CORE};
     libxsmm_init();
-    if (fth_cpu_get()->isa == FTH_ISA_AVX2)
-        libxsmm_set_target_archid(LIBXSMM_X86_AVX2);
-    else if (fth_cpu_get()->isa == FTH_ISA_SCALAR)
-        libxsmm_set_target_archid(LIBXSMM_X86_SSE3);
+    libxsmm_set_target_archid(targets[fth_cpu_get()->isa]);
 }
 
 static void version(char out[96]) {
