@@ -9,8 +9,8 @@ extern "C" {
 #endif
 
 /* Of one task: of several, `others` has the second and so on, borrowed from the session until it evaluates
- * again (for the same purpose). Of named tasks, examples whose label was not observed, or whose weight is
- * 0, are none of its examples.
+ * again (for the same purpose). Examples whose weight is 0, and of named tasks those whose label was not
+ * observed, are none of its examples.
  * NAN stands for "not defined on this data": AUC with one class only, grouped AUC without a query column. */
 typedef struct fth_evaluation {
     uint64_t examples;

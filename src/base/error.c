@@ -76,3 +76,15 @@ void fth_error_frame(fth_error *err, const char *format, ...) {
     va_end(args);
     fth_fail(err, inner.code, "%s: %s", frame, inner.message);
 }
+
+void fth_error_append(fth_error *err, const char *format, ...) {
+    if (!err)
+        return;
+    fth_error inner = *err;
+    char behind[sizeof err->message];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(behind, sizeof behind, format, args);
+    va_end(args);
+    fth_fail(err, inner.code, "%s%s", inner.message, behind);
+}

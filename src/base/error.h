@@ -21,6 +21,10 @@ int fth_all_there(const char *const *texts, size_t n);
 void fth_error_frame(fth_error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Puts a text behind it. */
+void fth_error_append(fth_error *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Returns from the calling function when the expression fails. */
 #define FTH_TRY(expr)                       \
     do {                                    \

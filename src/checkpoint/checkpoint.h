@@ -85,7 +85,7 @@ fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t
                                const struct fth_checkpoint_source *source, const struct fth_checkpoint_state *state,
                                char **path_out, fth_error *err);
 
-/* Removes what a save that was killed has left: unfinished folders, no checkpoint. What stays is warned of. */
+/* Removes what a save that was killed has left: unfinished folders, no checkpoint. What stays is warned of, once. */
 void fth_checkpoint_tidy(const struct fth_io *io, const char *dir);
 
 /* Gives the checkpoint in folder `path`, whose tensors are the source's, another state of its step: what a run that went

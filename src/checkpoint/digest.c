@@ -46,12 +46,15 @@ static fth_status hash_dense(const fth_parameters *parameters, uint64_t *out, ft
     return FTH_OK;
 }
 
-#define AT_ONCE 1024 /* rows of a task, for which each worker has buffers */
+/* What each worker has buffers for: rows of a task. */
+#define BUFFER_BYTES ((size_t)256 << 10)
+#define MOST_AT_ONCE 1024u
 
 struct hashed_rows {
     const fth_embedding *embedding;
     uint32_t pack;
     const struct fth_pack_info *info;
+    uint32_t at_once;
     struct fth_row_arrays *buffers; /* [workers] */
     _Atomic uint64_t sum;
 };
@@ -60,7 +63,8 @@ static void hash_rows(void *arg, uint32_t task, uint32_t worker) {
     struct hashed_rows *hashed = arg;
     const struct fth_pack_info *info = hashed->info;
     const struct fth_row_arrays *rows = &hashed->buffers[worker];
-    uint64_t sum = 0, n = fth_embedding_export(hashed->embedding, hashed->pack, (uint64_t)task * AT_ONCE, AT_ONCE, rows);
+    uint64_t sum = 0, first = (uint64_t)task * hashed->at_once;
+    uint64_t n = fth_embedding_export(hashed->embedding, hashed->pack, first, hashed->at_once, rows);
     for (uint64_t i = 0; i < n; i++) {
         uint64_t head[3] = {rows->keys[i], rows->frequency[i], rows->last_step[i]};
         uint64_t hash = fth_hash_bytes(head, sizeof head, hash_name(info->table_names[rows->tables[i]]));
@@ -72,18 +76,18 @@ static void hash_rows(void *arg, uint32_t task, uint32_t worker) {
     atomic_fetch_add_explicit(&hashed->sum, sum, memory_order_relaxed);
 }
 
-static uint64_t hash_candidates(const fth_embedding *embedding, uint32_t pack,
-                                const struct fth_pack_info *info, const struct fth_row_arrays *rows) {
-    uint64_t sum = 0;
-    for (uint64_t first = 0; first < info->candidates;) {
-        uint64_t n = fth_embedding_export_candidates(embedding, pack, first, AT_ONCE, rows->keys,
-                                                     rows->tables, rows->frequency);
+/* By one worker, through its buffers. */
+static uint64_t hash_candidates(const struct hashed_rows *hashed) {
+    const struct fth_row_arrays *rows = &hashed->buffers[0];
+    uint64_t sum = 0, n;
+    for (uint64_t first = 0; first < hashed->info->candidates; first += n) {
+        n = fth_embedding_export_candidates(hashed->embedding, hashed->pack, first, hashed->at_once, rows->keys,
+                                            rows->tables, rows->frequency);
         for (uint64_t i = 0; i < n; i++) {
             uint64_t head[2] = {rows->keys[i], rows->frequency[i]};
-            sum += fth_hash_mix(
-                fth_hash_bytes(head, sizeof head, ~hash_name(info->table_names[rows->tables[i]])));
+            uint64_t name = hash_name(hashed->info->table_names[rows->tables[i]]);
+            sum += fth_hash_mix(fth_hash_bytes(head, sizeof head, ~name));
         }
-        first += n;
         if (!n)
             break;
     }
@@ -103,23 +107,28 @@ static void buffers_free(struct fth_row_arrays *buffers, uint32_t n) {
     fth_free(buffers);
 }
 
-/* NULL: no memory. */
-static struct fth_row_arrays *buffers_create(const struct fth_pack_info *info, uint32_t n) {
+static uint32_t rows_at_once(const struct fth_pack_info *info) {
+    size_t floats = info->dim;
+    for (uint32_t s = 0; s < info->n_slots; s++)
+        floats += info->slot_columns[s];
+    size_t rows = BUFFER_BYTES / (floats * sizeof(float));
+    return rows > MOST_AT_ONCE ? MOST_AT_ONCE : rows ? (uint32_t)rows : 1;
+}
+
+/* Of n workers. NULL: no memory. */
+static struct fth_row_arrays *buffers_create(const struct fth_pack_info *info, uint32_t at_once, uint32_t n) {
     struct fth_row_arrays *buffers = fth_alloc(n, sizeof *buffers);
-    if (!buffers)
-        return NULL;
-    memset(buffers, 0, n * sizeof *buffers);
-    int ok = 1;
+    int ok = buffers != NULL;
     for (uint32_t i = 0; i < n && ok; i++) {
         struct fth_row_arrays *rows = &buffers[i];
-        rows->keys = fth_alloc(AT_ONCE, sizeof *rows->keys);
-        rows->tables = fth_alloc(AT_ONCE, sizeof *rows->tables);
-        rows->weights = fth_alloc(AT_ONCE * info->dim, sizeof *rows->weights);
-        rows->frequency = fth_alloc(AT_ONCE, sizeof *rows->frequency);
-        rows->last_step = fth_alloc(AT_ONCE, sizeof *rows->last_step);
+        rows->keys = fth_alloc(at_once, sizeof *rows->keys);
+        rows->tables = fth_alloc(at_once, sizeof *rows->tables);
+        rows->weights = fth_alloc((size_t)at_once * info->dim, sizeof *rows->weights);
+        rows->frequency = fth_alloc(at_once, sizeof *rows->frequency);
+        rows->last_step = fth_alloc(at_once, sizeof *rows->last_step);
         ok = rows->keys && rows->tables && rows->weights && rows->frequency && rows->last_step;
         for (uint32_t s = 0; s < info->n_slots; s++) {
-            rows->slots[s] = fth_alloc(AT_ONCE * info->slot_columns[s], sizeof *rows->slots[s]);
+            rows->slots[s] = fth_alloc((size_t)at_once * info->slot_columns[s], sizeof *rows->slots[s]);
             ok = ok && rows->slots[s];
         }
     }
@@ -131,16 +140,16 @@ static struct fth_row_arrays *buffers_create(const struct fth_pack_info *info, u
 
 static fth_status hash_packs(const struct fth_checkpoint_source *source, uint64_t *out, fth_error *err) {
     const fth_embedding *embedding = source->embedding;
-    uint32_t workers = fth_pool_size(source->pool);
     *out = 0;
     for (uint32_t p = 0; embedding && p < fth_embedding_packs(embedding); p++) {
         struct fth_pack_info info;
         fth_embedding_pack_info(embedding, p, &info);
-        struct hashed_rows hashed = {embedding, p, &info, buffers_create(&info, workers), 0};
+        uint32_t workers = fth_pool_size(source->pool), at_once = rows_at_once(&info);
+        struct hashed_rows hashed = {embedding, p, &info, at_once, buffers_create(&info, at_once, workers), 0};
         if (!hashed.buffers)
             return no_memory(err);
-        fth_pool_for(source->pool, (uint32_t)((info.rows + AT_ONCE - 1) / AT_ONCE), hash_rows, &hashed);
-        *out += hashed.sum + hash_candidates(embedding, p, &info, hashed.buffers);
+        fth_pool_for(source->pool, (uint32_t)((info.rows + at_once - 1) / at_once), hash_rows, &hashed);
+        *out += hashed.sum + hash_candidates(&hashed);
         buffers_free(hashed.buffers, workers);
     }
     return FTH_OK;

@@ -141,8 +141,7 @@ static void name_earlier(const struct fth_io *io, const struct fth_step_folder *
         if (open_folder(io, folders[i].path, &c, NULL) != FTH_OK)
             continue;
         fth_checkpoint_close(c);
-        size_t at = strlen(err->message);
-        snprintf(err->message + at, sizeof err->message - at, "; %s is whole", folders[i].path);
+        fth_error_append(err, "; %s is whole", folders[i].path);
         return;
     }
 }

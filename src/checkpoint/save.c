@@ -1,4 +1,5 @@
 /* Saving: every file beside, then one rename. */
+#include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -254,7 +255,7 @@ static fth_status write_folder(struct save *save, const struct fth_checkpoint_st
     return status;
 }
 
-/* What stays is met again by every save: it is told once in the life of the process. */
+/* What stays is met again by every save: it is told once, unless another text came between in its place. */
 static void warn_once(const char *dir, const char *what, const char *why) {
     static _Atomic uint64_t told[64];
     uint64_t hash = fth_hash_bytes(why, strlen(why), fth_hash_bytes(dir, strlen(dir), 0));
@@ -394,23 +395,21 @@ static fth_status publish(struct save *save, const char *dir, const struct fth_s
  * that failed, another file system there) it is not known whether there are any. */
 static void say_last(struct save *save, const char *dir, fth_error *err) {
     struct fth_step_folder *folders;
-    size_t n = 0, there = 0;
+    struct fth_io_stat stat;
+    size_t n = 0;
     if (!err)
         return;
-    int listed = fth_step_folders(save->io, dir, save->arena, &folders, &there, NULL) == FTH_OK;
-    fth_checkpoint *whole = NULL;
-    for (n = listed ? there : 0; n > 0; n--)
-        if (fth_checkpoint_open(save->io, folders[n - 1].path, &whole, NULL) == FTH_OK) {
-            fth_checkpoint_close(whole);
-            break;
-        }
-    size_t at = strlen(err->message);
-    if (n)
-        snprintf(err->message + at, sizeof err->message - at, " (the last whole checkpoint is %s)",
-                 folders[n - 1].path);
-    else
-        snprintf(err->message + at, sizeof err->message - at, " (no %s)",
-                 listed && !there ? "checkpoint was saved before" : "whole checkpoint can be read there now");
+    int listed = fth_step_folders(save->io, dir, save->arena, &folders, &n, NULL) == FTH_OK;
+    int none = listed ? n == 0 : save->io->stat(save->io->ctx, dir, &stat) == -ENOENT;
+    for (size_t i = listed ? n : 0; i-- > 0;) {
+        fth_checkpoint *whole = NULL;
+        if (fth_checkpoint_open(save->io, folders[i].path, &whole, NULL) != FTH_OK)
+            continue;
+        fth_checkpoint_close(whole);
+        fth_error_append(err, " (the last whole checkpoint is %s)", folders[i].path);
+        return;
+    }
+    fth_error_append(err, " (no %s)", none ? "checkpoint was saved before" : "whole checkpoint can be read there now");
 }
 
 fth_status fth_checkpoint_save(const struct fth_io *io, const char *dir, int64_t keep, uint64_t best, int replace,

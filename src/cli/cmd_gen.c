@@ -261,8 +261,8 @@ static int refuse_compressed(const char *option, const char *path) {
     int gzip = end && strcmp(end, ".gz") == 0;
     if (!gzip && !(end && strcmp(end, ".zst") == 0))
         return CLI_OK;
-    return cli_usage("gen", "%s %s: files are written uncompressed; name it without %s, or write to standard output and "
-                            "through a pipe: | %s > %s", option, path, end, gzip ? "gzip" : "zstd", path);
+    return cli_usage("gen", "%s %s: files are written uncompressed; name it without %s, or write to '-' and through a "
+                            "pipe: %s - | %s > %s", option, path, end, option, gzip ? "gzip" : "zstd", path);
 }
 
 static void print_result(FILE *out, const fth_gen_result *r) {

@@ -27,7 +27,7 @@ static const char introduction[] =
     "\n"
     "- A list of texts or numbers may be written as a single value when it has one item.\n"
     "- Sizes: `64k`, `64K` and `64KiB` are 65536 bytes, `64kB` and `64KB` are 64000; likewise M, "
-    "G, T. Fractions are taken (`2.5GB`).\n"
+    "G, T, of which fractions are taken, too (`2.5GB`).\n"
     "- `true`, `yes`, `on` and `false`, `no`, `off`; numbers and these stand without quotes.\n"
     "- A text that begins with `*`, `&`, `!`, `#`, `-` or another character with a meaning in YAML "
     "needs\n"

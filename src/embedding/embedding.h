@@ -91,7 +91,7 @@ void fth_embedding_last_batch(const fth_embedding *embedding, uint64_t *keys,
                               uint64_t *unique_rows);
 
 /* Rows in checkpoint order, copied out column-wise: up to `max` from row `first` on; returns how
- * many. keys are the batch's keys. Any array may be NULL. weights [n][dim], slots[i]
+ * many. Between steps any number of threads may copy out. keys are the batch's keys. Any array may be NULL. weights [n][dim], slots[i]
  * [n][slot_columns[i]]. */
 struct fth_row_arrays {
     uint64_t *keys;

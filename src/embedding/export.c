@@ -3,7 +3,7 @@
  * because a key's shard never changes. A row of more than one member is shown by each one's view; importing any of
  * them makes it, with the others' first values.
  *
- * Threads: the owner's, between steps. */
+ * Threads: between steps; rows are copied out by any, as that only reads, all else is the owner's. */
 #include <string.h>
 
 #include "embedding/embedding_private.h"

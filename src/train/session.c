@@ -144,7 +144,7 @@ static fth_status open_from(void *ctx, fth_checkpoint *checkpoint, fth_error *er
     decide_again(session, own);
     if (session->step)
         fth_resume_warn_held_out(own, config, path);
-    if (!as->weights_only)
+    if (session->step && !as->weights_only)
         fth_resume_warn_precision(own, config, path);
     *as->out = session;
     session = NULL;

@@ -90,7 +90,7 @@ done:
     return status;
 }
 
-/* Of the features that share a table the first one's text is the program's. */
+/* The text is the configuration's own, of features that share a table the first one's. */
 static uint32_t item_of(const struct fth_features_config *features, const char *path) {
     uint32_t i = 0;
     while (i + 1 < features->n_categorical && features->categorical[i].vocabulary_file != path)

@@ -22,6 +22,8 @@ static void frame_goes_in_front(void **state) {
     fth_error_frame(&err, "file %s", "a");
     assert_int_equal(err.code, FTH_E_IO);
     assert_string_equal(err.message, "file a: cannot read");
+    fth_error_append(&err, "; %s is whole", "b");
+    assert_string_equal(err.message, "file a: cannot read; b is whole");
 }
 
 static void long_messages_stay_terminated(void **state) {
@@ -53,6 +55,10 @@ static void long_messages_keep_both_ends(void **state) {
         fth_error_frame(&err, "cannot train on %s", path);
         assert_memory_equal(err.message, "cannot train on \xc3", 17);
         assert_non_null(strstr(err.message, "\xbc:7: not a number"));
+        assert_int_equal(err.code, FTH_E_DATA);
+        fth_error_append(&err, " (the last is %s)", "step-7");
+        assert_memory_equal(err.message, "cannot train on \xc3", 17);
+        assert_non_null(strstr(err.message, "\xbc:7: not a number (the last is step-7)"));
         assert_int_equal(err.code, FTH_E_DATA);
     }
 }
