@@ -62,7 +62,7 @@ static void test_round_trip(void **state) {
     scratch_remove(other);
 }
 
-/* More rows and candidates than are read (2^14) or hashed (2^12) at once: the last ones count, too. */
+/* More rows and candidates than are read (2^14) or hashed (2^10) at once: the last ones count, too. */
 static void test_many_rows(void **state) {
     enum { MANY = (1 << 14) + 100 };
     char *large = scratch_create(), before[17], after[17];
