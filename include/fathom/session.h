@@ -36,8 +36,8 @@ FTH_API fth_status fth_session_create(const fth_config *config, fth_purpose purp
 /* From a checkpoint (one step-* folder or a checkpoint.dir, whose newest is taken). The configuration is the
  * checkpoint's own with `overrides` applied; overrides that change shapes, or how quantiles and vocabularies were
  * learned, are refused by name, those by which examples that were trained on are held out, and another precision, are
- * warned of. A training
- * that stopped early goes on with other data.train, at the beginning of the next epoch. Owned: fth_session_destroy. */
+ * warned of. A training that stopped early goes on with other data.train, at the beginning of the next epoch. Owned:
+ * fth_session_destroy. */
 FTH_API fth_status fth_session_open(const char *checkpoint, const char *const *overrides,
                                     size_t n_overrides, fth_session **out, fth_error *err);
 /* The same to evaluate and predict alone: the tables' optimizer slots are left on the disk (with Adagrad about half of a
