@@ -53,10 +53,11 @@ struct fth_data_config {
     int holdout;                /* enum fth_holdout: part of `train` held out when `valid` is empty */
     double holdout_fraction;    /* 0..1 */
     const char *holdout_column; /* hash: lines with one text there belong together; "": each by its number */
-    char delimiter;             /* csv */
+    const char *delimiter;      /* csv: 1 to 8 bytes */
     int header;                 /* csv: first line of each file names the columns */
     struct fth_strings columns; /* csv without header: the names in order */
     int strip;                  /* csv: spaces around cells are dropped */
+    int quotes;                 /* csv: cells in double quotes may hold delimiters, line breaks, doubled quotes */
     int skip_blank;             /* blank lines are not data (else malformed) */
     const char *comment;        /* csv: lines that start with this are not data; "" none */
     int on_bad_line;            /* enum fth_bad_line */
@@ -168,11 +169,12 @@ struct fth_derived_config {
     const char *name;
     struct fth_strings from;  /* one column; cross: two or more; derived ones that stand before, too */
     const char *separator;    /* join, date: of list cells, whose values are taken one by one; "": none; sessions */
-    const char *file;         /* join: a CSV with a header */
+    const char *file;         /* join: a CSV */
+    struct fth_strings columns; /* join: the names in order of a file without a header */
     struct fth_strings key;   /* join: its columns that are compared; several: with a cross */
     const char *value;        /* join: its column that is taken */
-    char delimiter;           /* join */
-    int strip;                /* join */
+    const char *delimiter;    /* join: 1 to 8 bytes */
+    int strip, quotes;        /* join */
     const char *format;       /* date, sessions: "iso", "unix", "unix_ms" or a pattern such as "%y%m%d%H" */
     int part;                 /* date: enum fth_date_part */
     int64_t gap;              /* sessions: seconds */

@@ -150,11 +150,9 @@ void fth_print_value(struct fth_text *out, const struct fth_key *key, const void
             if (choice->value == *(const int *)field)
                 fth_text_printf(out, "%s", choice->name);
         break;
-    case FTH_KEY_CHAR: {
-        const char text[2] = {*field, 0};
-        fth_print_string(out, text);
+    case FTH_KEY_DELIMITER:
+        fth_print_string(out, *(const char *const *)field);
         break;
-    }
     case FTH_KEY_STRINGS:
     case FTH_KEY_COLUMNS:
     case FTH_KEY_INTS:

@@ -42,10 +42,10 @@ static const struct fth_section holdout_section = {
 
 static const struct fth_key csv_keys[] = {
     {.name = "delimiter",
-     .type = FTH_KEY_CHAR,
-     .offset = AT(char, fth_data_config, delimiter),
+     .type = FTH_KEY_DELIMITER,
+     .offset = AT(const char *, fth_data_config, delimiter),
      .standard = ",",
-     .help = "between two cells; a tab is written \"\\t\""},
+     .help = "between two cells; a tab is written \"\\t\", other signs as they are (\";\", \"::\")"},
     {BOOL("header", fth_data_config, header, "true"),
      .help = "the first line of each file names the columns"},
     {STRINGS("columns", fth_data_config, columns),
@@ -54,6 +54,9 @@ static const struct fth_key csv_keys[] = {
     {BOOL("strip", fth_data_config, strip, "false"),
      .help = "spaces around cells are dropped; those around the values of a list stay, and belong into its separator "
              "(\"; \")"},
+    {BOOL("quotes", fth_data_config, quotes, "true"),
+     .help = "a cell in double quotes may hold delimiters and line breaks, and quotes doubled; false: a quote is a sign like "
+             "others"},
     {STRING("comment", fth_data_config, comment),
      .help = "lines that start with this text are not data"},
     {BOOL("skip_blank", fth_data_config, skip_blank, "true"),

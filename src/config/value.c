@@ -1,5 +1,6 @@
 /* One node -> one field, by the schema's row: type, range, choices. Every refusal says what was
  * found and what would be accepted. */
+#include <ctype.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -111,14 +112,20 @@ static fth_status read_choice(struct fth_loader *l, const struct fth_key *key,
     return fth_value_refuse(l, key, node);
 }
 
-static fth_status read_char(struct fth_loader *l, const struct fth_key *key,
-                            const struct fth_node *node, char *out) {
-    const char *text = node->kind == FTH_NODE_SCALAR && strcmp(node->text, "\\t") == 0 ? "\t" : node->text; /* unquoted */
-    if (node->kind != FTH_NODE_SCALAR || strlen(text) != 1 || strchr("\"\r\n", *text) ||
-        (unsigned char)*text > 127)
+/* Longer ones without letters, so that the word "tab" is told at once. */
+static fth_status read_delimiter(struct fth_loader *l, const struct fth_key *key, const struct fth_node *node,
+                                 const char **out) {
+    if (node->kind != FTH_NODE_SCALAR)
         return fth_value_refuse(l, key, node);
-    *out = *text;
-    return FTH_OK;
+    const char *text = strcmp(node->text, "\\t") == 0 ? "\t" : node->text; /* unquoted */
+    size_t n = strlen(text);
+    if (n < 1 || n > 8 || strpbrk(text, "\"\r\n"))
+        return fth_value_refuse(l, key, node);
+    for (size_t i = 0; n > 1 && i < n; i++)
+        if (isalnum((unsigned char)text[i]))
+            return fth_value_refuse(l, key, node);
+    *out = fth_arena_strdup(l->config->arena, text);
+    return *out ? FTH_OK : fth_load_no_memory(l);
 }
 
 /* ---- lists ---- */
@@ -310,8 +317,8 @@ fth_status fth_value_read(struct fth_loader *l, const struct fth_key *key,
     case FTH_KEY_STRING:
         return key->choices ? read_choice(l, key, node, field)
                             : read_string(l, key, node, (const char **)field);
-    case FTH_KEY_CHAR:
-        return read_char(l, key, node, field);
+    case FTH_KEY_DELIMITER:
+        return read_delimiter(l, key, node, (const char **)field);
     case FTH_KEY_STRINGS:
         return read_strings(l, key, node, (struct fth_strings *)field);
     case FTH_KEY_COLUMNS:

@@ -1,5 +1,5 @@
-/* Delimited text after RFC 4180, any delimiter. The scan kernel gives delimiters, LFs and quotes; a
- * small machine walks over them. The same machine finds where whole lines end (a quoted cell may
+/* Delimited text after RFC 4180, any delimiter, with quotes or without (then QUOTED and CLOSED are never reached). The scan kernel gives LFs, quotes and where a delimiter may
+ * begin (its first byte); a small machine walks over them. The same machine finds where whole lines end (a quoted cell may
  * hold LFs), reads the header and makes the cells, so the three can never disagree.
  *
  *   OPEN     in an unquoted cell; a quote here begins a quoted cell when nothing (strip: only
@@ -76,7 +76,7 @@ static void on_quote(struct csv_walk *walk, uint32_t at) {
             walk->open = at + 1;
         } else {
             walk_bad(walk, at,
-                     "a quote within an unquoted cell; quote the whole cell and double it");
+                     "a quote within an unquoted cell; quote the whole cell and double it, or set quotes: false");
         }
         break;
     case CSV_QUOTED:
@@ -115,12 +115,19 @@ static void end_cell(struct csv_walk *walk, uint32_t at, int line_end) {
             to--;
     }
     walk->out = (struct fth_cell){from, to - from};
-    walk->cell = at + 1;
+    walk->cell = at + (line_end ? 1 : walk->parser->delimiter_length);
     walk->quoted = 0;
     walk->state = CSV_OPEN;
 }
 
-/* One delimiter, LF or quote at `at`. Where the text ends without LF, the end counts as one. After
+/* A delimiter of several bytes: whether all of them stand there, and are not a delimiter's before. */
+static int is_delimiter(const struct csv_walk *walk, uint32_t at) {
+    uint32_t n = walk->parser->delimiter_length;
+    return n == 1 ||
+           (at >= walk->cell && walk->length - at >= n && memcmp(walk->text + at, walk->parser->delimiter, n) == 0);
+}
+
+/* One delimiter's first byte, LF or quote at `at`. Where the text ends without LF, the end counts as one. After
  * CSV_LINE the caller begins the next line. */
 static enum csv_event walk_step(struct csv_walk *walk, uint32_t at) {
     int end = at == walk->length;
@@ -130,8 +137,9 @@ static enum csv_event walk_step(struct csv_walk *walk, uint32_t at) {
         if (is_comment(walk))
             walk->state = CSV_COMMENT;
     }
-    if (c == '"' && c != walk->parser->delimiter) {
-        on_quote(walk, at);
+    if (c == '"') {
+        if (walk->parser->quotes)
+            on_quote(walk, at);
         return CSV_NOTHING;
     }
     if (walk->state == CSV_QUOTED) {
@@ -145,6 +153,8 @@ static enum csv_event walk_step(struct csv_walk *walk, uint32_t at) {
     }
     if (walk->state == CSV_COMMENT)
         return c == '\n' ? CSV_LINE : CSV_NOTHING;
+    if (c != '\n' && !is_delimiter(walk, at))
+        return CSV_NOTHING;
     end_cell(walk, at, c == '\n');
     return c == '\n' ? CSV_LINE : CSV_CELL;
 }
@@ -183,14 +193,14 @@ static void undouble_cells(const struct csv_walk *walk, struct fth_cell *cells, 
 }
 
 static void separators(const struct fth_parser *parser, char out[3]) {
-    out[0] = parser->delimiter;
+    out[0] = parser->delimiter[0];
     out[1] = '\n';
-    out[2] = '"';
+    out[2] = parser->quotes ? '"' : '\n';
 }
 
 static size_t csv_whole_lines(const struct fth_parser *parser, const char *text, size_t n, size_t limit,
                               uint32_t *scratch) {
-    if (!memchr(text, '"', n))
+    if (!parser->quotes || !memchr(text, '"', n))
         return fth_parser_last_newline(parser, text, n, limit, scratch);
     char set[3];
     separators(parser, set);
@@ -340,7 +350,7 @@ fth_status fth_csv_header(const struct fth_parser *parser, const char *file, cha
         int is_end = at == n;
         if (is_end && (!at_end || walk.line == n))
             return FTH_OK;
-        if (!is_end && text[at] != parser->delimiter && text[at] != '\n' && text[at] != '"')
+        if (!is_end && text[at] != *parser->delimiter && text[at] != '\n' && text[at] != '"')
             continue;
         enum csv_event event = walk_step(&walk, at);
         if (event == CSV_NOTHING)

@@ -14,15 +14,17 @@ void fth_parser_init(const struct fth_data_config *config, struct fth_parser *ou
     };
     *out = (struct fth_parser){
         .kind = kinds[config->format],
-        .delimiter = config->delimiter,
+        .delimiter = config->delimiter ? config->delimiter : ",",
         .strip = config->strip,
         .skip_blank = config->skip_blank,
+        .quotes = config->quotes,
         .comment = config->comment ? config->comment : "",
         .n_columns = config->format == FTH_FORMAT_CRITEO ? FTH_CRITEO_COLUMNS : 0,
         .drawn_by = FTH_NO_NAME,
         .kernels = fth_kernels_get(),
     };
     out->comment_length = strlen(out->comment);
+    out->delimiter_length = (uint32_t)strlen(out->delimiter);
 }
 
 fth_status fth_parser_parse(const struct fth_parser *parser, struct fth_block *block, uint32_t *scratch,

@@ -22,8 +22,10 @@
 
 struct fth_parser {
     const struct fth_parser_kind *kind;
-    char delimiter;
+    const char *delimiter; /* csv: borrowed from the configuration */
+    uint32_t delimiter_length;
     int strip, skip_blank;
+    int quotes; /* csv: they quote cells; else bytes like others */
     int labels_optional; /* libsvm, libffm: lines may begin behind the label, which is empty then */
     int labels_lack;     /* criteo: all lines do (fth_criteo_labels_lack) */
     const char *comment; /* borrowed from the configuration */

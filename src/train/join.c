@@ -113,8 +113,9 @@ static fth_status load(struct fth_session *session, const struct fth_derived_con
                        fth_side_table **out, fth_error *err) {
     char file_key[80];
     snprintf(file_key, sizeof file_key, "%s.file", path);
-    struct fth_data_config data = {.format = FTH_FORMAT_CSV, .delimiter = config->delimiter,
-                                   .strip = config->strip, .header = 1, .skip_blank = 1, .comment = "", .label = "",
+    struct fth_data_config data = {.format = FTH_FORMAT_CSV, .delimiter = config->delimiter, .strip = config->strip,
+                                   .quotes = config->quotes, .header = config->columns.n == 0,
+                                   .columns = config->columns, .skip_blank = 1, .comment = "", .label = "",
                                    .weight = "", .query = "", .block_bytes = 1 << 20};
     struct fth_data_set_options options = {.part = FTH_PART_FILES, .files = {&config->file, 1},
                                            .files_key = file_key, .labels_optional = 1, .wake = session->wake};

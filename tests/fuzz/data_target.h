@@ -107,11 +107,13 @@ static struct data_result data_read(const struct fth_data_config *config, const 
 
 static int data_target(int format, const uint8_t *data, size_t size) {
     static const char *const names[] = {"a", "b", "c"};
+    static const char *const delimiters[] = {",", "\t", "::", ",,;"};
     if (size < 2)
         return 0;
     struct fth_data_config config = {
         .format = format,
-        .delimiter = data[0] & 1 ? '\t' : ',',
+        .delimiter = delimiters[data[1] & 3],
+        .quotes = data[1] >> 2 & 1,
         .header = data[0] >> 1 & 1,
         .strip = data[0] >> 2 & 1,
         .skip_blank = data[0] >> 3 & 1,

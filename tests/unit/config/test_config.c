@@ -55,7 +55,7 @@ static void defaults(void **state) {
     assert_int_equal(c->without.n, 0);
     assert_int_equal(c->data.format, FTH_FORMAT_CRITEO);
     assert_int_equal(c->data.train.n, 0);
-    assert_int_equal(c->data.delimiter, ',');
+    assert_string_equal(c->data.delimiter, ",");
     assert_int_equal(c->data.header, 1);
     assert_int_equal(c->data.skip_blank, 1);
     assert_int_equal(c->data.on_bad_line, FTH_BAD_STOP);
@@ -145,7 +145,7 @@ static void everything_set(void **state) {
     check_list(c->without, "packing|interleaving");
     check_list(c->data.train, "a.csv|b*.csv.gz");
     check_list(c->data.test, "t.csv");
-    assert_int_equal(c->data.delimiter, '\t');
+    assert_string_equal(c->data.delimiter, "\t");
     assert_int_equal(c->data.strip, 1);
     assert_int_equal(c->data.skip_blank, 0);
     assert_int_equal(c->data.on_bad_line, FTH_BAD_SKIP);
@@ -194,7 +194,7 @@ static void ranges_of_columns(void **state) {
 static void tab_without_quotes(void **state) {
     struct fth_config *c = parse("model: {name: lr}\nfeatures: {categorical: [{columns: a}]}\n"
                                  "data: {format: csv, label: y, csv: {delimiter: \\t}}\n");
-    assert_int_equal(c->data.delimiter, '\t');
+    assert_string_equal(c->data.delimiter, "\t");
     check_round_trip(c);
     fth_config_free(c);
 }
@@ -223,7 +223,7 @@ static void overrides_replace(void **state) {
     struct fth_config *c = parse_with(full, overrides, sizeof overrides / sizeof overrides[0]);
     check_list(c->data.train, "*.csv");
     check_list(c->data.test, "x|y,z");
-    assert_int_equal(c->data.delimiter, ',');
+    assert_string_equal(c->data.delimiter, ",");
     assert_string_equal(c->data.comment, "");
     assert_true(c->features.numeric[0].clip_high == 100);
     check_list(c->features.categorical[1].columns, "other");

@@ -14,7 +14,8 @@ static const char *const abc[] = {"a", "b", "c"};
 static struct fth_data_config config_of(int format) {
     return (struct fth_data_config){
         .format = format,
-        .delimiter = ',',
+        .delimiter = ",",
+        .quotes = 1,
         .columns = {abc, 3},
         .comment = "",
         .label = "a",
@@ -110,8 +111,21 @@ static void csv_plain(void **state) {
            "1,2,3\n",
            "[1|2|3]1");
     expect(config, "1,\r,3\n", "[1|\r|3]1");
-    config.delimiter = ';';
+    config.delimiter = ";";
     expect(config, "1,5;2;3\n", "[1,5|2|3]1");
+}
+
+static void csv_delimiters_of_several_bytes(void **state) {
+    struct fth_data_config config = config_of(FTH_FORMAT_CSV);
+    config.delimiter = "::";
+    expect(config, "1::2:b::3:\n4::::\r\n", "[1|2:b|3:]1[4||]2");
+    expect(config, ":::x:::\n", "[|:x|:]1"); /* the first two of three */
+    expect(config, "\"a::\"\"b\"::2::\"c\nd\"", "[a::\"b|2|c\nd]1");
+    expect(config, "\"a\":b::2::3\n1::2\n",
+           " bad 2: memory:1:4: text behind a closing quote; the delimiter must follow");
+    expect(config, "1::2::3::4\n1::2:", " bad 2: memory:1:10: 4 cells; a line has 3");
+    config.delimiter = "\t|\t";
+    expect(config, "1\t|\t\t\t|\t3|\t\n", "[1|\t|3|\t]1");
 }
 
 static void csv_malformed(void **state) {
@@ -137,7 +151,7 @@ static void csv_quotes(void **state) {
     expect(config, "\"\"\"\n\"\"\",b,c\n1,2,3\n", "[\"\n\"|b|c]1[1|2|3]3");
     expect(config, "a,b\"c,d\n1,2,3\n",
            "[1|2|3]2 bad 1: memory:1:4: a quote within an unquoted cell; quote the whole cell and "
-           "double it");
+           "double it, or set quotes: false");
     expect(config, "\"a\"b,c,d\n1,2,3\n",
            "[1|2|3]2 bad 1: memory:1:4: text behind a closing quote; the delimiter must follow");
     expect(config, "\"a\"b\",c,d\n1,2,3\n",
@@ -146,7 +160,7 @@ static void csv_quotes(void **state) {
            "[1|2|3]1 bad 1: memory:2:5: a quoted cell that is never closed");
     expect(
         config, " \"a\",b,c\n",
-        " bad 1: memory:1:2: a quote within an unquoted cell; quote the whole cell and double it");
+        " bad 1: memory:1:2: a quote within an unquoted cell; quote the whole cell and double it, or set quotes: false");
     config.strip = 1;
     expect(config, " \"a, \" ,\tb ,c \r\n", "[a, |b|c]1");
     expect(config, "\"a\" \"b\",c,d\n1,2,3\n",
@@ -156,6 +170,18 @@ static void csv_quotes(void **state) {
 /* A malformed line ends at its first LF even where a quoted cell goes over it: what follows is read anew. */
 #define TORN                                                                                                       \
     "the quote opens a cell that goes over the line's end, and what comes of it is malformed; is it a stray one?"
+
+static void csv_quotes_are_signs(void **state) {
+    struct fth_data_config config = config_of(FTH_FORMAT_CSV);
+    config.quotes = 0;
+    expect(config, "\"a,b\",\"c\n\"\"\",\",x\"y\n", "[\"a|b\"|\"c]1[\"\"\"|\"|x\"y]2");
+    expect(config, "\"1,2\n1,2,\"", "[1|2|\"]2 bad 1: memory:1:5: 2 cells; a line has 3");
+    config.delimiter = "::";
+    expect(config, "\"a\"::\":\"::c", "[\"a\"|\":\"|c]1");
+    config.header = 1;
+    config.columns = (struct fth_strings){0};
+    expect(config, "\"x::y\"\n1::\"\n", "[1|\"]2");
+}
 
 static void csv_torn(void **state) {
     struct fth_data_config config = config_of(FTH_FORMAT_CSV);
@@ -167,7 +193,7 @@ static void csv_torn(void **state) {
     expect(config, "1,\"2,3\n4,5,6\n7,8\",9,1\n1,2,3\n", "[4|5|6]2[1|2|3]4 bad 2: memory:1:3: " TORN);
     expect(config, "1,\"2\n,3,4\n5\",6\n\"\n7,8,9\n", "[1|2\n,3,4\n5|6]1[7|8|9]5 bad 1: memory:4:1: " TORN);
     expect(config, "1,b\"2,\"3\n4,5,6\n",
-           "[4|5|6]2 bad 1: memory:1:4: a quote within an unquoted cell; quote the whole cell and double it");
+           "[4|5|6]2 bad 1: memory:1:4: a quote within an unquoted cell; quote the whole cell and double it, or set quotes: false");
     expect_n(config, "1,\"2\n\0\",3\n4,5,6\n", 16, "[4|5|6]3 bad 2: memory:1:3: " TORN);
     config.comment = "#";
     expect(config, "1,\"2,3\n#\"c\n4,5,6\n", "[4|5|6]3 bad 1: memory:1:3: " TORN);
@@ -191,7 +217,7 @@ static void csv_header_line(void **state) {
     expect(config, "x,y", "");
     expect(
         config, "x\"y,z\n1,2\n",
-        "memory:1:2: header: a quote within an unquoted cell; quote the whole cell and double it");
+        "memory:1:2: header: a quote within an unquoted cell; quote the whole cell and double it, or set quotes: false");
     expect(config, "", "memory: no header line, which names the columns");
     config.skip_blank = 1;
     config.comment = "#";
@@ -397,8 +423,10 @@ static void criteo_labels_lack(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(csv_plain),
+        cmocka_unit_test(csv_delimiters_of_several_bytes),
         cmocka_unit_test(csv_malformed),
         cmocka_unit_test(csv_quotes),
+        cmocka_unit_test(csv_quotes_are_signs),
         cmocka_unit_test(csv_torn),
         cmocka_unit_test(csv_comments),
         cmocka_unit_test(csv_header_line),
