@@ -167,16 +167,25 @@ static fth_status count_text(struct fth_feature_chunk *chunk, const struct fth_f
     return FTH_OK;
 }
 
-static fth_status count_list(struct fth_feature_chunk *chunk, const struct fth_feature_vocabulary *vocabulary,
-                             const struct fth_separator *separator, struct fth_feature_text text) {
+/* Only the elements that are inputs: those that max_length cuts off would take the places of others. */
+static fth_status count_list(struct fth_feature_chunk *chunk, const struct fth_feature_field *field,
+                             const struct fth_feature_vocabulary *vocabulary, struct fth_feature_text text) {
+    const struct fth_feature_group *group = &chunk->program->groups[field->info.group];
+    const struct fth_separator *separator = &field->separator;
+    uint32_t counted = 0;
     struct fth_split split;
-    fth_split_begin(&split, text.bytes, 0, text.length);
-    while (fth_split_window(&split, separator))
-        for (uint32_t i = 0; i < split.n; i++) {
+    if (fth_feature_no_list(chunk->program, text))
+        return FTH_OK;
+    fth_split_begin(&split, text.bytes,
+                    group->keep_last ? fth_split_tail(text.bytes, text.length, separator, group->max) : 0, text.length);
+    while (counted < group->max && fth_split_window(&split, separator))
+        for (uint32_t i = 0; i < split.n && counted < group->max; i++, counted++) {
             FTH_TRY(count_text(chunk, vocabulary, text.bytes + split.start, split.ends[i] - split.start));
             split.start = split.ends[i] + separator->length;
         }
-    return count_text(chunk, vocabulary, text.bytes + split.start, text.length - split.start);
+    return counted < group->max
+               ? count_text(chunk, vocabulary, text.bytes + split.start, text.length - split.start)
+               : FTH_OK;
 }
 
 /* The texts of one line's cell. */
@@ -191,7 +200,7 @@ static fth_status count_cell(struct fth_feature_chunk *chunk, const struct fth_f
     if (!vocabulary->counts)
         return fth_fail(chunk->err, FTH_E_MEMORY, "no memory to count texts");
     struct fth_feature_text text = fth_feature_cell(chunk, row, column);
-    return field->separator.length ? count_list(chunk, vocabulary, &field->separator, text)
+    return field->separator.length ? count_list(chunk, field, vocabulary, text)
                                    : count_text(chunk, vocabulary, text.bytes, text.length);
 }
 

@@ -118,6 +118,26 @@ static void learned_in_the_order_of_lines(void **state) {
     fth_feature_destroy(made.program);
 }
 
+/* What max_length cuts off a list is no input, and takes no place in the vocabulary. */
+static void learned_from_what_is_kept(void **state) {
+    for (int last = 0; last < 2; last++) {
+        struct made made;
+        uint64_t single, list[8];
+        uint32_t n;
+        make(&made, 1, 1, 0, "");
+        made.program->groups[0].max = 2;
+        made.program->groups[0].keep_last = last;
+        struct fth_block *block = test_block_cells("1,,a;b;x;x;x;x;x;c;d\n0,,a;y;d\n1,,a;z\n0,,d\n1,,d\n", ',');
+        assert_int_equal(fth_feature_learn_block(made.program, block, NULL, block->n_lines, NULL), FTH_OK);
+        assert_int_equal(fth_feature_learn_finish(made.program, NULL), FTH_OK);
+        keys(made.program, last ? "1,,x;d\n" : "1,,a;x\n", &single, list, &n);
+        assert_int_equal(n, 2);
+        assert_true(list[last] == key_of(0) && list[!last] == missing());
+        fth_block_destroy(block);
+        fth_feature_destroy(made.program);
+    }
+}
+
 /* All of the lines, more texts than are counted at a time: the frequent ones are found all the same. */
 static void learned_from_all(void **state) {
     struct made made;
@@ -268,6 +288,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(learned),
         cmocka_unit_test(learned_in_the_order_of_lines),
+        cmocka_unit_test(learned_from_what_is_kept),
         cmocka_unit_test(learned_from_all),
         cmocka_unit_test(forgotten_texts_make_room),
         cmocka_unit_test(given),
