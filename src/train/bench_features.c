@@ -15,8 +15,8 @@
 #define TEXT_BYTES (256u << 10)
 #define ROUNDS 5
 
-/* What a cell holds. */
-enum content { DECIMAL, HEX, DECIMALS, IDS, LONG_IDS, TIMES, ITEMS, PRICED };
+/* What a cell holds: before DECIMALS one value, from there on a list. */
+enum content { DECIMAL, HEX, DATE, DECIMALS, IDS, LONG_IDS, TIMES, ITEMS, PRICED };
 
 #define ITEMS_IN_TABLE 4096 /* of the side table that is joined */
 
@@ -28,7 +28,10 @@ struct operation {
 
 static const struct operation operations[] = {
     {"number", DECIMAL, "numeric: [{columns: x}]"},
+    {"number+bucketise", DECIMAL, "numeric: [{columns: x, boundaries: [1, 5, 20, 50, 90, 500]}]"},
     {"hash, 8 bytes", HEX, "categorical: [{columns: x}]"},
+    {"cross of 2+hash", HEX, "derived: [{as: cross, name: y, from: [x, x]}],\n categorical: [{columns: y}]"},
+    {"date+hash", DATE, "derived: [{as: date, name: y, from: x}],\n categorical: [{columns: y}]"},
     {"split+number+mean", DECIMALS, "numeric: [{columns: x, separator: ';'}]"},
     {"split+number+max", DECIMALS, "numeric: [{columns: x, separator: ';', reduce: max}]"},
     {"split+count", DECIMALS, "numeric: [{columns: x, separator: ';', reduce: count}]"},
@@ -36,6 +39,8 @@ static const struct operation operations[] = {
      "indicator: [{columns: x, separator: ';', count: true, other: true,\n"
      "  values: [i1, i2, i3, i4, i5, i6, i7, i8, i9, i10, i11, i12, i13, i14, i15, i16]}]"},
     {"split+hash", IDS, "categorical: [{columns: x, separator: ';'}]"},
+    {"split+vocabulary", IDS, "categorical: [{columns: x, separator: ';', vocabulary_size: 1000}]"},
+    {"split+OP+OSRP, 1024 bins", IDS, "categorical: [{columns: x, name: y, separator: ';', bins: 1024}]"},
     {"split+first 20 of 100+hash", LONG_IDS,
      "categorical: [{columns: x, separator: ';', max_length: 20, keep: first}]"},
     {"split+last 20 of 100+hash", LONG_IDS, "categorical: [{columns: x, separator: ';', max_length: 20}]"},
@@ -60,13 +65,16 @@ static uint32_t draw(uint32_t element, uint32_t below) {
 }
 
 static void put_cell(struct fth_text *text, enum content content, uint32_t line) {
-    uint32_t n = content == LONG_IDS ? 100 : content == DECIMAL || content == HEX ? 1 : 20;
+    uint32_t n = content == LONG_IDS ? 100 : content < DECIMALS ? 1 : 20;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t at = 2 * (line * 128 + i), x = draw(at, 1 << 30), size = draw(at + 1, 5);
         if (i)
             fth_text_append(text, ";", 1);
         if (content == HEX)
             fth_text_printf(text, "%08x", x);
+        else if (content == DATE)
+            fth_text_printf(text, "2024-%02u-%02u %02u:%02u:%02u", x % 12 + 1, x / 16 % 28 + 1, x / 512 % 24, x % 60,
+                            x / 1024 % 60);
         else if (content == TIMES)
             fth_text_printf(text, "%u", 1400000000 + (line * 128 + i) * 1000 + x % 1000);
         else if (content >= ITEMS)
