@@ -178,7 +178,7 @@ struct fth_derived_config {
     const char *format;       /* date, sessions: "iso", "unix", "unix_ms" or a pattern such as "%y%m%d%H" */
     int part;                 /* date: enum fth_date_part */
     int64_t gap;              /* sessions: seconds */
-    int on_bad_value;         /* sessions: enum fth_bad_value */
+    int on_bad_value;         /* date, sessions: enum fth_bad_value */
 };
 
 struct fth_features_config {

@@ -65,15 +65,16 @@ static const struct fth_key derived_keys[] = {
      .used_by = DATE | SESSIONS,
      .help = "iso (\"2014-10-21 13:05:09\", perhaps with T, a fraction, Z or an offset, which is passed "
              "over), unix (seconds, perhaps with a fraction), unix_ms, or a pattern of %Y %y (69 to 99: 19xx) %m %d %H %M %S "
-             "and other bytes; a text that is no such time makes its line malformed"},
+             "and other bytes"},
     {ENUM("part", fth_derived_config, part, "hour", date_parts), .used_by = DATE,
      .help = "weekday: 1 is Monday; weekend: 0 or 1; days, seconds: since 1970"},
     {INT("gap", fth_derived_config, gap, "1800", 0, 1e12), .used_by = SESSIONS,
      .help = "seconds; where more lie between two neighbours, a session begins"},
-    {ENUM("on_bad_value", fth_derived_config, on_bad_value, "stop", bad_values), .flags = FTH_FREE, .used_by = SESSIONS,
-     .help = "a value that is no such time, or one before the value before it: its line is malformed "
-             "(data.on_bad_line), it stays in the session before it, as a missing one does, or the whole list is "
-             "one session, whose number is missing; the last two are counted"},
+    {ENUM("on_bad_value", fth_derived_config, on_bad_value, "stop", bad_values), .flags = FTH_FREE,
+     .used_by = DATE | SESSIONS,
+     .help = "a value that is no such time, or (sessions) one before the value before it: its line is malformed "
+             "(data.on_bad_line); skip: it is missing, which leaves it in the session before it; missing: all values of its "
+             "list are; the last two are counted"},
 };
 static const struct fth_section derived_section = {
     KEYS(derived_keys), .selector = 0, .size = sizeof(struct fth_derived_config),

@@ -84,22 +84,32 @@ struct context {
     struct fth_feature_scratch *scratch;
     const struct fth_feature_derived *derived;
     uint32_t row;
+    int bad; /* a value of the list was no date */
 };
 
 static fth_status no_memory(const struct context *c) {
     return fth_fail(c->chunk->err, FTH_E_MEMORY, "no memory for column '%s'", c->derived->config->name);
 }
 
-static fth_status date_of(const struct context *c, struct fth_feature_text in,
-                          struct fth_feature_text *out) {
+/* A text that is no date leaves *out, which is missing, as it is. */
+static void bad_date(struct context *c, struct fth_feature_text in) {
+    static const char *const message = "column '%s': '%s' is not a date of the format %s";
+    const struct fth_derived_config *config = c->derived->config;
+    char quoted[96];
+    fth_text_quote(quoted, sizeof quoted, in.bytes, in.length);
+    c->bad = 1;
+    if (config->on_bad_value != FTH_BAD_VALUE_STOP)
+        fth_feature_skip_value(c->chunk, c->row, in.bytes, message, config->from.items[0], quoted, config->format);
+    else
+        fth_feature_refuse(c->chunk, c->row, in.bytes, message, config->from.items[0], quoted, config->format);
+}
+
+static fth_status date_of(struct context *c, struct fth_feature_text in, struct fth_feature_text *out) {
     const struct fth_derived_config *config = c->derived->config;
     struct fth_date date;
     char number[32];
     if (!fth_date_parse(config->format, in.bytes, in.length, &date)) {
-        char quoted[96];
-        fth_text_quote(quoted, sizeof quoted, in.bytes, in.length);
-        fth_feature_refuse(c->chunk, c->row, in.bytes, "column '%s': '%s' is not a date of the format %s",
-                           config->from.items[0], quoted, config->format);
+        bad_date(c, in);
         return FTH_OK;
     }
     int length = snprintf(number, sizeof number, "%lld",
@@ -113,8 +123,7 @@ static fth_status date_of(const struct context *c, struct fth_feature_text in,
 }
 
 /* One value of a join or a date. */
-static fth_status map_value(const struct context *c, struct fth_feature_text in,
-                            struct fth_feature_text *out) {
+static fth_status map_value(struct context *c, struct fth_feature_text in, struct fth_feature_text *out) {
     *out = (struct fth_feature_text){nothing, 0};
     if (fth_feature_is_missing(c->chunk->program, in.bytes, in.length))
         return FTH_OK;
@@ -165,12 +174,12 @@ static fth_status put_together(const struct context *c, const struct fth_feature
     return FTH_OK;
 }
 
-static fth_status map_list(const struct context *c, struct fth_feature_text in,
-                           struct fth_feature_text *out) {
+static fth_status map_list(struct context *c, struct fth_feature_text in, struct fth_feature_text *out) {
     const struct fth_separator *separator = &c->derived->separator;
     struct fth_split split;
     uint32_t n = 0;
     int sessions = c->derived->config->as == FTH_DERIVE_SESSIONS;
+    c->bad = 0;
     *out = (struct fth_feature_text){nothing, 0};
     if (fth_feature_no_list(c->chunk->program, in))
         return FTH_OK;
@@ -191,6 +200,9 @@ static fth_status map_list(const struct context *c, struct fth_feature_text in,
     }
     if (sessions)
         FTH_TRY(fth_feature_sessions(c->chunk, c->scratch, c->derived, c->row, c->scratch->values, n));
+    if (c->bad && c->derived->config->on_bad_value == FTH_BAD_VALUE_MISSING)
+        for (uint32_t i = 0; i < n; i++)
+            c->scratch->values[i].length = 0;
     if (n == 1 && fth_feature_is_missing(c->chunk->program, c->scratch->values[0].bytes,
                                          c->scratch->values[0].length)) {
         *out = (struct fth_feature_text){fth_feature_one_missing, 0};

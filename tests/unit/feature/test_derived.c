@@ -162,6 +162,53 @@ static void not_made_to_predict(void **state) {
     fth_feature_destroy(program);
 }
 
+/* A text that is no date: its line is refused, or it is missing, or all of its list are. */
+static void what_is_no_date(void **state) {
+    static const char *const columns[] = {"label", "time", "times"}, *const names[] = {"hour", "hours"};
+    static const struct {
+        int policy;
+        const char *line, *keys[4]; /* of the cell, then of the list; "-": the line is refused */
+        uint32_t bad;
+    } cases[] = {
+        {FTH_BAD_VALUE_STOP, "1,x,2024-01-01\n", {"-"}, 0},
+        {FTH_BAD_VALUE_STOP, "1,,x\n", {"-"}, 0},
+        {FTH_BAD_VALUE_SKIP, "1,x,2024-01-01 02:00;x;2024-01-01 04:00\n", {"", "2", "", "4"}, 2},
+        {FTH_BAD_VALUE_SKIP, "1,2024-01-01 07:30,x\n", {"7", ""}, 1},
+        {FTH_BAD_VALUE_MISSING, "1,x,2024-01-01 02:00;;2024-01-01 04:00\n", {"", "2", "", "4"}, 1},
+        {FTH_BAD_VALUE_MISSING, "1,2024-01-01 07:30,2024-01-01 02:00;x;2024-01-01 04:00\n", {"7", "", "", ""}, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fth_derived_config derived[2];
+        struct fth_categorical_config categorical[2];
+        for (int k = 0; k < 2; k++) {
+            derived[k] = (struct fth_derived_config){.as = FTH_DERIVE_DATE, .name = names[k], .from = {columns + 1 + k, 1},
+                                                     .separator = k ? ";" : "", .format = "iso", .part = FTH_DATE_HOUR,
+                                                     .on_bad_value = cases[i].policy};
+            categorical[k] = (struct fth_categorical_config){.columns = {names + k, 1}, .separator = k ? ";" : "",
+                                                             .table = "hour", .max_length = 10};
+        }
+        struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"}, .embedding = {.dim = 1}};
+        config.features.derived = derived;
+        config.features.n_derived = 2;
+        config.features.categorical = categorical;
+        config.features.n_categorical = 2;
+        struct test_program t;
+        test_program_create(&t, &config, columns, 3, 0);
+        struct fth_block *block = test_block_cells(cases[i].line, ',');
+        test_program_run(&t, block);
+        int refused = cases[i].keys[0][0] == '-';
+        assert_int_equal(t.batch->n, !refused);
+        assert_int_equal(block->n_bad, refused);
+        assert_int_equal(block->n_bad_values, cases[i].bad);
+        for (uint32_t k = 0; !refused && k < 4 && cases[i].keys[k]; k++) {
+            assert_true(t.batch->groups[0].total >= k);
+            const uint64_t *keys = k ? t.batch->fields[1].keys + k - 1 : t.batch->fields[0].keys;
+            assert_true(*keys == key_of("hour", cases[i].keys[k]));
+        }
+        test_program_drop(&t);
+    }
+}
+
 /* A joined column that groups examples, too, is there as text for that. */
 static void joined_column_as_query(void **state) {
     static const char *const pairs[][2] = {{"a", "x"}, {"b", "y"}};
@@ -425,6 +472,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(side_tables),
         cmocka_unit_test(derived_columns),
+        cmocka_unit_test(what_is_no_date),
         cmocka_unit_test(joined_column_as_query),
         cmocka_unit_test(not_made_to_predict),
         cmocka_unit_test(joined_keys_are_those_of_texts),
