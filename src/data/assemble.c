@@ -175,7 +175,7 @@ static fth_status next_slot(struct fth_reader *reader, fth_error *err) {
         } else if (slot->kind == FTH_SLOT_EPOCH_END) {
             a->epoch_ended = 1;
             if (a->epoch_bad_values)
-                fth_log(FTH_LOG_WARN, "this epoch: %llu bad value%s of lists left out",
+                fth_log(FTH_LOG_WARN, "%llu bad value%s left out in all",
                         (unsigned long long)a->epoch_bad_values, a->epoch_bad_values == 1 ? "" : "s");
         } else {
             atomic_fetch_add_explicit(&reader->bytes, slot->block->text_length,
