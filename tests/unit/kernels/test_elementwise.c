@@ -86,6 +86,9 @@ static void special_numbers_pass(void **state) {
                     y[6] == -1);
         tables[k]->bias_act(1, 7, x, 7, NULL, FTH_ACT_GELU, y, 7);
         assert_true(isnan(y[0]) && y[1] == INFINITY && y[3] == 200 && y[4] == 0 && y[5] == 1e30f);
+        float saved[7] = {NAN, INFINITY, 0, 1, -0.0f, 1, 0}, dy[7] = {3, 4, 5, NAN, NAN, INFINITY, INFINITY};
+        tables[k]->act_grad(FTH_ACT_RELU, 1, 7, saved, 7, dy, 7, y, 7);
+        assert_true(y[0] == 3 && y[1] == 4 && y[2] == 0 && isnan(y[3]) && y[4] == 0 && y[5] == INFINITY && y[6] == 0);
     }
 }
 
@@ -216,6 +219,8 @@ static void scalar_arithmetic_follows_its_formulas(void **state) {
 static void run_prelu(const struct fth_kernels *k, struct call *c) {
     size_t m = c->m, n = c->n, ldx, lddy, ldo;
     float *x = call_in(c, m, n, -2, 2, &ldx), *dy = call_in(c, m, n, -2, 2, &lddy);
+    for (size_t i = 0; n && i < m; i++) /* 0 is on the slope's side */
+        x[i * ldx + i % n] = i % 2 ? -0.0f : 0.0f;
     float *alpha = call_in(c, 1, n, -1, 1, NULL), *out = call_out(c, m, n, &ldo);
     k->prelu(m, n, x, ldx, alpha, out, ldo);
     float *dx = call_out(c, m, n, &ldo);
