@@ -59,7 +59,7 @@ static void instruction_sets_agree(void **state) {
     check_shape(run_three_heads, 9, 16, 5e-6f, 1);
 }
 
-/* Scores far apart: the weights are 1 and 0, nothing overflows. */
+/* Scores far apart: the weights are 1 and 0, nothing overflows. All of them far below 0: equal weights. */
 static void large_scores(void **state) {
     const struct fth_kernels *tables[2];
     const char *names[2];
@@ -68,9 +68,14 @@ static void large_scores(void **state) {
     uint32_t offsets[2] = {0, 3};
     struct fth_self_attention a = {.m = 1, .heads = 1, .d = 1, .offsets = offsets, .scale = 1,
                                    .q = x, .k = x + 1, .v = x + 2, .ldx = 3};
+    float low[9] = {1e3f, -1, 5, 1e3f, -1, 6, 1e3f, -1, 7};
+    struct fth_self_attention below = {.m = 1, .heads = 1, .d = 1, .offsets = offsets, .scale = 1,
+                                       .q = low, .k = low + 1, .v = low + 2, .ldx = 3};
     for (size_t k = 0; k < count; k++) {
         tables[k]->self_attention(&a, y, 1, scratch);
         assert_true(y[0] == 5 && y[1] == 5 && y[2] == 6);
+        tables[k]->self_attention(&below, y, 1, scratch);
+        assert_true(fabsf(y[0] - 6) < 1e-5f && fabsf(y[1] - 6) < 1e-5f && fabsf(y[2] - 6) < 1e-5f);
     }
     fth_kernels_for(FTH_ISA_SCALAR)->self_attention(&a, y, 1, scratch);
     assert_true(y[0] == 5 && y[1] == 5 && y[2] == 6);
