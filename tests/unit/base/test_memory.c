@@ -77,6 +77,17 @@ static void arena_blocks_do_not_overlap(void **state) {
     fth_arena_destroy(NULL);
 }
 
+/* A chunk is filled to its last byte, and no further: the next block lies in another one. */
+static void arena_chunks_end(void **state) {
+    fth_arena *arena = fth_arena_create(1024);
+    char *first = fth_arena_alloc(arena, 16, 1), *last = first;
+    for (int i = 1; i < 1024 / 16; i++)
+        last = fth_arena_alloc(arena, 16, 1);
+    assert_ptr_equal(last, first + 1024 - 16);
+    assert_ptr_not_equal(fth_arena_alloc(arena, 16, 1), first + 1024);
+    fth_arena_destroy(arena);
+}
+
 static void rows_are_an_odd_number_of_lines(void **state) {
     for (uint32_t columns = 1; columns < 200; columns++) {
         if (columns == 1) {
@@ -95,6 +106,7 @@ int main(void) {
         cmocka_unit_test(sizes_that_overflow_are_refused),
         cmocka_unit_test(regions_are_zero_and_lazy),
         cmocka_unit_test(arena_blocks_do_not_overlap),
+        cmocka_unit_test(arena_chunks_end),
         cmocka_unit_test(rows_are_an_odd_number_of_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
