@@ -71,10 +71,14 @@ static void the_smallest_on_the_way_holds(void **state) {
     say("sys/fs/cgroup/a/b/cpu.max", "400000 100000\n");
     say("sys/fs/cgroup/cpu.max", "300000 100000\n");
     limits_are(3, 3000000);
+    say("sys/fs/cgroup/a/cpu.max", "200000 100000\n");
+    limits_are(2, 3000000);
 }
 
 static void version_1(void **state) {
     say("proc/self/cgroup", "9:name=systemd:/\n4:cpu,cpuacct:/a\n3:cpuset:/c\n2:memory:/on/the/host\n0::/\n");
+    say("sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "100000\n"); /* of another hierarchy's group */
+    say("sys/fs/cgroup/cpu/c/cpu.cfs_period_us", "100000\n");
     say("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "-1\n");
     say("sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000\n");
     say("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
