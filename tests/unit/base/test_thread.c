@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -78,6 +79,83 @@ static void sharing_calls_who_comes(void **state) {
         }
         fth_pool_destroy(pool);
     }
+}
+
+struct late {
+    atomic_uint begun, ended;
+};
+
+static void begin_and_end(void *arg, uint32_t worker) {
+    struct late *late = arg;
+    atomic_fetch_add(&late->begun, 1);
+    if (worker != 0)
+        nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
+    atomic_fetch_add(&late->ended, 1);
+}
+
+/* Who has come has left when the call returns, and who wakes up afterwards stays outside. */
+static void sharing_ends_when_it_returns(void **state) {
+    fth_pool *pool;
+    uint32_t come = 0;
+    assert_int_equal(fth_pool_create(8, &pool, NULL), FTH_OK);
+    for (int i = 0; i < 100 || come < 100; i++) {
+        struct late late = {0, 0};
+        fth_pool_share(pool, begin_and_end, &late);
+        uint32_t begun = atomic_load(&late.begun), ended = atomic_load(&late.ended);
+        come += begun;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* time for the others to wake up and fall asleep */
+        assert_int_equal(ended, begun);
+        assert_int_equal(atomic_load(&late.begun), begun);
+    }
+    fth_pool_destroy(pool);
+}
+
+static void block_of_signals(void *arg, uint32_t worker) {
+    uint32_t *free_signals = arg;
+    sigset_t blocked;
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+    if (worker != 0)
+        free_signals[worker] = !sigismember(&blocked, SIGINT) || !sigismember(&blocked, SIGTERM);
+}
+
+static void signals_stay_with_the_programs_threads(void **state) {
+    fth_pool *pool;
+    uint32_t free_signals[4] = {0, 7, 7, 7};
+    sigset_t before, after;
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    assert_int_equal(fth_pool_create(4, &pool, NULL), FTH_OK);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    assert_int_equal(sigismember(&after, SIGINT), sigismember(&before, SIGINT));
+    fth_pool_run(pool, block_of_signals, free_signals);
+    for (uint32_t w = 1; w < 4; w++)
+        assert_int_equal(free_signals[w], 0);
+    fth_pool_destroy(pool);
+}
+
+static void *stack_bytes(void *arg) {
+    pthread_attr_t attributes;
+    if (!pthread_getattr_np(pthread_self(), &attributes)) {
+        pthread_attr_getstacksize(&attributes, arg);
+        pthread_attr_destroy(&attributes);
+    }
+    return NULL;
+}
+
+/* Kernels keep tables on the stack: where threads' stacks are small by default, ours are not. */
+static void stacks_have_room(void **state) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    size_t bytes = 0, usual;
+    assert_int_equal(pthread_getattr_default_np(&attributes), 0);
+    assert_int_equal(pthread_attr_getstacksize(&attributes, &usual), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, 256 << 10), 0);
+    assert_int_equal(pthread_setattr_default_np(&attributes), 0);
+    assert_int_equal(fth_thread_create(&thread, stack_bytes, &bytes), 0);
+    pthread_join(thread, NULL);
+    assert_true(bytes >= 1 << 20);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, usual), 0);
+    assert_int_equal(pthread_setattr_default_np(&attributes), 0);
+    pthread_attr_destroy(&attributes);
 }
 
 struct tasks {
@@ -251,6 +329,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(run_calls_every_worker_once),
         cmocka_unit_test(sharing_calls_who_comes),
+        cmocka_unit_test(sharing_ends_when_it_returns),
+        cmocka_unit_test(signals_stay_with_the_programs_threads),
+        cmocka_unit_test(stacks_have_room),
         cmocka_unit_test(for_runs_every_task_once),
         cmocka_unit_test(pauses_are_filled),
         cmocka_unit_test(sizes_of_zero_are_refused),
