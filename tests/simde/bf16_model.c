@@ -249,9 +249,10 @@ float *bf16_panels(const struct bf16_operands *o, int way) {
     for (uint32_t p = 0; p < k; p++)
         for (uint32_t j = 0; j < n; j++)
             turned[j * k + p] = o->b[(size_t)p * ld + j];
+    /* The last block first: none may write what lies behind it. */
     uint32_t rows = way == 0 ? 7 : k, columns = way == 0 ? 19 : n;
-    for (uint32_t p = 0; p < k && way < 2; p += rows)
-        for (uint32_t j = 0; j < n; j += columns)
+    for (uint32_t p = (k - 1) / rows * rows; p < k && way < 2; p -= rows)
+        for (uint32_t j = (n - 1) / columns * columns; j < n; j -= columns)
             fth_panels_store(&to, p, j, k - p < rows ? k - p : rows, n - j < columns ? n - j : columns,
                              o->b + (size_t)p * ld + j, ld);
     if (way == 2)
