@@ -349,9 +349,9 @@ static void test_batches_of_any_size(void **state) {
 }
 
 /* FTRL's z begins as what the first weights follow from; what begins at 0 has none. */
-static void test_first_slots(void **state) {
-    static const struct fth_optimizer_config config = {.name = "ftrl", .lr = 0.5, .lr_power = -0.5,
-                                                       .beta = 3, .l2 = 1, .l1 = 0.25};
+static void check_first_slots(double accumulator, float slope) {
+    const struct fth_optimizer_config config = {.name = "ftrl", .lr = 0.5, .lr_power = -0.5, .beta = 3, .l2 = 1,
+                                                .l1 = 0.25, .initial_accumulator = accumulator};
     fth_graph *graph = zoo_graph(&(struct zoo_options){.model = "deepfm"});
     fth_parameters *parameters = NULL;
     fth_error err = {0};
@@ -364,9 +364,9 @@ static void test_first_slots(void **state) {
             assert_true(p->columns <= 4096);
             fth_parameter_get(p, r, 1, row);
             for (uint32_t c = 0; c < p->columns; c++) {
-                float z = p->slots[0][(size_t)r * p->ld + c], expected = -7 * row[c] - copysignf(0.25f, row[c]);
+                float z = p->slots[0][(size_t)r * p->ld + c], expected = slope * row[c] - copysignf(0.25f, row[c]);
                 assert_true(row[c] == 0 ? z == 0 : fabsf(z - expected) <= 1e-6f);
-                assert_true(p->slots[1][(size_t)r * p->ld + c] == 0);
+                assert_true(p->slots[1][(size_t)r * p->ld + c] == (float)accumulator);
                 drawn += row[c] != 0;
             }
         }
@@ -374,6 +374,11 @@ static void test_first_slots(void **state) {
     assert_true(drawn > 100);
     fth_parameters_destroy(parameters);
     fth_graph_destroy(graph);
+}
+
+static void test_first_slots(void **state) {
+    check_first_slots(0, -7);
+    check_first_slots(4, -11);
 }
 
 int main(void) {
