@@ -325,6 +325,34 @@ static void closing_wakes_a_waiting_producer(void **state) {
     free(p);
 }
 
+static void *push_one(void *queue) {
+    static int item;
+    fth_queue_push(queue, &item);
+    return NULL;
+}
+
+/* Every place that gets free is one for a producer that waits, also where none of them has come yet to take the first. */
+static void every_free_place_wakes_a_producer(void **state) {
+    fth_queue *queue;
+    pthread_t threads[4];
+    void *item = NULL;
+    assert_int_equal(fth_queue_create(4, &queue, NULL), FTH_OK);
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(fth_queue_push(queue, &item), 1);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, push_one, queue), 0);
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); /* time to begin to wait */
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(fth_queue_pop(queue, &item), 1);
+        for (int i = 0; i < 4; i++)
+            pthread_join(threads[i], NULL);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(fth_queue_try_pop(queue, &item), 1);
+    }
+    fth_queue_destroy(queue);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(run_calls_every_worker_once),
@@ -338,6 +366,7 @@ int main(void) {
         cmocka_unit_test(queue_keeps_order_and_drains),
         cmocka_unit_test(queue_takes_in_front),
         cmocka_unit_test(closing_wakes_a_waiting_producer),
+        cmocka_unit_test(every_free_place_wakes_a_producer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
