@@ -17,6 +17,7 @@
 #include "embedding/embedding.h"
 #include "kernels/gemm.h"
 #include "must.h"
+#include "odd_graph.h"
 #include "ops/layers.h"
 #include "ops/ops.h"
 #include "passes/passes.h"
@@ -89,7 +90,8 @@ static void build_graph(const struct setup *setup, struct world *world) {
     int one_dim = has(setup, "deepfm") || has(setup, "fm") || has(setup, "dlrm") || has(setup, "xdeepfm");
     int statistics = setup->examples > 10; /* those of two examples are all rounding */
     const char *hidden = has(setup, "dsin") ? "tanh" : "relu"; /* a sum of its layer lies at ReLU's kink */
-    struct fth_model_config config = small_model(setup->model, &sizes);
+    int odd = has(setup, "odd");
+    struct fth_model_config config = small_model(odd ? "dcnv2" : setup->model, &sizes);
     config.in_batch_softmax = config.log_q = 0;
     config.activation = din && statistics ? "dice" : shallow ? "none" : hidden;
     config.attention_activation = "sigmoid";
@@ -97,7 +99,7 @@ static void build_graph(const struct setup *setup, struct world *world) {
     struct fth_model_inputs inputs = {.n_dense = DENSE,
                                       .fields = used,
                                       .n_fields = has(setup, "atbrg")                ? ALL_FIELDS
-                                                  : small_has_history(setup->model) ? DIN_FIELDS
+                                                  : !odd && small_has_history(setup->model) ? DIN_FIELDS
                                                                                     : FIELDS,
                                       .indicators = small_domain,
                                       .n_indicators = 1};
@@ -108,7 +110,7 @@ static void build_graph(const struct setup *setup, struct world *world) {
     used[8].dim = one_dim ? 16 : 9;
     fth_graph **graph = &world->graph;
     must(fth_graph_create(DENSE, graph, &err), &err);
-    must(model->build(*graph, &config, &inputs, &err), &err);
+    must(odd ? odd_graph_build(*graph, &inputs, &err) : model->build(*graph, &config, &inputs, &err), &err);
     must(fth_layer_loss(*graph, 0, &err), &err);
     must(fth_passes_run(*graph, FTH_PASS_FORWARD, setup->without, n_without, &err), &err);
     must(fth_graph_differentiate(*graph, &err), &err);
@@ -421,6 +423,23 @@ static void test_same_bits(void **state) {
     }
 }
 
+/* Where a layer's weights and embeddings have other readers. */
+static void test_odd_graph(void **state) {
+    static const uint32_t keys[] = {6, 100, 0};
+    for (size_t k = 0; k < 3; k++)
+        for (int clipped = 0; clipped < 2; clipped++) {
+            struct setup setup = {.model = "odd", .threads = 2, .examples = MOST, .most_keys = keys[k],
+                                  .clip_norm = clipped ? 0.1f : 0};
+            struct change got = take(&setup);
+            setup.without[0] = "factorise_first_layer";
+            setup.without[1] = "skip_zeros";
+            struct change want = take(&setup);
+            compare("odd", 1e-6, &got, &want);
+            change_free(&got);
+            change_free(&want);
+        }
+}
+
 /* A gradient that meets others is added to them, and nobody adds zeros. */
 static void test_sums(void **state) {
     static const char *const models[] = {"dcnv2", "deepfm", "wide_deep"};
@@ -448,6 +467,7 @@ int main(void) {
         cmocka_unit_test(test_equal),
         cmocka_unit_test(test_clipped),
         cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_odd_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,9 +10,12 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/cpu.h"
 #include "copies.h"
 #include "core/batch.h"
 #include "interpret.h"
+#include "kernels/gemm.h"
+#include "odd_graph.h"
 #include "ops/layers.h"
 #include "passes/passes.h"
 #include "runtime/plan.h"
@@ -37,6 +40,8 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 static const uint32_t offsets[EXAMPLES + 1] = {0, 3, 3, 4, 6, 6, 6, 6, 6, 11, 11, 12};
 static const struct fth_opt_args args = {.lr = 0.25f, .grad_scale = 1, .eps = 1e-6f};
 static fth_error err;
+static fth_precision precision; /* of what is made next */
+static const char *without;     /* a pass behind autodiff, or NULL */
 
 #define OK(call)                                                                                   \
     do {                                                                                           \
@@ -47,7 +52,8 @@ static fth_error err;
 static fth_graph *graph_make(const char *name, int passes, float clip_norm) {
     static const int64_t hidden[] = {20, 4}, attention[] = {3}, maps[] = {4, 3};
     static const struct small_sizes sizes = {{hidden, 2}, {hidden, 2}, {attention, 1}, {maps, 2}};
-    struct fth_model_config config = small_model(name, &sizes);
+    int odd = !strcmp(name, "odd"), crosses = !strcmp(name, "crosses");
+    struct fth_model_config config = small_model(odd || crosses ? "dcnv2" : name, &sizes);
     config.dropout = 0.25;
     config.batch_norm = !strcmp(name, "deepfm");
     struct fth_model_inputs inputs = {.n_dense = DENSE,
@@ -57,14 +63,20 @@ static fth_graph *graph_make(const char *name, int passes, float clip_norm) {
                                       .n_indicators = 1};
     fth_graph *graph;
     OK(fth_graph_create(DENSE, &graph, &err));
-    OK(fth_model_find(name)->build(graph, &config, &inputs, &err));
+    graph->precision = precision;
+    if (odd)
+        OK(odd_graph_build(graph, &inputs, &err));
+    else if (crosses)
+        OK(odd_crosses_build(graph, &inputs, &err));
+    else
+        OK(fth_model_find(name)->build(graph, &config, &inputs, &err));
     if (passes)
         OK(fth_passes_run(graph, FTH_PASS_FORWARD, NULL, 0, &err));
     OK(fth_layer_loss(graph, 0.1f, &err));
     OK(fth_graph_differentiate(graph, &err));
     OK(fth_layer_updates(graph, clip_norm, &err));
     if (passes)
-        OK(fth_passes_run(graph, FTH_PASS_TRAINING, NULL, 0, &err));
+        OK(fth_passes_run(graph, FTH_PASS_TRAINING, &without, without != NULL, &err));
     OK(fth_graph_verify(graph, &err));
     return graph;
 }
@@ -194,6 +206,7 @@ static void runtime_steps(const char *name, int passes, float clip_norm, uint32_
                                        .group_max = most,
                                        .n_groups = 1,
                                        .training = 1,
+                                       .precision = precision,
                                        .optimizer = fth_optimizer_find("adagrad"),
                                        .workers = workers,
                                        .row_update_tasks = table->update_tasks(table->ctx),
@@ -274,6 +287,32 @@ static void test_models(void **state) {
         model_check((*model)->name, 0);
 }
 
+static void test_odd_graphs(void **state) {
+    model_check("odd", 0);
+    model_check("odd", 0.05f);
+    model_check("crosses", 0);
+}
+
+/* Rounded once, the same bits. */
+static void test_odd_graphs_rounded_once(void **state) {
+    static const char *const names[] = {"odd", "crosses"};
+    if (!fth_cpu_get()->amx_bf16)
+        skip();
+    for (int i = 0; i < 4; i++) {
+        struct outcome once, plain;
+        precision = FTH_BF16;
+        runtime_steps(names[i / 2], 1, i % 2 ? 0.05f : 0, 2, &once);
+        without = "round_once";
+        runtime_steps(names[i / 2], 1, i % 2 ? 0.05f : 0, 2, &plain);
+        without = NULL;
+        precision = FTH_FP32;
+        assert_int_equal(once.n, plain.n);
+        assert_memory_equal(once.numbers, plain.numbers, plain.n * sizeof(float));
+        fth_free(once.numbers);
+        fth_free(plain.numbers);
+    }
+}
+
 static void test_clipped(void **state) {
     model_check("deepfm", 0.05f);
     model_check("din", 0.05f);
@@ -283,6 +322,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_clipped),
+        cmocka_unit_test(test_odd_graphs),
+        cmocka_unit_test(test_odd_graphs_rounded_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
