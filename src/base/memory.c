@@ -84,6 +84,8 @@ void fth_region_touch(void *at, size_t bytes) {
 #endif
 }
 
+void fth_region_drop(void *at, size_t bytes) { (void)madvise(at, bytes, MADV_DONTNEED); }
+
 struct chunk {
     struct chunk *next;
     size_t used, size; /* bytes behind the header */

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 
 #define SMALL_GROUPS 256u
+#define LARGE_BLOCK ((size_t)2 << 20) /* a huge page */
 
 static size_t block_bytes(uint32_t n_groups) {
     return (size_t)n_groups * sizeof(struct fth_index_group);
@@ -41,7 +42,8 @@ static void *take_block(struct fth_index *index, uint32_t n_groups) {
     return region ? region + index->number * block_bytes(n_groups) : NULL;
 }
 
-/* An index never shrinks, so nobody comes to a region that all have left. */
+/* An index never shrinks, so nobody comes to a region that all have left. While a checkpoint is read the indices grow one
+ * behind the other: what one has left is not kept until the last one leaves. */
 static void leave_block(struct fth_index *index) {
     struct fth_index_space *space = index->space;
     if (index->n_groups <= SMALL_GROUPS) {
@@ -49,6 +51,8 @@ static void leave_block(struct fth_index *index) {
         return;
     }
     struct fth_index_region *region = &space->regions[__builtin_ctz(index->n_groups)];
+    if (block_bytes(index->n_groups) >= LARGE_BLOCK)
+        fth_region_drop(index->groups, block_bytes(index->n_groups));
     if (atomic_fetch_add(&region->left, 1) + 1 == space->n)
         fth_region_free(atomic_exchange(&region->base, NULL),
                         region_bytes(space, index->n_groups));
