@@ -1,6 +1,7 @@
-/* Delimited text after RFC 4180, any delimiter, with quotes or without (then QUOTED and CLOSED are never reached). The scan kernel gives LFs, quotes and where a delimiter may
- * begin (its first byte); a small machine walks over them. The same machine finds where whole lines end (a quoted cell may
- * hold LFs), reads the header and makes the cells, so the three can never disagree.
+/* Delimited text after RFC 4180, any delimiter, with quotes or without (then QUOTED and CLOSED are never
+ * reached). The scan kernel gives LFs, quotes and where a delimiter may begin (its first byte); a small
+ * machine walks over them. The same machine finds where whole lines end (a quoted cell may hold LFs), reads
+ * the header and makes the cells, so the three can never disagree.
  *
  *   OPEN     in an unquoted cell; a quote here begins a quoted cell when nothing (strip: only
  *            spaces) stands before it in the cell, else the line is malformed
