@@ -281,6 +281,10 @@ fth_status fth_feature_run_entries(struct fth_feature_chunk *chunk) {
             uint32_t *offsets = out->groups[g].offsets;
             uint32_t used = offsets[row], count = chunk->bad[i] ? 0 : offsets[row + 1];
             uint32_t kept = count < group->max ? count : group->max;
+            if (kept < count && group->unasked && chunk->cut.code == FTH_OK)
+                fth_feature_tell_cut(chunk, i, fth_feature_entry_label(chunk, i).bytes,
+                                     "a line has %u entries: only its %s %u are used", count,
+                                     group->keep_last ? "last" : "first", group->max);
             FTH_TRY(fth_feature_reserve(chunk, g, used, kept));
             out->groups[g].total = used + kept;
             offsets[row + 1] = group->keep_last ? used - (count - kept) : used;
