@@ -13,7 +13,11 @@ OURS = {"Fathom": "fathom", "Fathom, bf16x3": "fathom bf16x3"}
 # What is left out: how the table calls it, a name for --without (or arguments), what is measured, and of which models.
 ALL, LINEAR, RECURRENT = ("wide_deep", "deepfm", "dien"), ("wide_deep", "deepfm"), ("dien",)
 ABLATIONS = [
-    ("string splitting and its fusions, counting", "feature_fusion", "text", ALL),
+    ("feature processing in one pass: the three below", "feature_fusion", "text", ALL),
+    ("lists of ids: split, cut and hashed in one pass", "fuse_splits", "text", ALL),
+    ("lists of numbers: split, parsed and reduced in one pass", "fuse_numbers", "text", LINEAR),
+    ("one-hot sums by counting", "fuse_counts", "text", LINEAR),
+    ("products by shape (libxsmm makes all)", "gemm_choice", "memory", ALL),
     ("gates split off the loop over time", "gate_split", "memory", RECURRENT),
     ("concatenation in place", "concat_in_place", "memory", ALL),
     ("sums trained without rows", "train_sums", "memory", LINEAR),

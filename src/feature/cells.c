@@ -124,7 +124,7 @@ fth_status fth_feature_numbers(struct fth_feature_chunk *chunk,
         fth_feature_join_numbers(chunk, numeric, cells, x, present);
     } else if (numeric->separator.length == 0)
         parse_column(chunk, numeric->column, x, present);
-    else if (chunk->program->plain)
+    else if (chunk->program->plain & FTH_PLAIN_NUMBERS)
         return fth_feature_plain_number_lists(chunk, numeric, x, present);
     else
         fth_feature_number_lists(chunk, numeric, x, present);

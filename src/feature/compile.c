@@ -300,6 +300,21 @@ static fth_status compile(fth_feature_program *p, const char *const *columns, ft
     return fill_schema(p, dense_names, err);
 }
 
+/* What the switched-off optimisation leaves in separate steps. */
+static unsigned plain_by(const char *name) {
+    static const struct {
+        const char *name;
+        unsigned plain;
+    } switches[] = {{"feature_fusion", FTH_PLAIN_ALL},
+                    {"fuse_splits", FTH_PLAIN_SPLITS},
+                    {"fuse_numbers", FTH_PLAIN_NUMBERS},
+                    {"fuse_counts", FTH_PLAIN_COUNTS}};
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
+        if (strcmp(switches[i].name, name) == 0)
+            return switches[i].plain;
+    return 0;
+}
+
 static fth_status create(const struct fth_config *config, const char *const *column_names,
                          size_t n_columns, int unlabelled, fth_feature_program **out, fth_error *err) {
     int entries = config->data.format == FTH_FORMAT_LIBSVM || config->data.format == FTH_FORMAT_LIBFFM;
@@ -312,7 +327,7 @@ static fth_status create(const struct fth_config *config, const char *const *col
     p->entries = entries;
     p->unlabelled = unlabelled;
     for (uint32_t i = 0; i < config->without.n; i++)
-        p->plain |= strcmp(config->without.items[i], "feature_fusion") == 0;
+        p->plain |= plain_by(config->without.items[i]);
     p->n_columns = (uint32_t)n_columns;
     p->arena = fth_arena_create(1 << 14);
     struct fth_feature_names names = {0};

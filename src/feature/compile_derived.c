@@ -175,7 +175,8 @@ void fth_compile_joins(fth_feature_program *p) {
         derived->not_fused = "";
         if (derived->config->as != FTH_DERIVE_JOIN)
             continue;
-        derived->not_fused = p->plain ? "feature_fusion is switched off" : needs_text(p, derived, column);
+        derived->not_fused = p->plain & (FTH_PLAIN_SPLITS | FTH_PLAIN_NUMBERS) ? "its fusion is switched off"
+                                                                               : needs_text(p, derived, column);
         if (!derived->not_fused)
             fuse_join(p, derived, column);
     }

@@ -26,9 +26,15 @@ static const char *const parts[] = {
     [FTH_DATE_DAYS] = "days",       [FTH_DATE_SECONDS] = "seconds",
 };
 
-/* "fused: ..." unless fusion is switched off. */
-static void put_fused(struct fth_text *out, const fth_feature_program *p, const char *what) {
-    fth_text_printf(out, "\n      %s\n", p->plain ? "in separate steps: feature_fusion is switched off" : what);
+/* "fused: ..." unless that is switched off. */
+static void put_fused(struct fth_text *out, const fth_feature_program *p, enum fth_feature_plain plain, const char *what) {
+    static const char *const names[] = {[FTH_PLAIN_SPLITS] = "fuse_splits", [FTH_PLAIN_NUMBERS] = "fuse_numbers",
+                                        [FTH_PLAIN_COUNTS] = "fuse_counts", [FTH_PLAIN_ALL] = "feature_fusion"};
+    if (p->plain & plain)
+        fth_text_printf(out, "\n      in separate steps: %s is switched off\n",
+                        names[p->plain == FTH_PLAIN_ALL ? FTH_PLAIN_ALL : plain]);
+    else
+        fth_text_printf(out, "\n      fused: %s\n", what);
 }
 
 static void put_fused_join(struct fth_text *out, const fth_feature_program *p,
@@ -116,12 +122,12 @@ static void put_numeric(struct fth_text *out, const fth_feature_program *p,
     else if (!list)
         fth_text_printf(out, "\n      64 lines at a time, short numbers by vectors\n");
     else if (counted)
-        put_fused(out, p, "fused: split+count, nothing is parsed");
+        put_fused(out, p, FTH_PLAIN_NUMBERS, "split+count, nothing is parsed");
     else if (p->config->features.missing.n)
-        put_fused(out, p, "fused: split+number+reduce; numbers one by one, as features.missing has texts that each "
+        put_fused(out, p, FTH_PLAIN_NUMBERS, "split+number+reduce; numbers one by one, as features.missing has texts that each "
                           "is compared with");
     else
-        put_fused(out, p, "fused: split+number+reduce, short numbers by vectors");
+        put_fused(out, p, FTH_PLAIN_NUMBERS, "split+number+reduce, short numbers by vectors");
 }
 
 static void put_indicator(struct fth_text *out, const fth_feature_program *p,
@@ -136,7 +142,7 @@ static void put_indicator(struct fth_text *out, const fth_feature_program *p,
     if (list)
         fth_text_printf(out, " | %s", config->count ? "sum" : "any");
     if (list)
-        put_fused(out, p, "fused: split+one-hot+sum by counting, no row is made");
+        put_fused(out, p, FTH_PLAIN_COUNTS, "split+one-hot+sum by counting, no row is made");
     else
         fth_text_printf(out, "\n      one value a line: nothing to fuse\n");
 }
@@ -181,10 +187,10 @@ static void put_field(struct fth_text *out, const fth_feature_program *p, uint32
                                  ? "\n      one value a line: nothing to fuse\n"
                                  : "\n      64 lines at a time, texts of 8 bytes without branches\n");
     else if (group->n > 1)
-        put_fused(out, p, "fused: split+truncate+hash; separators are counted first, as lists of one group must be "
+        put_fused(out, p, FTH_PLAIN_SPLITS, "split+truncate+hash; separators are counted first, as lists of one group must be "
                           "equally long");
     else
-        put_fused(out, p, "fused: split+truncate+hash; what is cut off is not read");
+        put_fused(out, p, FTH_PLAIN_SPLITS, "split+truncate+hash; what is cut off is not read");
 }
 
 fth_status fth_feature_describe(const fth_feature_program *p, char **out, fth_error *err) {

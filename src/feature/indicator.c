@@ -58,7 +58,7 @@ fth_status fth_feature_run_indicator(struct fth_feature_chunk *chunk,
         float *out = batch->dense + (size_t)(chunk->base + i) * batch->dense_ld + indicator->dense;
         struct fth_feature_text text = fth_feature_cell(chunk, i, indicator->column);
         memset(out, 0, indicator->width * sizeof *out);
-        if (program->plain)
+        if (program->plain & FTH_PLAIN_COUNTS)
             FTH_TRY(fth_feature_plain_indicator(chunk, indicator, text, out));
         else if (indicator->separator.length == 0)
             add(program, indicator, text.bytes, text.length, out);

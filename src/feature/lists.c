@@ -104,7 +104,7 @@ static fth_status run_cell(struct fth_feature_chunk *chunk, const struct fth_fea
         *n = one != 0;
         return FTH_OK;
     }
-    if (program->plain)
+    if (program->plain & FTH_PLAIN_SPLITS)
         return fth_feature_plain_keys(chunk, group, field, text, keys, n);
     uint32_t start = group->keep_last
                          ? fth_split_tail(text.bytes, text.length, &field->separator, group->max)
@@ -210,7 +210,7 @@ fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
                                  const struct fth_feature_group *group) {
     const fth_feature_program *program = chunk->program;
     const struct fth_feature_field *first = &program->fields[program->group_fields[group->first]];
-    if (group->n == 1 && !program->plain && !first->joined && first->column < chunk->block->n_columns &&
+    if (group->n == 1 && !(program->plain & FTH_PLAIN_SPLITS) && !first->joined && first->column < chunk->block->n_columns &&
         fth_feature_only_hashed(program, first))
         return run_hashed(chunk, group, program->group_fields[group->first]);
     const uint32_t *members = program->group_fields + group->first;

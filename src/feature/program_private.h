@@ -146,6 +146,14 @@ struct fth_feature_instruction {
     uint32_t index, column;
 };
 
+/* Operations that are made in separate steps (plain.c), as `without` asks for. */
+enum fth_feature_plain {
+    FTH_PLAIN_SPLITS = 1,  /* fuse_splits: split+truncate+hash; a join with what reads it */
+    FTH_PLAIN_NUMBERS = 2, /* fuse_numbers: split+number+reduce; neighbouring columns of numbers; joins, too */
+    FTH_PLAIN_COUNTS = 4,  /* fuse_counts: split+one-hot+sum */
+    FTH_PLAIN_ALL = 7,     /* feature_fusion */
+};
+
 struct fth_feature_program {
     const struct fth_config *config;
     fth_arena *arena; /* every array below except samples and boundaries */
@@ -154,7 +162,7 @@ struct fth_feature_program {
     struct fth_feature_derived *derived;
     int entries; /* libsvm or libffm */
     int unlabelled; /* label, weight and query are not looked at */
-    int plain;      /* operations are not fused */
+    unsigned plain; /* enum fth_feature_plain: what is not fused */
 
     struct fth_feature_instruction *instructions;
     uint32_t n_instructions;

@@ -86,6 +86,8 @@ typedef struct fth_tuning fth_tuning;
  * another instruction set loads with a logged warning; entries whose provider cannot run here are
  * left out. */
 fth_status fth_tuning_load(const char *path, fth_tuning **out, fth_error *err);
+/* One provider for every shape that it knows, of others the built-in table's: what choosing by shape is compared with. */
+fth_status fth_tuning_one_provider(fth_gemm_provider provider, fth_tuning **out, fth_error *err);
 void fth_tuning_destroy(fth_tuning *tuning);         /* NULL-safe */
 size_t fth_tuning_entries(const fth_tuning *tuning); /* entries in use; 0 for NULL */
 /* Hash of the choices, recorded in checkpoints: 0 for the built-in table. */

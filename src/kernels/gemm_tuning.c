@@ -22,7 +22,8 @@ struct entry {
 
 struct fth_tuning {
     size_t count;
-    struct entry *entries; /* sorted by form, m, n, k */
+    struct entry *entries;      /* sorted by form, m, n, k */
+    fth_gemm_provider provider; /* of every shape that it does not refuse; FTH_GEMM_AUTO: by the entries */
 };
 
 static int compare(const void *x, const void *y) {
@@ -183,6 +184,14 @@ static fth_status read_root(const char *path, json_t *root, fth_tuning *tuning, 
     return read_entries(path, entries, tuning, err);
 }
 
+fth_status fth_tuning_one_provider(fth_gemm_provider provider, fth_tuning **out, fth_error *err) {
+    *out = fth_alloc(1, sizeof **out);
+    if (!*out)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a tuning table");
+    (*out)->provider = provider;
+    return FTH_OK;
+}
+
 fth_status fth_tuning_load(const char *path, fth_tuning **out, fth_error *err) {
     FILE *file = fopen(path, "rb");
     if (!file)
@@ -197,9 +206,10 @@ fth_status fth_tuning_load(const char *path, fth_tuning **out, fth_error *err) {
     if (!root)
         return fth_fail(err, FTH_E_DATA, "%s:%d:%d: not a tuning file: %s", path, at.line,
                         at.column, at.text);
-    fth_tuning *tuning = fth_alloc(1, sizeof *tuning);
-    fth_status status = tuning ? read_root(path, root, tuning, err)
-                               : fth_fail(err, FTH_E_MEMORY, "%s: out of memory", path);
+    fth_tuning *tuning;
+    fth_status status = fth_tuning_one_provider(FTH_GEMM_AUTO, &tuning, err);
+    if (status == FTH_OK)
+        status = read_root(path, root, tuning, err);
     json_decref(root);
     if (status != FTH_OK) {
         fth_tuning_destroy(tuning);
@@ -221,6 +231,8 @@ size_t fth_tuning_entries(const fth_tuning *tuning) {
 }
 
 uint64_t fth_tuning_digest(const fth_tuning *tuning) {
+    if (tuning && tuning->provider != FTH_GEMM_AUTO)
+        return 1 + (uint64_t)tuning->provider;
     if (!tuning || tuning->count == 0)
         return 0;
     uint64_t digest = fth_hash_bytes(tuning->entries, tuning->count * sizeof *tuning->entries, 0);
@@ -230,6 +242,8 @@ uint64_t fth_tuning_digest(const fth_tuning *tuning) {
 fth_gemm_provider fth_tuning_choose(const fth_tuning *tuning, const struct fth_gemm_shape *s) {
     if (!tuning || s->precision != FTH_FP32)
         return FTH_GEMM_AUTO;
+    if (tuning->provider != FTH_GEMM_AUTO)
+        return fth_gemm_backend_get(tuning->provider)->refusal(s->form, s->precision) ? FTH_GEMM_AUTO : tuning->provider;
     struct entry key = {(uint32_t)s->form, s->m, s->n, s->k, 0};
     const struct entry *e = bsearch(&key, tuning->entries, tuning->count, sizeof key, compare);
     return e ? (fth_gemm_provider)e->provider : FTH_GEMM_AUTO;

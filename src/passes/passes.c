@@ -21,7 +21,7 @@ const char *const *fth_pass_names(void) {
 #define FTH_PASS(name) #name,
 #include "passes/passes.def"
 #undef FTH_PASS
-        "packing", "feature_fusion", NULL};
+        "packing", "feature_fusion", "fuse_splits", "fuse_numbers", "fuse_counts", "gemm_choice", NULL};
     return names;
 }
 

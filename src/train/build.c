@@ -227,7 +227,9 @@ static fth_status build_pool(struct fth_session *session, fth_error *err) {
 fth_status fth_session_build(struct fth_session *session, fth_error *err) {
     const struct fth_config *config = session->config;
     FTH_TRY(check_without(config, err));
-    if (config->tuning && *config->tuning) {
+    if (!fth_session_with(config, "gemm_choice")) {
+        FTH_TRY(fth_tuning_one_provider(FTH_GEMM_XSMM, &session->tuning, err));
+    } else if (config->tuning && *config->tuning) {
         fth_status status = fth_tuning_load(config->tuning, &session->tuning, err);
         if (status != FTH_OK)
             fth_error_frame(err, "tuning (--set tuning= goes without; the last bits may differ)");

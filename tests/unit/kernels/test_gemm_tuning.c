@@ -123,6 +123,27 @@ static void an_entry_overrides_the_table(void **state) {
     fth_tuning_destroy(NULL);
 }
 
+/* But of products that it cannot make, and of other precisions. */
+static void one_provider_for_all(void **state) {
+    struct fth_gemm_shape nt = shape, bf16 = shape;
+    fth_tuning *tuning = NULL;
+    fth_error err = {0};
+    nt.form = FTH_GEMM_NT;
+    nt.ldb = nt.k;
+    bf16.precision = FTH_BF16;
+    assert_int_equal(fth_tuning_one_provider(FTH_GEMM_XSMM, &tuning, &err), FTH_OK);
+    for (uint32_t k = 1; k <= 1024; k *= 4) {
+        struct fth_gemm_shape other = shape;
+        other.k = other.lda = k;
+        assert_int_equal(choice(&other, tuning), FTH_GEMM_XSMM);
+    }
+    assert_int_equal(choice(&nt, tuning), choice(&nt, NULL));
+    if (fth_cpu_get()->avx512_bf16)
+        assert_int_equal(choice(&bf16, tuning), FTH_GEMM_FATHOM);
+    assert_true(fth_tuning_digest(tuning) != 0);
+    fth_tuning_destroy(tuning);
+}
+
 static void another_instruction_set_is_warned_about(void **state) {
     fth_tuning *tuning = NULL;
     fth_error err = {0};
@@ -215,6 +236,7 @@ int main(void) {
         cmocka_unit_test(what_is_measured_loads_and_decides),
         cmocka_unit_test(a_shape_that_cannot_be_measured_is_refused),
         cmocka_unit_test(an_entry_overrides_the_table),
+        cmocka_unit_test(one_provider_for_all),
         cmocka_unit_test(another_instruction_set_is_warned_about),
         cmocka_unit_test(an_entry_that_cannot_run_is_left_out),
         cmocka_unit_test(damaged_and_foreign_files_are_refused),
