@@ -40,9 +40,10 @@ static const struct fth_key derived_keys[] = {
     {STRING("separator", fth_derived_config, separator), .used_by = JOIN | DATE | SESSIONS,
      .help = "between the values of a cell, which are taken one by one; \"\": a cell is one value"},
     {STRING("file", fth_derived_config, file), .flags = FTH_FREE, .used_by = JOIN,
-     .help = "a CSV file whose first line names its columns, or one of the columns given; read once for each join, kept in memory"},
+     .help = "a CSV file whose first line names its columns, or one of the columns given; read once for each join, kept in "
+             "memory"},
     {STRINGS("columns", fth_derived_config, columns), .used_by = JOIN,
-     .help = "the file's columns' names in order, where its first line does not name them"},
+     .help = "the columns' names in order of a file whose first line is data, too"},
     {STRINGS("key", fth_derived_config, key), .used_by = JOIN,
      .help = "the file's column that is compared, or several, compared with a cross of as many; what is not in it becomes "
              "missing"},
@@ -184,8 +185,8 @@ static const struct fth_key categorical_keys[] = {
     {STRING("group", fth_categorical_config, group),
      .help = "columns whose positions belong together (an item and its category) name one group"},
     {INT("max_length", fth_categorical_config, max_length, "0", 0, 65536),
-     .help = "values of a cell that are used; 0: 100, and training says so where there are more, of a libsvm or libffm "
-             "line all (up to 1,048,576)"},
+     .help = "values of a cell that are used; 0: 100, of a libsvm or libffm line 1,048,576, and training says so where there "
+             "are more"},
     {ENUM("keep", fth_categorical_config, keep_last, "last", keeps),
      .help = "which end of a longer cell is used"},
     {ENUM("pooling", fth_categorical_config, pooling, "sum", poolings),

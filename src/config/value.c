@@ -1,6 +1,5 @@
 /* One node -> one field, by the schema's row: type, range, choices. Every refusal says what was
  * found and what would be accepted. */
-#include <ctype.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -112,7 +111,11 @@ static fth_status read_choice(struct fth_loader *l, const struct fth_key *key,
     return fth_value_refuse(l, key, node);
 }
 
-/* Longer ones without letters, so that the word "tab" is told at once. */
+static int is_letter_or_digit(char c) {
+    return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+}
+
+/* Longer ones without letters and digits, so that the word "tab" is told at once. */
 static fth_status read_delimiter(struct fth_loader *l, const struct fth_key *key, const struct fth_node *node,
                                  const char **out) {
     if (node->kind != FTH_NODE_SCALAR)
@@ -122,7 +125,7 @@ static fth_status read_delimiter(struct fth_loader *l, const struct fth_key *key
     if (n < 1 || n > 8 || strpbrk(text, "\"\r\n"))
         return fth_value_refuse(l, key, node);
     for (size_t i = 0; n > 1 && i < n; i++)
-        if (isalnum((unsigned char)text[i]))
+        if (is_letter_or_digit(text[i]))
             return fth_value_refuse(l, key, node);
     *out = fth_arena_strdup(l->config->arena, text);
     return *out ? FTH_OK : fth_load_no_memory(l);

@@ -55,7 +55,7 @@ void fth_assembler_destroy(struct fth_reader *reader) {
     fth_free(a->row);
 }
 
-/* Values that features left out with the configuration's leave: counted, the first ones told. */
+/* Values that features left out, or took as missing, with the configuration's leave: counted, the first ones told. */
 static void tell_bad_values(struct fth_reader *reader, const struct fth_block *block) {
     struct fth_assembler *a = &reader->assembler;
     if (block->n_bad_values == 0)
@@ -64,7 +64,7 @@ static void tell_bad_values(struct fth_reader *reader, const struct fth_block *b
     if (a->warnings == WARNINGS)
         return;
     a->warnings++;
-    fth_log(FTH_LOG_WARN, "left out %llu bad value%s: %s%s", (unsigned long long)block->n_bad_values,
+    fth_log(FTH_LOG_WARN, "%llu bad value%s: %s%s", (unsigned long long)block->n_bad_values,
             block->n_bad_values == 1 ? "" : "s, the first one", block->first_bad_value.message,
             a->warnings == WARNINGS ? " (more will not be told)" : "");
 }
@@ -175,7 +175,7 @@ static fth_status next_slot(struct fth_reader *reader, fth_error *err) {
         } else if (slot->kind == FTH_SLOT_EPOCH_END) {
             a->epoch_ended = 1;
             if (a->epoch_bad_values)
-                fth_log(FTH_LOG_WARN, "%llu bad value%s left out in all",
+                fth_log(FTH_LOG_WARN, "%llu bad value%s in this pass over the data (on_bad_value)",
                         (unsigned long long)a->epoch_bad_values, a->epoch_bad_values == 1 ? "" : "s");
         } else {
             atomic_fetch_add_explicit(&reader->bytes, slot->block->text_length,

@@ -166,12 +166,6 @@ static size_t whole_lines(fth_lines *lines, char *text, size_t length, size_t li
     return whole < length ? whole : length;
 }
 
-/* For messages. */
-static const char *name_of(const fth_lines *lines) {
-    const char *name = lines->set->files.items[lines->file];
-    return strcmp(name, "-") == 0 ? "standard input" : name;
-}
-
 /* The block's text: whole lines, none at the end of the file. */
 static fth_status fill(fth_lines *lines, struct fth_block *block, fth_error *err) {
     size_t limit = target_bytes(lines), target = limit, length = 0, whole = 0;
@@ -197,7 +191,8 @@ static fth_status fill(fth_lines *lines, struct fth_block *block, fth_error *err
         if (whole || at_end)
             break;
         if (length >= FTH_LINE_LIMIT)
-            return fth_fail(err, FTH_E_DATA, "%s:%llu:1: a line of more than %zu MiB", name_of(lines),
+            return fth_fail(err, FTH_E_DATA, "%s:%llu:1: a line of more than %zu MiB",
+                            fth_data_set_message_name(lines->set, lines->file),
                             (unsigned long long)lines->line, FTH_LINE_LIMIT >> 20);
         target = target < FTH_LINE_LIMIT / 2 ? 2 * target : FTH_LINE_LIMIT;
     }
@@ -225,7 +220,7 @@ fth_status fth_lines_next(fth_lines *lines, struct fth_block *block, int *got, f
         }
         FTH_TRY(fill(lines, block, err));
         if (block->text_length > 0) {
-            block->file = name_of(lines);
+            block->file = fth_data_set_message_name(lines->set, lines->file);
             block->file_index = lines->file;
             block->first_line = lines->line;
             block->first_example = 0;

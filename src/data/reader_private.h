@@ -70,7 +70,7 @@ struct fth_assembler {
     uint64_t epoch_bad;       /* malformed lines of this epoch, for the limit */
     uint64_t base_epoch_bad;  /* of them, before the start */
     uint64_t stop_at;         /* on_bad_line stop, or too many: the slot's first malformed line; 0 none */
-    uint64_t epoch_bad_values; /* left out of lists in this epoch */
+    uint64_t epoch_bad_values; /* of features, in this epoch: left out, or missing */
     uint32_t warnings;
     int told_cut;
     uint64_t pull_ns; /* spent waiting for slots, since the last item */

@@ -47,7 +47,7 @@ int fth_data_set_seen(fth_data_set *set, uint32_t index, struct fth_io_stat *out
     return out->kind == FTH_IO_FILE;
 }
 
-static const char *message_name(const fth_data_set *set, uint32_t index) {
+const char *fth_data_set_message_name(const fth_data_set *set, uint32_t index) {
     return strcmp(set->files.items[index], "-") == 0 ? "standard input" : set->files.items[index];
 }
 
@@ -61,7 +61,7 @@ fth_status fth_data_set_open(fth_data_set *set, uint32_t index, int wake, fth_so
         set->held = NULL;
         return FTH_OK;
     }
-    const char *name = message_name(set, index), *text;
+    const char *name = fth_data_set_message_name(set, index), *text;
     fth_source *source;
     size_t n;
     fth_status status;
@@ -100,7 +100,7 @@ static fth_status find_columns(fth_data_set *set, fth_error *err) {
     uint64_t offset, line;
     fth_source *source;
     FTH_TRY(fth_data_set_open(set, 0, set->wake, &source, &offset, &line, err));
-    fth_status status = fth_data_set_look_for_labels(set, message_name(set, 0), source, err);
+    fth_status status = fth_data_set_look_for_labels(set, fth_data_set_message_name(set, 0), source, err);
     if (status != FTH_OK) {
         fth_source_close(source);
         return status;

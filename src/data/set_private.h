@@ -47,6 +47,8 @@ struct fth_data_set {
     int used; /* a set that cannot be read again has its reader */
 };
 
+/* What messages call file `index`: borrowed from the set, or static. */
+const char *fth_data_set_message_name(const fth_data_set *set, uint32_t index);
 /* Opens file `index` at its first data line: byte order mark and header are behind. *offset and
  * *line say where that is. The source is owned by the caller. */
 fth_status fth_data_set_open(fth_data_set *set, uint32_t index, int wake, fth_source **source,

@@ -1,7 +1,8 @@
 /* A shard's index: see index.h. The indices of a pack grow together, so the blocks of one size lie side
  * by side in one region of huge pages, made when the first index reaches it and given back when the last
- * one has left: a block alone would take ordinary pages, and a lookup would miss their addresses as well
- * as the cache. Small blocks come from the heap.
+ * one has left, the memory of a large block as soon as its index has left it: a block alone would take
+ * ordinary pages, and a lookup would miss their addresses as well as the cache. Small blocks come from
+ * the heap.
  *
  * Threads: one at a time per index; indices share a space without locks. */
 #include "embedding/index.h"
@@ -43,7 +44,8 @@ static void *take_block(struct fth_index *index, uint32_t n_groups) {
 }
 
 /* An index never shrinks, so nobody comes to a region that all have left. While a checkpoint is read the indices grow one
- * behind the other: what one has left is not kept until the last one leaves. */
+ * behind the other: what one has left is not kept until the last one leaves, but for blocks of less than a huge page, which
+ * giving back would split (less than 2 MiB a shard in all). */
 static void leave_block(struct fth_index *index) {
     struct fth_index_space *space = index->space;
     if (index->n_groups <= SMALL_GROUPS) {

@@ -32,7 +32,7 @@ fth_status fth_compile_find_column(const fth_feature_program *p, const char *key
                         name, nearest);
     struct fth_text list = {0};
     fth_text_names(&list, (const char *const *)p->columns, p->n_columns);
-    int one_cell = p->n_columns == 1 && strpbrk(p->columns[0], ",;\t|");
+    int one_cell = p->n_columns == 1 && strpbrk(p->columns[0], ",;:\t|");
     fth_status status = fth_fail(err, FTH_E_CONFIG, "%s: the data has no column '%s'; it has: %s%s", key, name,
                                  fth_text_get(&list),
                                  one_cell ? " (all in one: is data.csv.delimiter another?)" : "");

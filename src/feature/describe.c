@@ -124,8 +124,8 @@ static void put_numeric(struct fth_text *out, const fth_feature_program *p,
     else if (counted)
         put_fused(out, p, FTH_PLAIN_NUMBERS, "split+count, nothing is parsed");
     else if (p->config->features.missing.n)
-        put_fused(out, p, FTH_PLAIN_NUMBERS, "split+number+reduce; numbers one by one, as features.missing has texts that each "
-                          "is compared with");
+        put_fused(out, p, FTH_PLAIN_NUMBERS,
+                  "split+number+reduce; numbers one by one, as features.missing has texts that each is compared with");
     else
         put_fused(out, p, FTH_PLAIN_NUMBERS, "split+number+reduce, short numbers by vectors");
 }
@@ -187,8 +187,8 @@ static void put_field(struct fth_text *out, const fth_feature_program *p, uint32
                                  ? "\n      one value a line: nothing to fuse\n"
                                  : "\n      64 lines at a time, texts of 8 bytes without branches\n");
     else if (group->n > 1)
-        put_fused(out, p, FTH_PLAIN_SPLITS, "split+truncate+hash; separators are counted first, as lists of one group must be "
-                          "equally long");
+        put_fused(out, p, FTH_PLAIN_SPLITS,
+                  "split+truncate+hash; separators are counted first, as lists of one group must be equally long");
     else
         put_fused(out, p, FTH_PLAIN_SPLITS, "split+truncate+hash; what is cut off is not read");
 }

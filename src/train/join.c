@@ -101,7 +101,7 @@ static fth_status find_column(const struct fth_derived_config *config, const fth
         return FTH_OK;
     struct fth_text list = {0};
     fth_text_names(&list, (const char *const *)columns.items, columns.n);
-    int one_cell = columns.n == 1 && strpbrk(columns.items[0], ",;\t|");
+    int one_cell = columns.n == 1 && strpbrk(columns.items[0], ",;:\t|");
     fth_status status = fth_fail(err, FTH_E_CONFIG, "%s.%s: %s has no column '%s'; it has: %s%s%s%s", path, key,
                                  config->file, name, fth_text_get(&list), one_cell ? " (all in one: is " : "",
                                  one_cell ? path : "", one_cell ? ".delimiter another?)" : "");

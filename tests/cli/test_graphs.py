@@ -57,7 +57,7 @@ def main():
     plain = [word for name in optimisations for word in ("-w", name)]
     seen = set()
     for example in sorted(EXAMPLES.glob("*.yaml")):
-        for options in [], plain, BF16, FURTHER.get(example.name, []):
+        for options in [], plain, BF16, *([FURTHER[example.name]] if example.name in FURTHER else []):
             seen |= check_values(graph(program, *options, example), f"{example.name} {' '.join(options)}")
         if not FEATURES.search(graph(program, "--features", example)):
             sys.exit(f"{example.name}: no features")

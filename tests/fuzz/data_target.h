@@ -112,8 +112,8 @@ static int data_target(int format, const uint8_t *data, size_t size) {
         return 0;
     struct fth_data_config config = {
         .format = format,
-        .delimiter = delimiters[data[1] & 3],
-        .quotes = data[1] >> 2 & 1,
+        .delimiter = delimiters[(data[1] >> 6 & 1) * 2 + (data[0] & 1)],
+        .quotes = !(data[1] >> 7),
         .header = data[0] >> 1 & 1,
         .strip = data[0] >> 2 & 1,
         .skip_blank = data[0] >> 3 & 1,
@@ -122,7 +122,7 @@ static int data_target(int format, const uint8_t *data, size_t size) {
         .label = "a",
     };
     struct data_result large = data_read(&config, data + 2, size - 2, size);
-    struct data_result small = data_read(&config, data + 2, size - 2, (size_t)data[1] + 1);
+    struct data_result small = data_read(&config, data + 2, size - 2, (size_t)(data[1] & 63) + 1);
     DATA_CHECK(large.status == small.status);
     if (large.status != FTH_OK)
         return 0;

@@ -129,13 +129,13 @@ static void types(void **state) {
          "f.yaml:2:21: data.block_bytes: found 9999999TB, expected a size such as 64k, 1MiB "
          "or 2GB, at least 1024"},
         {MODEL "data: {format: csv, csv: {delimiter: ab}}\n", NULL,
-         "f.yaml:2:38: data.csv.delimiter: found ab, expected one character, or up to eight without letters "
-         "and digits; no quote, no line break"},
+         "f.yaml:2:38: data.csv.delimiter: found ab, expected one character, or up to eight bytes without "
+         "letters and digits; no quote, no line break"},
         {MODEL "data: {format: csv, csv: {delimiter: '\"'}}\n", NULL,
-         "f.yaml:2:38: data.csv.delimiter: found the text '\"', expected one character, or up to eight without "
+         "f.yaml:2:38: data.csv.delimiter: found the text '\"', expected one character, or up to eight bytes without "
          "letters and digits; no quote, no line break"},
         {MODEL "data: {format: csv, csv: {delimiter: \":::::::::\"}}\n", NULL,
-         "f.yaml:2:38: data.csv.delimiter: found the text ':::::::::', expected one character, or up to eight without "
+         "f.yaml:2:38: data.csv.delimiter: found the text ':::::::::', expected one character, or up to eight bytes without "
          "letters and digits; no quote, no line break"},
         {MODEL "data: {format: csv, csv: {header: maybe}}\n", NULL,
          "f.yaml:2:35: data.csv.header: found maybe, expected true or false"},

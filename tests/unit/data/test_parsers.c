@@ -124,6 +124,11 @@ static void csv_delimiters_of_several_bytes(void **state) {
     expect(config, "\"a\":b::2::3\n1::2\n",
            " bad 2: memory:1:4: text behind a closing quote; the delimiter must follow");
     expect(config, "1::2::3::4\n1::2:", " bad 2: memory:1:10: 4 cells; a line has 3");
+    config.strip = 1;
+    config.comment = "::";
+    expect(config, ":: a :: b\n a :: \"b\" :: c \n", "[a|b|c]2");
+    config.strip = 0;
+    config.comment = "";
     config.delimiter = "\t|\t";
     expect(config, "1\t|\t\t\t|\t3|\t\n", "[1|\t|3|\t]1");
 }
