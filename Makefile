@@ -1,6 +1,6 @@
 # What a user calls; CMake does the work.
 .DEFAULT_GOAL := build
-.PHONY: build test demo deps clean
+.PHONY: build test demo install deps clean
 
 build: deps
 	cmake --preset release -DFATHOM_TESTS=OFF >/dev/null
@@ -16,6 +16,10 @@ test: deps
 
 demo: build
 	tools/demo
+
+# PREFIX=/opt/fathom, DESTDIR=/tmp/package
+install: build
+	cmake --install build $(if $(PREFIX),--prefix "$(PREFIX)")
 
 clean:
 	rm -rf build build-asan build-tsan build-fuzz demo

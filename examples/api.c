@@ -1,6 +1,6 @@
 /* The library in a program of one's own: trains what a configuration says, then prints a probability for every line of
  * standard input.
- *   cc api.c -o api $(pkg-config --cflags --libs fathom)      after cmake --install build && ldconfig
+ *   cc api.c -o api $(pkg-config --cflags --libs fathom)      after make install && ldconfig
  *   ./api shop.yaml checkpoint.dir=model < new.csv */
 #include <stdio.h>
 
