@@ -210,6 +210,7 @@ void fth_session_destroy(fth_session *session) {
     fth_free(session->file_starts);
     fth_free(session->evaluations);
     fth_free(session->labels_seen);
+    fth_free(session->indicators_seen);
     fth_config_free(session->config);
     if (session->wake >= 0)
         close(session->wake);

@@ -89,6 +89,7 @@ struct fth_session {
     uint8_t *labels_seen; /* [tasks] 1: a 0 was there, 2: a 1 */
     uint64_t labels_noted; /* examples that these are of */
     int labels_warned;
+    uint8_t *indicators_seen; /* of each indicator: 1: a value was there */
     struct fth_session_times times;
     uint64_t examples, keys, unique_rows;
     uint64_t parse_ns, read_ns, bytes_read;
@@ -141,6 +142,10 @@ void fth_session_warn(struct fth_session *session, const fth_feature_program *pr
 void fth_session_note_labels(struct fth_session *session, const struct fth_batch *batch);
 void fth_session_warn_labels(struct fth_session *session);
 void fth_session_warn_evaluated(const struct fth_session *session, const fth_evaluation *all);
+
+/* indicators.c: warns, beside the labels, of those of which no value was met. */
+void fth_session_note_indicators(struct fth_session *session, const struct fth_batch *batch);
+void fth_session_warn_indicators(const struct fth_session *session);
 
 /* build.c: program -> graph -> parameters, embedding, pool. */
 fth_status fth_session_build(struct fth_session *session, fth_error *err);
