@@ -67,6 +67,13 @@ static int is_comment(const struct csv_walk *walk) {
            memcmp(walk->text + walk->line, walk->parser->comment, n) == 0;
 }
 
+/* What to say of text behind a closing quote: data bases write \" for a quote, which closes the cell here. */
+static const char *behind_quote(const struct csv_walk *walk) {
+    return walk->close > walk->open && walk->text[walk->close - 1] == '\\'
+               ? "text behind a closing quote; a quote that belongs to the text is doubled, a backslash does not escape it"
+               : "text behind a closing quote; the delimiter must follow";
+}
+
 static void on_quote(struct csv_walk *walk, uint32_t at) {
     switch (walk->state) {
     case CSV_OPEN:
@@ -89,7 +96,7 @@ static void on_quote(struct csv_walk *walk, uint32_t at) {
             walk->state = CSV_QUOTED;
             walk->doubled = 1;
         } else {
-            walk_bad(walk, at, "text behind a closing quote; the delimiter must follow");
+            walk_bad(walk, at, behind_quote(walk));
             walk->state = CSV_OPEN;
         }
         break;
@@ -106,7 +113,7 @@ static void end_cell(struct csv_walk *walk, uint32_t at, int line_end) {
     if (walk->quoted && walk->state == CSV_CLOSED) {
         uint32_t behind = walk->close + 1;
         if (!(walk->parser->strip ? all_spaces(walk->text, behind, to) : behind == to))
-            walk_bad(walk, behind, "text behind a closing quote; the delimiter must follow");
+            walk_bad(walk, behind, behind_quote(walk));
         from = walk->open;
         to = walk->close;
     } else if (walk->parser->strip) {
