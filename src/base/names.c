@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/number.h"
 
 struct fth_name_place {
     const char *name; /* NULL: free */
@@ -56,4 +57,12 @@ uint32_t fth_names_find(const struct fth_names *names, const char *name) {
 void fth_names_free(struct fth_names *names) {
     fth_free(names->places);
     *names = (struct fth_names){0};
+}
+
+int fth_names_like_data(const char *const *names, uint32_t n) {
+    float x;
+    for (uint32_t i = 0; i < n; i++)
+        if (fth_number_parse(names[i], strlen(names[i]), &x) == FTH_NUMBER_OK)
+            return 1;
+    return 0;
 }

@@ -16,6 +16,8 @@ struct fth_names {
 int fth_names_add(struct fth_names *names, const char *name, uint32_t number, uint32_t *there);
 /* FTH_NO_NAME: not there. */
 uint32_t fth_names_find(const struct fth_names *names, const char *name);
+/* Whether one of the names is a number: as a rule a line of data was taken for the line of names. */
+int fth_names_like_data(const char *const *names, uint32_t n);
 void fth_names_free(struct fth_names *names);
 
 #endif

@@ -33,9 +33,13 @@ fth_status fth_compile_find_column(const fth_feature_program *p, const char *key
     struct fth_text list = {0};
     fth_text_names(&list, (const char *const *)p->columns, p->n_columns);
     int one_cell = p->n_columns == 1 && strpbrk(p->columns[0], ",;:\t|");
+    int data = p->config->data.format == FTH_FORMAT_CSV && p->config->data.header &&
+               fth_names_like_data((const char *const *)p->columns, p->n_columns);
     fth_status status = fth_fail(err, FTH_E_CONFIG, "%s: the data has no column '%s'; it has: %s%s", key, name,
                                  fth_text_get(&list),
-                                 one_cell ? " (all in one: is data.csv.delimiter another?)" : "");
+                                 one_cell ? " (all in one: is data.csv.delimiter another?)"
+                                 : data   ? " (is the first line data? data.csv.header: false, with data.csv.columns)"
+                                          : "");
     fth_text_free(&list);
     return status;
 }

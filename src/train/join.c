@@ -1,6 +1,7 @@
 /* Side files of joins: read whole, once a session, when lines are going to be read. */
 #include <string.h>
 
+#include "base/names.h"
 #include "base/text.h"
 #include "data/inspect.h"
 #include "train/session_private.h"
@@ -102,9 +103,12 @@ static fth_status find_column(const struct fth_derived_config *config, const fth
     struct fth_text list = {0};
     fth_text_names(&list, (const char *const *)columns.items, columns.n);
     int one_cell = columns.n == 1 && strpbrk(columns.items[0], ",;:\t|");
+    int data = !one_cell && config->columns.n == 0 && fth_names_like_data((const char *const *)columns.items, columns.n);
     fth_status status = fth_fail(err, FTH_E_CONFIG, "%s.%s: %s has no column '%s'; it has: %s%s%s%s", path, key,
-                                 config->file, name, fth_text_get(&list), one_cell ? " (all in one: is " : "",
-                                 one_cell ? path : "", one_cell ? ".delimiter another?)" : "");
+                                 config->file, name, fth_text_get(&list),
+                                 one_cell ? " (all in one: is " : data ? " (is the first line data? Then " : "",
+                                 one_cell || data ? path : "",
+                                 one_cell ? ".delimiter another?)" : data ? ".columns names them)" : "");
     fth_text_free(&list);
     return status;
 }
