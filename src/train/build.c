@@ -244,7 +244,8 @@ fth_status fth_session_build(struct fth_session *session, fth_error *err) {
         fth_alloc((size_t)FTH_EVALUATIONS * fth_session_tasks(config), sizeof *session->evaluations);
     session->labels_seen = fth_alloc(fth_session_tasks(config), sizeof *session->labels_seen);
     session->indicators_seen = fth_alloc(fth_feature_schema(session->program)->n_dense + 1, 1);
-    if (!session->evaluations || !session->labels_seen || !session->indicators_seen)
+    session->lists_seen = fth_alloc(fth_feature_schema(session->program)->n_groups + 1, 1);
+    if (!session->evaluations || !session->labels_seen || !session->indicators_seen || !session->lists_seen)
         return fth_fail(err, FTH_E_MEMORY, "no memory for a session");
     FTH_TRY(fth_parameters_create(session->graph, session->dense_optimizer, &config->dense_optimizer,
                                   config->seed, &session->parameters, err));

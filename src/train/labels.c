@@ -61,6 +61,7 @@ void fth_session_warn_labels(struct fth_session *session) {
         return; /* one that was resumed has not met all of the epoch */
     session->labels_warned = 1;
     fth_session_warn_indicators(session);
+    fth_session_warn_lists(session);
     for (uint32_t t = 0; t < fth_session_tasks(config); t++) {
         uint8_t seen = session->labels_seen[t];
         if (seen == 0)

@@ -211,6 +211,7 @@ void fth_session_destroy(fth_session *session) {
     fth_free(session->evaluations);
     fth_free(session->labels_seen);
     fth_free(session->indicators_seen);
+    fth_free(session->lists_seen);
     fth_config_free(session->config);
     if (session->wake >= 0)
         close(session->wake);

@@ -90,6 +90,7 @@ struct fth_session {
     uint64_t labels_noted; /* examples that these are of */
     int labels_warned;
     uint8_t *indicators_seen; /* of each indicator: 1: a value was there */
+    uint8_t *lists_seen; /* [n_groups] 1: a list of several values was there */
     struct fth_session_times times;
     uint64_t examples, keys, unique_rows;
     uint64_t parse_ns, read_ns, bytes_read;
@@ -146,6 +147,10 @@ void fth_session_warn_evaluated(const struct fth_session *session, const fth_eva
 /* indicators.c: warns, beside the labels, of those of which no value was met. */
 void fth_session_note_indicators(struct fth_session *session, const struct fth_batch *batch);
 void fth_session_warn_indicators(const struct fth_session *session);
+
+/* lists.c: likewise of lists of which none has several values. */
+void fth_session_note_lists(struct fth_session *session, const struct fth_batch *batch);
+void fth_session_warn_lists(const struct fth_session *session);
 
 /* build.c: program -> graph -> parameters, embedding, pool. */
 fth_status fth_session_build(struct fth_session *session, fth_error *err);
