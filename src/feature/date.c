@@ -3,6 +3,7 @@
 #include "feature/date.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/text.h"
 
@@ -69,6 +70,28 @@ static int is_date(struct fth_date *date) {
     return 1;
 }
 
+/* "Jan", and so on, in any case, as data bases and log files write them. */
+static int month_name(const char *bytes, size_t length, size_t *at, int *month) {
+    static const char names[12][4] = {"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"};
+    for (int m = 0; length - *at >= 3 && m < 12; m++)
+        if (strncasecmp(bytes + *at, names[m], 3) == 0) {
+            *month = m + 1;
+            *at += 3;
+            return 1;
+        }
+    return 0;
+}
+
+/* Digits of a second's fraction, all that stand there. */
+static int fraction_digits(const char *bytes, size_t length, size_t *at, struct fth_date *date) {
+    size_t first = *at;
+    int unused;
+    while (*at < length && bytes[*at] >= '0' && bytes[*at] <= '9')
+        ++*at;
+    date->fraction = fraction_of(bytes + first, *at - first, &unused);
+    return *at > first;
+}
+
 /* Patterns; from *at on. */
 static int parse_pattern(const char *pattern, const char *bytes, size_t length, size_t *at,
                          struct fth_date *date) {
@@ -82,6 +105,10 @@ static int parse_pattern(const char *pattern, const char *bytes, size_t length, 
         } else if (*p == 'y') {
             ok = digits(bytes, length, at, 2, &date->year);
             date->year += date->year < 69 ? 2000 : 1900; /* as POSIX strptime */
+        } else if (*p == 'b') {
+            ok = month_name(bytes, length, at, &date->month);
+        } else if (*p == 'f') {
+            ok = fraction_digits(bytes, length, at, date);
         } else if (*p == '%') {
             ok = *at < length && bytes[*at] == '%';
             ++*at;
@@ -117,12 +144,9 @@ static int parse_iso(const char *bytes, size_t length, struct fth_date *date) {
         if (!digits(bytes, length, &at, 2, &date->second))
             return 0;
         if (at < length && bytes[at] == '.') {
-            size_t first = ++at;
-            while (at < length && bytes[at] >= '0' && bytes[at] <= '9')
-                at++;
-            if (at == first)
+            at++;
+            if (!fraction_digits(bytes, length, &at, date))
                 return 0;
-            date->fraction = fraction_of(bytes + first, at - first, &unused);
         }
     }
     if (at < length && bytes[at] == 'Z')
@@ -184,15 +208,15 @@ const char *fth_date_check_format(const char *format) {
         if (*p != '%')
             continue;
         p++;
-        if (!*p || !strchr("YymdHMS%", *p))
-            return "has a '%' that none of Y y m d H M S % follows";
+        if (!*p || !strchr("YymbdHMSf%", *p))
+            return "has a '%' that none of Y y m b d H M S f % follows";
         year += *p == 'Y' || *p == 'y';
-        month += *p == 'm';
+        month += *p == 'm' || *p == 'b';
         day += *p == 'd';
     }
     return year == 1 && month == 1 && day == 1
                ? NULL
-               : "is neither iso, unix nor unix_ms and does not have %Y or %y, %m and %d once each";
+               : "is neither iso, unix nor unix_ms and does not have %Y or %y, %m or %b, and %d once each";
 }
 
 int fth_date_parse(const char *format, const char *bytes, size_t length, struct fth_date *out) {

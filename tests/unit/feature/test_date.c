@@ -84,6 +84,10 @@ static void what_is_no_date(void **state) {
         {"unix", "1.5x", 0},            {"unix", "-1", 1},             {"unix", "99999999999999", 0}, {"unix", "-9223372036854775808.5", 0},
         {"%y%m%d%H", "14102100", 1},    {"%y%m%d%H", "1410210", 0},    {"%y%m%d%H", "141021000", 0},
         {"%y%m%d%H", "14102124", 0},    {"%d/%m/%Y", "21/10/2014", 1}, {"%d/%m/%Y", "21-10-2014", 0},
+        {"%d-%b-%Y", "01-Jan-1995", 1}, {"%d-%b-%Y", "01-DEC-1995", 1}, {"%d-%b-%Y", "01-Foo-1995", 0},
+        {"%d-%b-%Y", "30-Feb-1995", 0}, {"%Y%d%b", "199501Ja", 0},      {"%Y%d%b", "199501may", 1},
+        {"%Y%m%d%H%M%S%f", "20131019234501500", 1}, {"%Y%m%d%H%M%S%f", "20131019234501", 0},
+        {"%Y%m%d%f.", "201310191.", 1}, {"%Y%m%d%f.", "20131019.", 0},
     };
     struct fth_date date;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -94,7 +98,12 @@ static void what_is_no_date(void **state) {
     /* However little before 1970: more digits than a fraction keeps. */
     assert_int_equal(fth_date_parse("unix", "-0.0000000000000000001", 22, &date), 1);
     assert_int_equal(fth_date_part(&date, FTH_DATE_SECONDS), -1);
+    assert_int_equal(fth_date_parse("%d-%b-%y %f", "31-Oct-14 25", 12, &date), 1);
+    assert_int_equal(fth_date_part(&date, FTH_DATE_MONTH), 10);
+    assert_true(date.fraction == 250000000000000000u);
     assert_null(fth_date_check_format("%y%m%d%H"));
+    assert_null(fth_date_check_format("%d-%b-%Y"));
+    assert_non_null(fth_date_check_format("%d-%b-%m-%Y"));
     assert_null(fth_date_check_format("iso"));
     assert_non_null(fth_date_check_format(""));
     assert_non_null(fth_date_check_format("%Y-%m"));
