@@ -77,8 +77,8 @@ static fth_status add_block(void *ctx, struct fth_block *block, int *more, fth_e
             char quoted[96];
             fth_text_quote(quoted, sizeof quoted, key, length);
             return fth_fail(err, FTH_E_DATA,
-                            "%s: %s:%llu: the key '%s' has another value on an earlier line%s", filling->key_path,
-                            block->file, (unsigned long long)block->line_number[i], quoted,
+                            "%s: %s:%llu: the key '%s' has another value on an earlier line, and a join takes one%s",
+                            filling->key_path, block->file, (unsigned long long)block->line_number[i], quoted,
                             filling->n_key == 1 ? "; a key of several columns is compared with a cross" : "");
         }
     }
