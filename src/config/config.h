@@ -173,6 +173,7 @@ struct fth_derived_config {
     struct fth_strings columns; /* join: the names in order of a file without a header */
     struct fth_strings key;   /* join: its columns that are compared; several: with a cross */
     const char *value;        /* join: its column that is taken */
+    const char *several;      /* join: between a key's values; "": it has one */
     const char *delimiter;    /* join: 1 to 8 bytes */
     int strip, quotes;        /* join */
     const char *format;       /* date, sessions: "iso", "unix", "unix_ms" or a pattern such as "%y%m%d%H" */

@@ -123,6 +123,8 @@ static const char *needs_text(const fth_feature_program *p, const struct fth_fea
     int read = 0, alike = 1;
     if (derived->separator.length > 1)
         return "its separator has several bytes";
+    if (derived->separator.length && *derived->config->several)
+        return "a key may have several values";
     for (uint32_t i = 0; derived->separator.length && i < missing->n; i++)
         if (strchr(missing->items[i], derived->separator.bytes[0]))
             return "a text of features.missing has the separator in it";

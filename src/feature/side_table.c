@@ -87,24 +87,35 @@ static fth_status grow_slots(fth_side_table *table, fth_error *err) {
     return FTH_OK;
 }
 
-static fth_status put_text(fth_side_table *table, const char *bytes, uint32_t length, uint32_t *at,
-                           fth_error *err) {
+/* Room for `length` more bytes of text. */
+static fth_status reserve(fth_side_table *table, size_t length, fth_error *err) {
     size_t need = table->length + length + FTH_TEXT_PADDING;
     if (need > UINT32_MAX)
         return fth_fail(err, FTH_E_LIMIT, "a side table holds at most 4 GiB of text");
-    if (need > table->capacity) {
-        size_t larger = need + need / 2;
-        char *text = fth_alloc(larger, 1);
-        if (!text)
-            return fth_fail(err, FTH_E_MEMORY, "no memory for a side table of %zu bytes", need);
-        memcpy(text, table->text, table->length);
-        fth_free(table->text);
-        table->text = text;
-        table->capacity = larger;
-    }
+    if (need <= table->capacity)
+        return FTH_OK;
+    size_t larger = need + need / 2;
+    char *text = fth_alloc(larger, 1);
+    if (!text)
+        return fth_fail(err, FTH_E_MEMORY, "no memory for a side table of %zu bytes", need);
+    memcpy(text, table->text, table->length);
+    fth_free(table->text);
+    table->text = text;
+    table->capacity = larger;
+    return FTH_OK;
+}
+
+/* There is room. */
+static void put(fth_side_table *table, const char *bytes, size_t length) {
     memcpy(table->text + table->length, bytes, length);
-    *at = (uint32_t)table->length;
     table->length += length;
+}
+
+static fth_status put_text(fth_side_table *table, const char *bytes, uint32_t length, uint32_t *at,
+                           fth_error *err) {
+    FTH_TRY(reserve(table, length, err));
+    *at = (uint32_t)table->length;
+    put(table, bytes, length);
     return FTH_OK;
 }
 
@@ -131,6 +142,40 @@ fth_status fth_side_table_add(fth_side_table *table, const char *key, uint32_t k
     FTH_TRY(put_text(table, value, value_length, &made.value, err));
     *slot = made;
     table->n++;
+    return FTH_OK;
+}
+
+static int is_among(const char *values, size_t length, const char *between, const char *value, size_t n) {
+    size_t gap = strlen(between);
+    for (const char *at = values, *end = values + length, *stop;; at = stop + gap) {
+        stop = memmem(at, (size_t)(end - at), between, gap);
+        size_t here = (size_t)((stop ? stop : end) - at);
+        if (here == n && memcmp(at, value, n) == 0)
+            return 1;
+        if (!stop)
+            return 0;
+    }
+}
+
+fth_status fth_side_table_collect(fth_side_table *table, const char *key, uint32_t key_length, const char *value,
+                                  uint32_t value_length, const char *between, fth_error *err) {
+    struct slot *slot = find(table, fth_hash_bytes(key, key_length, 0), key, key_length, 0);
+    size_t gap = strlen(between), length = slot->value_length;
+    int differs;
+    if (slot->number == 0)
+        return fth_side_table_add(table, key, key_length, value, value_length, &differs, err);
+    if (value_length == 0 || is_among(table->text + slot->value, length, between, value, value_length))
+        return FTH_OK;
+    int last = slot->value + length == table->length;
+    FTH_TRY(reserve(table, (last ? 0 : length) + gap + value_length, err));
+    if (!last) {
+        uint32_t before = slot->value;
+        slot->value = (uint32_t)table->length;
+        put(table, table->text + before, length);
+    }
+    put(table, between, length ? gap : 0);
+    put(table, value, value_length);
+    slot->value_length = (uint32_t)(table->length - slot->value);
     return FTH_OK;
 }
 

@@ -22,6 +22,11 @@ void fth_side_table_destroy(fth_side_table *table);
 fth_status fth_side_table_add(fth_side_table *table, const char *key, uint32_t key_length,
                               const char *value, uint32_t value_length, int *differs, fth_error *err);
 
+/* The same, but a key's values are collected: the new one stands behind `between`, if it is none that is there already;
+ * empty ones are passed over. Least memory where a key's pairs come one behind the other. */
+fth_status fth_side_table_collect(fth_side_table *table, const char *key, uint32_t key_length, const char *value,
+                                  uint32_t value_length, const char *between, fth_error *err);
+
 /* The key's value: 1 and *value (borrowed, FTH_TEXT_PADDING bytes may be read behind it), or 0. */
 int fth_side_table_find(const fth_side_table *table, const char *key, uint32_t length,
                         const char **value, uint32_t *value_length);

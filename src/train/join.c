@@ -10,7 +10,8 @@ struct filling {
     struct fth_session *session;
     fth_side_table *table;
     const char *key_path; /* in the configuration, for messages */
-    const char *separator; /* of lists that are joined; "" none */
+    const char *separator; /* of lists that are joined, or of a key's several values; "" none */
+    const char *several;   /* between these; "": a key has one */
     const uint32_t *key;  /* [n_key] columns */
     uint32_t n_key, value;
     struct fth_text cross; /* a line's key of several columns */
@@ -61,7 +62,7 @@ static fth_status add_block(void *ctx, struct fth_block *block, int *more, fth_e
         const char *key = key_of(filling, block, cells, &length);
         if (filling->cross.failed)
             return fth_fail(err, FTH_E_MEMORY, "no memory to read it");
-        int differs;
+        int differs = 0;
         if (splits_otherwise(filling->separator, block->text + value.offset, value.length)) {
             char quoted[96];
             fth_text_quote(quoted, sizeof quoted, block->text + value.offset, value.length);
@@ -71,13 +72,16 @@ static fth_status add_block(void *ctx, struct fth_block *block, int *more, fth_e
                             quoted, filling->separator,
                             strlen(filling->separator) > 1 ? ", or with the one behind it" : "");
         }
-        FTH_TRY(fth_side_table_add(filling->table, key, length,
-                                   block->text + value.offset, value.length, &differs, err));
+        const char *text = block->text + value.offset;
+        FTH_TRY(*filling->several
+                    ? fth_side_table_collect(filling->table, key, length, text, value.length, filling->several, err)
+                    : fth_side_table_add(filling->table, key, length, text, value.length, &differs, err));
         if (differs) {
             char quoted[96];
             fth_text_quote(quoted, sizeof quoted, key, length);
             return fth_fail(err, FTH_E_DATA,
-                            "%s: %s:%llu: the key '%s' has another value on an earlier line, and a join takes one%s",
+                            "%s: %s:%llu: the key '%s' has another value on an earlier line, and a join takes one (several: \";\" makes a "
+                            "list of all)%s",
                             filling->key_path, block->file, (unsigned long long)block->line_number[i], quoted,
                             filling->n_key == 1 ? "; a key of several columns is compared with a cross" : "");
         }
@@ -123,7 +127,8 @@ static fth_status load(struct fth_session *session, const struct fth_derived_con
                                    .weight = "", .query = "", .block_bytes = 1 << 20};
     struct fth_data_set_options options = {.part = FTH_PART_FILES, .files = {&config->file, 1},
                                            .files_key = file_key, .labels_optional = 1, .wake = session->wake};
-    struct filling filling = {.session = session, .key_path = file_key, .separator = config->separator};
+    struct filling filling = {.session = session, .key_path = file_key, .several = config->several,
+                              .separator = *config->several ? config->several : config->separator};
     fth_data_set *set = NULL;
     fth_status status;
     uint32_t *key = fth_alloc(config->key.n, sizeof *key);

@@ -28,9 +28,9 @@ struct setting {
 };
 
 static void derive(struct setting *s, const uint8_t *choice, const char *separator) {
-    s->derived[0] = (struct fth_derived_config){.as = FTH_DERIVE_JOIN, .name = "kinds", .from = {of_c, 1},
+    s->derived[0] = (struct fth_derived_config){.as = FTH_DERIVE_JOIN, .several = "", .name = "kinds", .from = {of_c, 1},
                                                 .separator = separator};
-    s->derived[1] = (struct fth_derived_config){.as = FTH_DERIVE_JOIN, .name = "kind", .from = {of_t, 1}};
+    s->derived[1] = (struct fth_derived_config){.as = FTH_DERIVE_JOIN, .several = "", .name = "kind", .from = {of_t, 1}};
     s->derived[2] = (struct fth_derived_config){.as = FTH_DERIVE_CROSS, .name = "pair", .from = {pair, 2}};
     s->derived[3] = (struct fth_derived_config){.as = FTH_DERIVE_DATE, .name = "hour", .from = {of_t, 1},
                                                 .format = choice[5] & 1 ? "iso" : "unix", .part = choice[5] % 11};

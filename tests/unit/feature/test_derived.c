@@ -58,6 +58,35 @@ static void side_tables(void **state) {
     fth_side_table_destroy(table);
 }
 
+static void a_keys_values_are_collected(void **state) {
+    static const struct {
+        const char *key, *value, *all;
+    } lines[] = {{"a", "x", "x"},       {"a", "y", "x::y"},  {"a", "x", "x::y"},         {"b", "", ""},
+                 {"b", "z", "z"},       {"b", "", "z"},      {"a", "y:z", "x::y::y:z"},  {"a", "z", "x::y::y:z::z"},
+                 {"b", "x", "z::x"},    {"c", "z", "z"},     {"b", "::", "z::x::::"}};
+    fth_side_table *table = NULL;
+    const char *found;
+    char key[8], value[8];
+    uint32_t length;
+    assert_int_equal(fth_side_table_create(&table, NULL), FTH_OK);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        assert_int_equal(fth_side_table_collect(table, lines[i].key, 1, lines[i].value, (uint32_t)strlen(lines[i].value), "::",
+                                                NULL), FTH_OK);
+        assert_int_equal(fth_side_table_find(table, lines[i].key, 1, &found, &length), 1);
+        assert_int_equal(length, strlen(lines[i].all));
+        assert_memory_equal(found, lines[i].all, length);
+    }
+    for (int i = 0; i < 3000; i++) { /* over growths of slots and text, keys in turns */
+        uint32_t n = (uint32_t)sprintf(key, "k%d", i % 300), m = (uint32_t)sprintf(value, "%d", i);
+        assert_int_equal(fth_side_table_collect(table, key, n, value, m, ";", NULL), FTH_OK);
+    }
+    assert_int_equal(fth_side_table_size(table), 303);
+    assert_int_equal(fth_side_table_find(table, "k7", 2, &found, &length), 1);
+    assert_int_equal(length, 43);
+    assert_memory_equal(found, "7;307;607;907;1207;1507;1807;2107;2407;2707", 43);
+    fth_side_table_destroy(table);
+}
+
 static uint64_t key_of(const char *table, const char *text) {
     uint64_t salt = fth_hash_bytes(table, strlen(table), 0);
     return *text ? fth_hash_bytes(text, strlen(text), salt) : fth_hash_mix(salt ^ 0x9d1c5f0b6a3e8247ull);
@@ -70,8 +99,8 @@ static void derived_columns(void **state) {
     static const char *const both[] = {"category", "hour"}, *const lists[] = {"hist_category"};
     static const char *const singles[] = {"category", "hour", "both"}, *const number[] = {"hour"};
     struct fth_derived_config derived[] = {
-        {.as = FTH_DERIVE_JOIN, .name = "category", .from = {item, 1}},
-        {.as = FTH_DERIVE_JOIN, .name = "hist_category", .from = {hist, 1}, .separator = ";"},
+        {.as = FTH_DERIVE_JOIN, .several = "", .name = "category", .from = {item, 1}},
+        {.as = FTH_DERIVE_JOIN, .several = "", .name = "hist_category", .from = {hist, 1}, .separator = ";"},
         {.as = FTH_DERIVE_DATE, .name = "hour", .from = {when, 1}, .format = "iso", .part = FTH_DATE_HOUR},
         {.as = FTH_DERIVE_CROSS, .name = "both", .from = {both, 2}},
     };
@@ -144,7 +173,7 @@ static void not_made_to_predict(void **state) {
     struct fth_derived_config derived[] = {
         {.as = FTH_DERIVE_DATE, .name = "day", .from = {when, 1}, .format = "iso", .part = FTH_DATE_DAY},
         {.as = FTH_DERIVE_CROSS, .name = "both", .from = {of, 2}},
-        {.as = FTH_DERIVE_JOIN, .name = "weight", .from = {last, 1}},
+        {.as = FTH_DERIVE_JOIN, .several = "", .name = "weight", .from = {last, 1}},
     };
     struct fth_categorical_config categorical = {.columns = {item, 1}};
     struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label", .weight = "weight"},
@@ -213,7 +242,7 @@ static void what_is_no_date(void **state) {
 static void joined_column_as_query(void **state) {
     static const char *const pairs[][2] = {{"a", "x"}, {"b", "y"}};
     static const char *const columns[] = {"label", "item"}, *const item[] = {"item"}, *const shop[] = {"shop"};
-    struct fth_derived_config derived = {.as = FTH_DERIVE_JOIN, .name = "shop", .from = {item, 1}};
+    struct fth_derived_config derived = {.as = FTH_DERIVE_JOIN, .several = "", .name = "shop", .from = {item, 1}};
     struct fth_categorical_config categorical = {.columns = {shop, 1}};
     struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label", .query = "shop"},
                                 .embedding = {.dim = 1}};
@@ -272,8 +301,8 @@ static void joined_keys_are_those_of_texts(void **state) {
     for (int round = 0; round < 60; round++) {
         const char *separator = separators[draw(&draws, 3)];
         struct fth_derived_config derived[] = {
-            {.as = FTH_DERIVE_JOIN, .name = "kind", .from = {item, 1}},
-            {.as = FTH_DERIVE_JOIN, .name = "kinds", .from = {history, 1}, .separator = separator},
+            {.as = FTH_DERIVE_JOIN, .several = "", .name = "kind", .from = {item, 1}},
+            {.as = FTH_DERIVE_JOIN, .several = "", .name = "kinds", .from = {history, 1}, .separator = separator},
         };
         int64_t most = (int64_t[]){1, 5, 70, 1000}[draw(&draws, 4)], last = draw(&draws, 2);
         const char *group = draw(&draws, 2) ? "g" : "";
@@ -372,8 +401,8 @@ static void joined_numbers_are_those_of_texts(void **state) {
         const char *separator = separators[draw(&draws, 4)];
         int hostile = (int)draw(&draws, 2);
         struct fth_derived_config derived[] = {
-            {.as = FTH_DERIVE_JOIN, .name = "price", .from = {item, 1}},
-            {.as = FTH_DERIVE_JOIN, .name = "prices", .from = {history, 1}, .separator = separator},
+            {.as = FTH_DERIVE_JOIN, .several = "", .name = "price", .from = {item, 1}},
+            {.as = FTH_DERIVE_JOIN, .several = "", .name = "prices", .from = {history, 1}, .separator = separator},
         };
         struct fth_numeric_config numeric[4] = {
             {.columns = {price, 1}, .log1p = (int)draw(&draws, 2), .missing_indicator = 1, .missing_value = -3,
@@ -441,7 +470,7 @@ static void unknown_keys(void **state) {
     static const char *const columns[] = {"label", "history"};
     static const char *const history[] = {"history"}, *const kinds[] = {"kinds"};
     static const char *const key[] = {"id"};
-    struct fth_derived_config derived = {.as = FTH_DERIVE_JOIN, .name = "kinds", .from = {history, 1},
+    struct fth_derived_config derived = {.as = FTH_DERIVE_JOIN, .several = "", .name = "kinds", .from = {history, 1},
                                          .separator = ";", .file = "kinds.csv", .key = {key, 1}};
     struct fth_categorical_config categorical = {.columns = {kinds, 1}, .separator = ";", .max_length = 10};
     struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"}, .embedding = {.dim = 1}};
@@ -471,6 +500,7 @@ static void unknown_keys(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(side_tables),
+        cmocka_unit_test(a_keys_values_are_collected),
         cmocka_unit_test(derived_columns),
         cmocka_unit_test(what_is_no_date),
         cmocka_unit_test(joined_column_as_query),
