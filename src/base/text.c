@@ -230,6 +230,20 @@ const char *fth_nearest(const char *word, const char *const *names, size_t n) {
     return best;
 }
 
+uint32_t fth_format_i64(char out[FTH_WHOLE_TEXT], int64_t number) {
+    char backwards[FTH_WHOLE_TEXT];
+    uint64_t left = number < 0 ? -(uint64_t)number : (uint64_t)number;
+    uint32_t n = 0;
+    do
+        backwards[n++] = (char)('0' + left % 10);
+    while (left /= 10);
+    if (number < 0)
+        backwards[n++] = '-';
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = backwards[n - 1 - i];
+    return n;
+}
+
 void fth_format_bytes(char out[32], double bytes) {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
     size_t unit = 0;

@@ -38,6 +38,9 @@ void fth_format_f64(char out[32], int digits, double value);
 
 /* "12.3 GB" (powers of 1000), for people. */
 void fth_format_bytes(char out[32], double bytes);
+/* In decimal, no byte 0 behind it; its length. */
+#define FTH_WHOLE_TEXT 20
+uint32_t fth_format_i64(char out[FTH_WHOLE_TEXT], int64_t number);
 
 /* A value for an error message: backslashes and bytes outside printable ASCII as \xNN; "..." at the end
  * when not all of it fits in out_size - 1 bytes. */

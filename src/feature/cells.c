@@ -11,19 +11,15 @@
 #include <math.h>
 #include <string.h>
 
-/* How many boundaries are <= x. */
+/* How many boundaries are <= x. No branch on what is compared: which half it is cannot be guessed. */
 static uint32_t bucket_of(const struct fth_feature_boundaries *boundaries, float x) {
-    uint32_t low = 0, n = boundaries->n;
-    while (n > 0) {
-        uint32_t half = n / 2;
-        if (boundaries->values[low + half] <= x) {
-            low += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
+    const float *low = boundaries->values;
+    uint32_t n = boundaries->n;
+    for (uint32_t half; n > 1; n -= half) {
+        half = n / 2;
+        low += half & -(uint32_t)(low[half - 1] <= x);
     }
-    return low;
+    return (uint32_t)(low - boundaries->values) + (n && *low <= x);
 }
 
 /* sign(x) log(1 + |x|); whole numbers from a table, then those that are not in it. */

@@ -3,7 +3,6 @@
  * like any cell's. Any thread; text that is not a cell's or a side table's own lies in the scratch.
  *
  * A missing cell stays missing, as does a cross with one; in a list the elements do. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -107,18 +106,17 @@ static void bad_date(struct context *c, struct fth_feature_text in) {
 static fth_status date_of(struct context *c, struct fth_feature_text in, struct fth_feature_text *out) {
     const struct fth_derived_config *config = c->derived->config;
     struct fth_date date;
-    char number[32];
     if (!fth_date_parse(config->format, in.bytes, in.length, &date)) {
         bad_date(c, in);
         return FTH_OK;
     }
-    int length = snprintf(number, sizeof number, "%lld",
-                          (long long)fth_date_part(&date, (enum fth_date_part)config->part));
-    char *text = fth_feature_scratch_take(c->scratch, (size_t)length);
+    char number[FTH_WHOLE_TEXT];
+    uint32_t length = fth_format_i64(number, fth_date_part(&date, (enum fth_date_part)config->part));
+    char *text = fth_feature_scratch_take(c->scratch, length);
     if (!text)
         return no_memory(c);
-    memcpy(text, number, (size_t)length);
-    *out = (struct fth_feature_text){text, (uint32_t)length};
+    memcpy(text, number, length);
+    *out = (struct fth_feature_text){text, length};
     return FTH_OK;
 }
 

@@ -37,16 +37,16 @@ static int apart(const struct point *a, const struct point *b, int64_t gap) {
 
 /* The next number whose text does not mean missing: two sessions side by side would be one. */
 static fth_status begin_session(struct sessions *s) {
-    char text[24];
-    int length;
+    char text[FTH_WHOLE_TEXT];
+    uint32_t length;
     do
-        length = snprintf(text, sizeof text, "%llu", (unsigned long long)++s->number);
-    while (fth_feature_is_missing(s->chunk->program, text, (size_t)length));
-    char *name = fth_feature_scratch_take(s->scratch, (size_t)length);
+        length = fth_format_i64(text, (int64_t)++s->number);
+    while (fth_feature_is_missing(s->chunk->program, text, length));
+    char *name = fth_feature_scratch_take(s->scratch, length);
     if (!name)
         return fth_fail(s->chunk->err, FTH_E_MEMORY, "no memory for column '%s'", s->derived->config->name);
-    memcpy(name, text, (size_t)length);
-    s->name = (struct fth_feature_text){name, (uint32_t)length};
+    memcpy(name, text, length);
+    s->name = (struct fth_feature_text){name, length};
     return FTH_OK;
 }
 

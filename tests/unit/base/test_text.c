@@ -183,8 +183,19 @@ static void names(void **state) {
     fth_text_free(&text);
 }
 
+static void whole_numbers_as_text(void **state) {
+    static const int64_t numbers[] = {0, 7, 10, -1, -10, 1234567890, INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char out[FTH_WHOLE_TEXT], want[32];
+        int length = snprintf(want, sizeof want, "%lld", (long long)numbers[i]);
+        assert_int_equal(fth_format_i64(out, numbers[i]), length);
+        assert_memory_equal(out, want, length);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_numbers_as_text),
         cmocka_unit_test(text_grows),
         cmocka_unit_test(integers),
         cmocka_unit_test(reals),
