@@ -21,8 +21,8 @@ void fth_region_free(void *region, size_t bytes);
 /* Backs these bytes of a region with memory now, on this thread, as if they were touched. Only advice: where the
  * kernel does not know it (Linux before 5.14), the first touch does it as ever. */
 void fth_region_touch(void *at, size_t bytes);
-/* Gives the memory of these bytes of a region back: whole pages, which read as 0 afterwards, and which nobody reads or
- * writes meanwhile. */
+/* Gives the memory of these bytes of a region back: whole pages, which nobody reads or writes meanwhile and which read as 0
+ * afterwards (memory that is locked stays as it was). */
 void fth_region_drop(void *at, size_t bytes);
 
 /* True (and *out set) when a * b fits. */

@@ -103,7 +103,8 @@ fth_status fth_check_derived(struct fth_loader *l, uint32_t item) {
         return fth_check_fail_item(l, &at, !*derived->file ? "file" : !derived->key.n ? "key" : "value",
                                    "missing; a join needs a file and two of its columns, key and value");
     if (join && *derived->several && *derived->separator && strcmp(derived->several, derived->separator) != 0)
-        return fth_check_fail_item(l, &at, "several", "a list's values, and those of each, have one separator: the same as separator");
+        return fth_check_fail_item(l, &at, "several",
+                                   "must be the same as separator: a key's values stand in the list like any others");
     if (derived->as == FTH_DERIVE_CROSS && derived->from.n < 2)
         return fth_check_fail_item(l, &at, "from", "a cross needs two columns or more");
     if (derived->as != FTH_DERIVE_CROSS && derived->from.n > 1)

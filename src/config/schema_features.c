@@ -50,8 +50,8 @@ static const struct fth_key derived_keys[] = {
     {STRING("value", fth_derived_config, value), .used_by = JOIN,
      .help = "the file's column that is taken"},
     {STRING("several", fth_derived_config, several), .used_by = JOIN,
-     .help = "what stands between the values where a key has several lines: all of them, each once, in the file's order, to be "
-             "taken apart by a feature with that separator; \"\": two values for a key are refused"},
+     .help = "what stands between the values where a key has several lines: all of them but missing ones, each once, in the "
+             "file's order, for a feature with that separator; \"\": two values for a key are refused"},
     {.name = "delimiter",
      .type = FTH_KEY_DELIMITER,
      .offset = AT(const char *, fth_derived_config, delimiter),

@@ -14,7 +14,7 @@ void fth_parser_init(const struct fth_data_config *config, struct fth_parser *ou
     };
     *out = (struct fth_parser){
         .kind = kinds[config->format],
-        .delimiter = config->delimiter ? config->delimiter : "" /* csv has one */,
+        .delimiter = config->delimiter ? config->delimiter : "", /* formats but csv have none */
         .strip = config->strip,
         .skip_blank = config->skip_blank,
         .quotes = config->quotes,

@@ -299,7 +299,7 @@ static fth_status compile(fth_feature_program *p, const char *const *columns, ft
     FTH_TRY(fth_compile_groups(p, err));
     if (!p->unlabelled)
         FTH_TRY(compile_label(p, err));
-    fth_compile_joins(p);
+    FTH_TRY(fth_compile_joins(p, err));
     fth_feature_join_numeric(p);
     return fill_schema(p, dense_names, err);
 }

@@ -32,7 +32,7 @@ void fth_compile_separator(struct fth_separator *out, const char *bytes);
 /* compile_derived.c: appends the derived columns to the program's names. */
 fth_status fth_compile_derived(fth_feature_program *p, fth_error *err);
 /* When all features are compiled: joins whose values are only hashed are made by the fields that hash them. */
-void fth_compile_joins(fth_feature_program *p);
+fth_status fth_compile_joins(fth_feature_program *p, fth_error *err);
 /* compile_numeric.c */
 fth_status fth_compile_numeric(fth_feature_program *p, const char *key,
                                const struct fth_numeric_config *config, const char *column,

@@ -123,7 +123,7 @@ static const char *needs_text(const fth_feature_program *p, const struct fth_fea
     int read = 0, alike = 1;
     if (derived->separator.length > 1)
         return "its separator has several bytes";
-    if (derived->separator.length && *derived->config->several)
+    if (*derived->config->several)
         return "a key may have several values";
     for (uint32_t i = 0; derived->separator.length && i < missing->n; i++)
         if (strchr(missing->items[i], derived->separator.bytes[0]))
@@ -170,18 +170,39 @@ static void fuse_join(fth_feature_program *p, struct fth_feature_derived *derive
         }
 }
 
-void fth_compile_joins(fth_feature_program *p) {
+/* Several values are a list, and nobody who takes the list for one text means it. */
+static fth_status check_several(const fth_feature_program *p, uint32_t d, fth_error *err) {
+    const struct fth_derived_config *config = p->derived[d].config;
+    uint32_t column = p->n_columns + d;
+    int whole = 0;
+    if (config->as != FTH_DERIVE_JOIN || !*config->several)
+        return FTH_OK;
+    for (uint32_t f = 0; f < p->n_fields; f++)
+        whole |= !p->fields[f].osrp && p->fields[f].column == column && !p->fields[f].separator.length && !is_copy(p, f);
+    for (uint32_t k = 0; k < p->n_numeric; k++)
+        whole |= p->numeric[k].column == column && !p->numeric[k].separator.length;
+    for (uint32_t k = 0; k < p->n_indicators; k++)
+        whole |= p->indicators[k].column == column && !p->indicators[k].separator.length;
+    return whole ? fth_fail(err, FTH_E_CONFIG,
+                            "features.derived.%u.several: a feature that reads '%s' has no separator, and its values are a list: "
+                            "set separator: \"%s\" there", d, config->name, config->several)
+                 : FTH_OK;
+}
+
+fth_status fth_compile_joins(fth_feature_program *p, fth_error *err) {
     for (uint32_t d = 0; d < p->n_derived; d++) {
         struct fth_feature_derived *derived = &p->derived[d];
         uint32_t column = p->n_columns + d;
+        FTH_TRY(check_several(p, d, err));
         derived->not_fused = "";
         if (derived->config->as != FTH_DERIVE_JOIN)
             continue;
-        derived->not_fused = p->plain & (FTH_PLAIN_SPLITS | FTH_PLAIN_NUMBERS) ? "its fusion is switched off"
+        derived->not_fused = p->plain & (FTH_PLAIN_SPLITS | FTH_PLAIN_NUMBERS) ? "`without` leaves that out"
                                                                                : needs_text(p, derived, column);
         if (!derived->not_fused)
             fuse_join(p, derived, column);
     }
+    return FTH_OK;
 }
 
 fth_status fth_feature_check_side_tables(const fth_feature_program *program, fth_error *err) {

@@ -3,7 +3,6 @@
 #include "feature/date.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "base/text.h"
 
@@ -73,8 +72,11 @@ static int is_date(struct fth_date *date) {
 /* "Jan", and so on, in any case, as data bases and log files write them. */
 static int month_name(const char *bytes, size_t length, size_t *at, int *month) {
     static const char names[12][4] = {"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"};
-    for (int m = 0; length - *at >= 3 && m < 12; m++)
-        if (strncasecmp(bytes + *at, names[m], 3) == 0) {
+    const char *text = bytes + *at;
+    if (length - *at < 3)
+        return 0;
+    for (int m = 0; m < 12; m++)
+        if ((text[0] | 32) == names[m][0] && (text[1] | 32) == names[m][1] && (text[2] | 32) == names[m][2]) {
             *month = m + 1;
             *at += 3;
             return 1;
@@ -210,6 +212,8 @@ const char *fth_date_check_format(const char *format) {
         p++;
         if (!*p || !strchr("YymbdHMSf%", *p))
             return "has a '%' that none of Y y m b d H M S f % follows";
+        if (*p == 'f' && ((p[1] >= '0' && p[1] <= '9') || (p[1] == '%' && p[2] && !strchr("b%", p[2]))))
+            return "has digits behind %f, which takes all that stand there";
         year += *p == 'Y' || *p == 'y';
         month += *p == 'm' || *p == 'b';
         day += *p == 'd';

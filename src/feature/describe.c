@@ -28,11 +28,8 @@ static const char *const parts[] = {
 
 /* "fused: ..." unless that is switched off. */
 static void put_fused(struct fth_text *out, const fth_feature_program *p, enum fth_feature_plain plain, const char *what) {
-    static const char *const names[] = {[FTH_PLAIN_SPLITS] = "fuse_splits", [FTH_PLAIN_NUMBERS] = "fuse_numbers",
-                                        [FTH_PLAIN_COUNTS] = "fuse_counts", [FTH_PLAIN_ALL] = "feature_fusion"};
     if (p->plain & plain)
-        fth_text_printf(out, "\n      in separate steps: %s is switched off\n",
-                        names[p->plain == FTH_PLAIN_ALL ? FTH_PLAIN_ALL : plain]);
+        fth_text_printf(out, "\n      in separate steps, as `without` has it\n");
     else
         fth_text_printf(out, "\n      fused: %s\n", what);
 }
@@ -58,7 +55,8 @@ static void put_join(struct fth_text *out, const struct fth_derived_config *conf
     fth_text_printf(out, " | join %s (", config->file);
     for (uint32_t i = 0; i < config->key.n; i++)
         fth_text_printf(out, "%s%s", i ? ", " : "", config->key.items[i]);
-    fth_text_printf(out, " -> %s)", config->value);
+    fth_text_printf(out, " -> %s%s%s%s)", config->value, *config->several ? ", all with '" : "", config->several,
+                    *config->several ? "' between" : "");
 }
 
 static void put_derived(struct fth_text *out, const fth_feature_program *p,

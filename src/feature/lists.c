@@ -283,8 +283,8 @@ fth_status fth_feature_run_entries(struct fth_feature_chunk *chunk) {
             uint32_t kept = count < group->max ? count : group->max;
             if (kept < count && group->unasked && chunk->cut.code == FTH_OK)
                 fth_feature_tell_cut(chunk, i, fth_feature_entry_label(chunk, i).bytes,
-                                     "feature '%s' has %u entries on a line: only the %s %u are used (max_length of the "
-                                     "feature says how many)", program->fields[program->group_fields[group->first]].info.name,
+                                     "feature '%s' has %u entries on a line: only the %s %u are used",
+                                     program->fields[program->group_fields[group->first]].info.name,
                                      count, group->keep_last ? "last" : "first", group->max);
             FTH_TRY(fth_feature_reserve(chunk, g, used, kept));
             out->groups[g].total = used + kept;

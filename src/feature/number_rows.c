@@ -17,8 +17,8 @@ void fth_feature_join_numeric(fth_feature_program *program) {
     for (uint32_t k = 0; k < program->n_instructions; k++) {
         struct fth_feature_instruction next = program->instructions[k];
         struct fth_feature_instruction *last = n ? &program->instructions[n - 1] : NULL;
-        if (last && !(program->plain & FTH_PLAIN_NUMBERS) && last->op == FTH_FEATURE_NUMERIC && next.op == FTH_FEATURE_NUMERIC &&
-            next.index == last->index + last->column && last->column < FTH_FEATURE_CHUNK) {
+        if (last && !(program->plain & FTH_PLAIN_NUMBERS) && last->op == FTH_FEATURE_NUMERIC &&
+            next.op == FTH_FEATURE_NUMERIC && next.index == last->index + last->column && last->column < FTH_FEATURE_CHUNK) {
             const struct fth_feature_numeric *a = &program->numeric[next.index - 1], *b = a + 1;
             if (plain_number(program, a) && plain_number(program, b) && a->config == b->config &&
                 b->column == a->column + 1 && b->dense == a->dense + 1) {

@@ -1,5 +1,6 @@
 /* Feature programs step by step: what the fused forms give, each operation alone, its whole result in memory.
- * Slow; the reference that tests compare with, and `without: [feature_fusion]`. Any thread. */
+ * Slow; the reference that tests compare with, and `without: [feature_fusion]` or parts of it (enum
+ * fth_feature_plain). Any thread. */
 #include "feature/plain.h"
 
 #include <string.h>

@@ -13,6 +13,7 @@ struct slot {
     uint32_t key, value; /* where they begin in the text */
     uint32_t key_length, value_length;
     uint32_t number; /* of the pair, from 1 on; 0: an empty slot */
+    uint32_t room;   /* of the value, where more were collected; what is there is free from value_length on */
 };
 
 struct fth_side_table {
@@ -105,17 +106,12 @@ static fth_status reserve(fth_side_table *table, size_t length, fth_error *err) 
     return FTH_OK;
 }
 
-/* There is room. */
-static void put(fth_side_table *table, const char *bytes, size_t length) {
-    memcpy(table->text + table->length, bytes, length);
-    table->length += length;
-}
-
 static fth_status put_text(fth_side_table *table, const char *bytes, uint32_t length, uint32_t *at,
                            fth_error *err) {
     FTH_TRY(reserve(table, length, err));
     *at = (uint32_t)table->length;
-    put(table, bytes, length);
+    memcpy(table->text + table->length, bytes, length);
+    table->length += length;
     return FTH_OK;
 }
 
@@ -157,25 +153,43 @@ static int is_among(const char *values, size_t length, const char *between, cons
     }
 }
 
+/* Room for a value of `need` bytes: it grows where it stands at the text's end, else it moves there, with as much again
+ * free behind it, so that keys whose values come in turns take at most four times their text. */
+static fth_status make_room(fth_side_table *table, struct slot *slot, uint32_t need, fth_error *err) {
+    uint32_t has = slot->room > slot->value_length ? slot->room : slot->value_length;
+    if (need <= has)
+        return FTH_OK;
+    if (slot->value + (size_t)has == table->length) {
+        FTH_TRY(reserve(table, need - has, err));
+        table->length += need - has;
+        slot->room = need;
+        return FTH_OK;
+    }
+    FTH_TRY(reserve(table, 2 * (size_t)need, err));
+    memcpy(table->text + table->length, table->text + slot->value, slot->value_length);
+    slot->value = (uint32_t)table->length;
+    slot->room = 2 * need;
+    table->length += slot->room;
+    return FTH_OK;
+}
+
 fth_status fth_side_table_collect(fth_side_table *table, const char *key, uint32_t key_length, const char *value,
                                   uint32_t value_length, const char *between, fth_error *err) {
     struct slot *slot = find(table, fth_hash_bytes(key, key_length, 0), key, key_length, 0);
-    size_t gap = strlen(between), length = slot->value_length;
+    uint32_t gap = (uint32_t)strlen(between), length = slot->value_length;
     int differs;
     if (slot->number == 0)
         return fth_side_table_add(table, key, key_length, value, value_length, &differs, err);
     if (value_length == 0 || is_among(table->text + slot->value, length, between, value, value_length))
         return FTH_OK;
-    int last = slot->value + length == table->length;
-    FTH_TRY(reserve(table, (last ? 0 : length) + gap + value_length, err));
-    if (!last) {
-        uint32_t before = slot->value;
-        slot->value = (uint32_t)table->length;
-        put(table, table->text + before, length);
-    }
-    put(table, between, length ? gap : 0);
-    put(table, value, value_length);
-    slot->value_length = (uint32_t)(table->length - slot->value);
+    if (length > FTH_COLLECT_LIMIT || value_length > FTH_COLLECT_LIMIT)
+        return fth_fail(err, FTH_E_LIMIT, "a key has at most %u KiB of values", FTH_COLLECT_LIMIT >> 10);
+    gap = length ? gap : 0;
+    FTH_TRY(make_room(table, slot, length + gap + value_length, err));
+    char *end = table->text + slot->value + length;
+    memcpy(end, between, gap);
+    memcpy(end + gap, value, value_length);
+    slot->value_length = length + gap + value_length;
     return FTH_OK;
 }
 

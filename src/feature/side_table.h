@@ -23,7 +23,8 @@ fth_status fth_side_table_add(fth_side_table *table, const char *key, uint32_t k
                               const char *value, uint32_t value_length, int *differs, fth_error *err);
 
 /* The same, but a key's values are collected: the new one stands behind `between`, if it is none that is there already;
- * empty ones are passed over. Least memory where a key's pairs come one behind the other. */
+ * empty ones are passed over. FTH_E_LIMIT also where a key has more than FTH_COLLECT_LIMIT bytes of them. */
+#define FTH_COLLECT_LIMIT (256u << 10)
 fth_status fth_side_table_collect(fth_side_table *table, const char *key, uint32_t key_length, const char *value,
                                   uint32_t value_length, const char *between, fth_error *err);
 

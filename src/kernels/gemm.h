@@ -86,11 +86,12 @@ typedef struct fth_tuning fth_tuning;
  * another instruction set loads with a logged warning; entries whose provider cannot run here are
  * left out. */
 fth_status fth_tuning_load(const char *path, fth_tuning **out, fth_error *err);
-/* One provider for every shape that it knows, of others the built-in table's: what choosing by shape is compared with. */
+/* One provider for every fp32 shape that it does not refuse, for others the built-in table's: what choosing by shape is
+ * compared with. Owned. */
 fth_status fth_tuning_one_provider(fth_gemm_provider provider, fth_tuning **out, fth_error *err);
 void fth_tuning_destroy(fth_tuning *tuning);         /* NULL-safe */
 size_t fth_tuning_entries(const fth_tuning *tuning); /* entries in use; 0 for NULL */
-/* Hash of the choices, recorded in checkpoints: 0 for the built-in table. */
+/* Hash of the choices, recorded in checkpoints: 0 for the built-in table, 1 + the provider where there is one for all. */
 uint64_t fth_tuning_digest(const fth_tuning *tuning);
 /* Times every provider on the given fp32 shapes (about 0.1 s each; BF16 ones have one provider and
  * are left out) and appends the file's text to *text. The caller writes it. */

@@ -184,11 +184,18 @@ static fth_status read_root(const char *path, json_t *root, fth_tuning *tuning, 
     return read_entries(path, entries, tuning, err);
 }
 
+static fth_tuning *make(fth_gemm_provider provider) {
+    fth_tuning *tuning = fth_alloc(1, sizeof *tuning);
+    if (tuning)
+        tuning->provider = provider;
+    return tuning;
+}
+
 fth_status fth_tuning_one_provider(fth_gemm_provider provider, fth_tuning **out, fth_error *err) {
-    *out = fth_alloc(1, sizeof **out);
-    if (!*out)
+    fth_tuning *tuning = make(provider);
+    if (!tuning)
         return fth_fail(err, FTH_E_MEMORY, "no memory for a tuning table");
-    (*out)->provider = provider;
+    *out = tuning;
     return FTH_OK;
 }
 
@@ -206,10 +213,8 @@ fth_status fth_tuning_load(const char *path, fth_tuning **out, fth_error *err) {
     if (!root)
         return fth_fail(err, FTH_E_DATA, "%s:%d:%d: not a tuning file: %s", path, at.line,
                         at.column, at.text);
-    fth_tuning *tuning;
-    fth_status status = fth_tuning_one_provider(FTH_GEMM_AUTO, &tuning, err);
-    if (status == FTH_OK)
-        status = read_root(path, root, tuning, err);
+    fth_tuning *tuning = make(FTH_GEMM_AUTO);
+    fth_status status = tuning ? read_root(path, root, tuning, err) : fth_fail(err, FTH_E_MEMORY, "%s: out of memory", path);
     json_decref(root);
     if (status != FTH_OK) {
         fth_tuning_destroy(tuning);

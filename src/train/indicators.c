@@ -1,10 +1,7 @@
 /* One-hot inputs that are never 1: values written otherwise than the data's texts ("true" where they are "True"), or in
- * another coding, train without an error to a model that lacks the feature. Noted in steps on the training thread, told
- * at the end of the first epoch. */
+ * another coding, train without an error to a model that lacks the feature. Noted and told beside the labels. */
 #include "base/log.h"
 #include "train/session_private.h"
-
-#define FEWEST 100 /* examples that are worth a warning */
 
 static uint8_t is_any(const struct fth_batch *batch, uint32_t first, uint32_t n) {
     for (uint32_t i = 0; i < batch->n; i++)
@@ -26,8 +23,6 @@ void fth_session_note_indicators(struct fth_session *session, const struct fth_b
 void fth_session_warn_indicators(const struct fth_session *session) {
     uint32_t first, width;
     const char *name;
-    if (session->labels_noted < FEWEST || session->labels_noted != session->examples)
-        return; /* one that was resumed has not met all of the epoch */
     for (uint32_t i = 0; (name = fth_feature_indicator(session->program, i, &first, &width)) != NULL; i++)
         if (!session->indicators_seen[i])
             fth_log(FTH_LOG_WARN,

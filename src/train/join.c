@@ -48,6 +48,24 @@ static int splits_otherwise(const char *separator, const char *value, size_t len
     return 0;
 }
 
+/* Nothing that a line could be found by, or have: as in a cell of the data (features.missing). */
+static int is_missing(const struct filling *filling, const char *text, uint32_t length) {
+    const struct fth_strings *missing = &filling->session->config->features.missing;
+    for (uint32_t i = 0; i < missing->n; i++)
+        if (strlen(missing->items[i]) == length && memcmp(missing->items[i], text, length) == 0)
+            return 1;
+    return length == 0;
+}
+
+/* One of a key's several values. */
+static fth_status collect(struct filling *filling, const char *key, uint32_t length, const char *value, uint32_t value_length,
+                          fth_error *err) {
+    if (is_missing(filling, key, length))
+        return FTH_OK;
+    return fth_side_table_collect(filling->table, key, length, value,
+                                  is_missing(filling, value, value_length) ? 0 : value_length, filling->several, err);
+}
+
 static fth_status add_block(void *ctx, struct fth_block *block, int *more, fth_error *err) {
     struct filling *filling = ctx;
     (void)more;
@@ -73,16 +91,20 @@ static fth_status add_block(void *ctx, struct fth_block *block, int *more, fth_e
                             strlen(filling->separator) > 1 ? ", or with the one behind it" : "");
         }
         const char *text = block->text + value.offset;
-        FTH_TRY(*filling->several
-                    ? fth_side_table_collect(filling->table, key, length, text, value.length, filling->several, err)
-                    : fth_side_table_add(filling->table, key, length, text, value.length, &differs, err));
+        fth_status status = *filling->several
+                                ? collect(filling, key, length, text, value.length, err)
+                                : fth_side_table_add(filling->table, key, length, text, value.length, &differs, err);
+        if (status == FTH_E_LIMIT)
+            fth_error_frame(err, "%s: %s:%llu", filling->key_path, block->file, (unsigned long long)block->line_number[i]);
+        FTH_TRY(status);
         if (differs) {
             char quoted[96];
             fth_text_quote(quoted, sizeof quoted, key, length);
             return fth_fail(err, FTH_E_DATA,
-                            "%s: %s:%llu: the key '%s' has another value on an earlier line, and a join takes one (several: \";\" makes a "
-                            "list of all)%s",
+                            "%s: %s:%llu: the key '%s' has another value on an earlier line, and a join takes one "
+                            "(several: \"%s\" makes a list of all)%s",
                             filling->key_path, block->file, (unsigned long long)block->line_number[i], quoted,
+                            *filling->separator ? filling->separator : ";",
                             filling->n_key == 1 ? "; a key of several columns is compared with a cross" : "");
         }
     }

@@ -21,6 +21,10 @@ void fth_session_note_labels(struct fth_session *session, const struct fth_batch
     for (uint32_t t = 0; t < tasks; t++)
         note_task(batch, t, tasks, &session->labels_seen[t]);
     session->labels_noted += batch->n;
+    if (session->labels_warned || session->labels_noted != session->examples)
+        return;
+    fth_session_note_indicators(session, batch);
+    fth_session_note_lists(session, batch);
 }
 
 static const char *label_of(const struct fth_config *config, uint32_t t) {

@@ -1,17 +1,20 @@
 /* Lists that never have more than one value: with another separator than the data's a whole list is one text, which trains
- * without an error. Noted in steps on the training thread, told at the end of the first epoch. */
+ * without an error. Noted and told beside the labels. */
 #include <string.h>
 
 #include "base/log.h"
 #include "base/text.h"
 #include "train/session_private.h"
 
-#define FEWEST 100 /* examples that are worth a warning */
+enum { NONE, ONE, SEVERAL }; /* the most values that a list of the group had */
 
 void fth_session_note_lists(struct fth_session *session, const struct fth_batch *batch) {
     for (uint32_t g = 0; g < batch->schema->n_groups; g++)
-        for (uint32_t i = 0; i < batch->n && !session->lists_seen[g]; i++)
-            session->lists_seen[g] = batch->groups[g].offsets[i + 1] - batch->groups[g].offsets[i] > 1;
+        for (uint32_t i = 0; i < batch->n && session->lists_seen[g] != SEVERAL; i++) {
+            uint32_t n = batch->groups[g].offsets[i + 1] - batch->groups[g].offsets[i];
+            uint8_t most = n > 1 ? SEVERAL : n ? ONE : NONE;
+            session->lists_seen[g] = most > session->lists_seen[g] ? most : session->lists_seen[g];
+        }
 }
 
 /* The separator of the feature of this name; "": it has none. */
@@ -29,12 +32,10 @@ void fth_session_warn_lists(const struct fth_session *session) {
     const struct fth_schema *schema = fth_feature_schema(session->program);
     uint32_t n;
     const struct fth_field_info *fields = fth_feature_fields(session->program, &n);
-    if (session->labels_noted < FEWEST || session->labels_noted != session->examples)
-        return; /* one that was resumed has not met all of the epoch */
     for (uint32_t f = 0; f < n; f++) {
         const char *separator = separator_of(session->config, fields[f].name);
         if (fields[f].group == FTH_NO_GROUP || schema->group_max[fields[f].group] < 2 ||
-            session->lists_seen[fields[f].group] || !*separator)
+            session->lists_seen[fields[f].group] != ONE || !*separator)
             continue;
         char quoted[96];
         fth_text_quote(quoted, sizeof quoted, separator, strlen(separator));

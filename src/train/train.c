@@ -14,8 +14,6 @@ static fth_status step(struct fth_loop *loop, const struct fth_batch *batch, dou
         fth_session_warn_numbers(batch);
     FTH_TRY(fth_session_step(session, loop->plan, batch, &loop->filler, loss, err));
     session->examples += batch->n;
-    fth_session_note_indicators(session, batch);
-    fth_session_note_lists(session, batch);
     fth_session_note_labels(session, batch);
     return fth_session_set_position(session, &batch->after, err);
 }

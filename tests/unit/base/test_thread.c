@@ -107,6 +107,8 @@ static void sharing_ends_when_it_returns(void **state) {
         assert_int_equal(atomic_load(&late.begun), begun);
     }
     fth_pool_destroy(pool);
+    if (come < 100)
+        skip(); /* one processor: nobody came */
 }
 
 static void note_free_signals(void *arg, uint32_t worker) {

@@ -104,6 +104,9 @@ static void what_is_no_date(void **state) {
     assert_null(fth_date_check_format("%y%m%d%H"));
     assert_null(fth_date_check_format("%d-%b-%Y"));
     assert_non_null(fth_date_check_format("%d-%b-%m-%Y"));
+    assert_null(fth_date_check_format("%Y-%m-%d %S.%f Z"));
+    assert_non_null(fth_date_check_format("%f%d.%m.%Y"));
+    assert_non_null(fth_date_check_format("%Y%m%d%f0"));
     assert_null(fth_date_check_format("iso"));
     assert_non_null(fth_date_check_format(""));
     assert_non_null(fth_date_check_format("%Y-%m"));
