@@ -184,8 +184,8 @@ static fth_status check_several(const fth_feature_program *p, uint32_t d, fth_er
     for (uint32_t k = 0; k < p->n_indicators; k++)
         whole |= p->indicators[k].column == column && !p->indicators[k].separator.length;
     return whole ? fth_fail(err, FTH_E_CONFIG,
-                            "features.derived.%u.several: a feature that reads '%s' has no separator, and its values are a list: "
-                            "set separator: \"%s\" there", d, config->name, config->several)
+                            "features.derived.%u.several: a feature that reads '%s' has no separator, and its values are a "
+                            "list: set separator: \"%s\" there", d, config->name, config->several)
                  : FTH_OK;
 }
 

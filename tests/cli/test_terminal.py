@@ -23,8 +23,8 @@ checkpoint: {dir: run, every_steps: %d}
 BAR = re.compile(r"(?:\[(?P<bar>=*>? *)\])? +(?P<percent>\d+)%  step (?P<step>\d+)  loss (?P<loss>\d\.\d+).*")
 
 
-def train(program, columns, epochs, every, interrupt_at=None):
-    """Returns the exit code and what the terminal was sent; Ctrl-C at the bar's first step from interrupt_at on."""
+def train(program, columns, epochs, every, interrupt=False):
+    """Returns the exit code and what the terminal was sent; with interrupt Ctrl-C once a bar is there."""
     with tempfile.TemporaryDirectory(prefix="fathom-test-") as folder:
         with open(os.path.join(folder, "train.csv"), "w") as data:
             data.write("y,x\n" + "".join(f"{i % 2},{i % 2 + i % 5}\n" for i in range(2000)))
@@ -44,9 +44,9 @@ def train(program, columns, epochs, every, interrupt_at=None):
             if not piece:
                 break
             text += piece
-            if interrupt_at is not None and re.search(rb"step [1-9]", text):
+            if interrupt and re.search(rb"step [1-9]", text):
                 os.write(ours, b"\x03")
-                interrupt_at = None
+                interrupt = False
         os.close(ours)
         return child.wait(timeout=60), text.decode()
 
@@ -80,7 +80,7 @@ def main():
             expect(steps and steps == sorted(steps) and steps[-1] <= 5000, f"{columns} columns: steps", text)
             expect(all(len(bar["bar"]) == 30 for bar in bars(text) if columns == 200), "a bar of 30 columns", text)
         expect(re.search(r"\r\x1b\[Ksaved \S*step-000000004000\r\n", text), f"{columns} columns: a saved line", text)
-    code, text = train(program, 80, 1000000, 1000000, interrupt_at=1)
+    code, text = train(program, 80, 1000000, 1000000, interrupt=True)
     expect(code == 130, f"Ctrl-C: exit code {code}", text)
     expect(re.search(r"step-\d{12}", text), "Ctrl-C: no checkpoint", text)
 

@@ -201,7 +201,8 @@ static void csv_torn(void **state) {
     expect(config, "1,\"2,3\n4,5,6\n7,8\",9,1\n1,2,3\n", "[4|5|6]2[1|2|3]4 bad 2: memory:1:3: " TORN);
     expect(config, "1,\"2\n,3,4\n5\",6\n\"\n7,8,9\n", "[1|2\n,3,4\n5|6]1[7|8|9]5 bad 1: memory:4:1: " TORN);
     expect(config, "1,b\"2,\"3\n4,5,6\n",
-           "[4|5|6]2 bad 1: memory:1:4: a quote within an unquoted cell; quote the whole cell and double it, or set quotes: false");
+           "[4|5|6]2 bad 1: memory:1:4: a quote within an unquoted cell; quote the whole cell and double it, or set "
+           "quotes: false");
     expect_n(config, "1,\"2\n\0\",3\n4,5,6\n", 16, "[4|5|6]3 bad 2: memory:1:3: " TORN);
     config.comment = "#";
     expect(config, "1,\"2,3\n#\"c\n4,5,6\n", "[4|5|6]3 bad 1: memory:1:3: " TORN);

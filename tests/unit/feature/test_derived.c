@@ -70,8 +70,8 @@ static void a_keys_values_are_collected(void **state) {
     uint32_t length;
     assert_int_equal(fth_side_table_create(&table, NULL), FTH_OK);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        assert_int_equal(fth_side_table_collect(table, lines[i].key, 1, lines[i].value, (uint32_t)strlen(lines[i].value), "::",
-                                                NULL), FTH_OK);
+        assert_int_equal(fth_side_table_collect(table, lines[i].key, 1, lines[i].value, (uint32_t)strlen(lines[i].value),
+                                                "::", NULL), FTH_OK);
         assert_int_equal(fth_side_table_find(table, lines[i].key, 1, &found, &length), 1);
         assert_int_equal(length, strlen(lines[i].all));
         assert_memory_equal(found, lines[i].all, length);
