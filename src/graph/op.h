@@ -65,6 +65,7 @@ struct fth_prepare {
     const struct fth_view *in, *out; /* data NULL; rows are the most there can be; columns, ld final */
     uint32_t tile;                   /* examples a tile */
     uint32_t batch;                  /* the most examples a batch has */
+    uint32_t cores;                  /* the machine's, for which work is cut into tasks; 0: as on up to two */
     int training;                    /* 0: the plan evaluates */
     int precision;                   /* fth_precision of kernels/gemm.h */
     const struct fth_tuning *tuning;
@@ -75,7 +76,7 @@ struct fth_prepare {
     uint32_t row_update_tasks;       /* embedding rows (graph/rows.h): tasks of an update, its scratch */
     size_t row_update_scratch;
     size_t scratch_bytes;            /* out: per worker */
-    uint32_t tasks;                  /* out: whole batch: how many tasks (fixed; never by threads) */
+    uint32_t tasks;                  /* out: whole batch: how many tasks (fixed; by cores, never by threads) */
     void *prepared;                  /* out: owned by the plan from when it is set, ended with op->release */
 };
 

@@ -120,8 +120,7 @@ static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
 
 struct fth_gemm_cut fth_gemm_cut(fth_precision precision) {
     const struct fth_cpu *cpu = fth_cpu_get();
-    uint32_t high = cpu->cores > 2 ? 256 : 512; /* operands are read half as often, but by half as many tasks */
-    struct fth_gemm_cut usual = {64, 128, 256, 0}, avx512 = {64, 256, 256, 0}, intel = {64, high, 512, 0},
+    struct fth_gemm_cut usual = {64, 128, 256, 0}, avx512 = {64, 256, 256, 0}, intel = {64, 512, 512, 0},
                         amx = {256, 256, 512, 1};
     if (precision != FTH_FP32)
         return cpu->amx_bf16 ? amx : usual;

@@ -37,10 +37,11 @@ static int walks_in_time(const fth_graph *graph) {
     return 0;
 }
 
-/* As many as the products want, but a sixteenth of the batch, for the sake of the workers; at least 64. */
-static uint32_t usual_tile(fth_precision precision, uint32_t batch) {
-    uint32_t tile = fth_gemm_cut(precision).tile;
-    while (tile > 64 && tile > batch / 16)
+/* As many as the products want, but a sixteenth of the batch, for the sake of the workers; at least 64, on more than eight
+ * cores 32, as 512 examples are eight tiles of 64. */
+static uint32_t usual_tile(fth_precision precision, uint32_t batch, uint32_t cores) {
+    uint32_t tile = fth_gemm_cut(precision).tile, least = cores > 8 ? 32 : 64;
+    while (tile > least && tile > batch / 16)
         tile /= 2;
     return tile;
 }
@@ -56,8 +57,8 @@ static size_t layer_numbers(const fth_graph *graph) {
     return numbers;
 }
 
-uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int precision, uint32_t batch) {
-    uint32_t most = 1, tile = usual_tile((fth_precision)precision, batch);
+uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int precision, uint32_t batch, uint32_t cores) {
+    uint32_t most = 1, tile = usual_tile((fth_precision)precision, batch, cores);
     while (tile > 128 && tile * layer_numbers(graph) * sizeof(float) > LARGE_TILE)
         tile /= 2;
     uint32_t positions = walks_in_time(graph) ? 2048 : hands_positions_on(graph) ? 1024 : 4096;
@@ -83,7 +84,7 @@ uint32_t fth_plan_span(uint32_t wanted, uint32_t tile, uint32_t batch, uint32_t 
 static uint32_t most_span(const fth_graph *graph, const struct fth_plan_options *options) {
     if (!fth_gemm_cut((fth_precision)options->precision).tiles)
         return 1;
-    uint32_t wanted = fth_plan_tile(graph, options->group_max, options->precision, UINT32_MAX);
+    uint32_t wanted = fth_plan_tile(graph, options->group_max, options->precision, UINT32_MAX, 1);
     return fth_plan_span(wanted, options->tile, options->max_batch, options->workers);
 }
 
@@ -215,6 +216,7 @@ static fth_status prepare_node(struct fth_plan *plan, struct fth_planned_node *p
         .out = views + node->n_inputs,
         .tile = plan->options.tile,
         .batch = plan->options.max_batch,
+        .cores = plan->options.cores,
         .training = plan->options.training,
         .precision = plan->options.precision,
         .tuning = plan->options.tuning,
@@ -329,7 +331,7 @@ fth_status fth_plan_create(const fth_graph *graph, fth_parameters *parameters,
     plan->options = *options;
     if (!plan->options.tile)
         plan->options.tile =
-            fth_plan_tile(graph, options->group_max, options->precision, options->max_batch);
+            fth_plan_tile(graph, options->group_max, options->precision, options->max_batch, options->cores);
     if (plan->options.tile > options->max_batch)
         plan->options.tile = options->max_batch;
     if (fth_gemm_cut((fth_precision)options->precision).tiles)

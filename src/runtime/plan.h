@@ -3,9 +3,9 @@
  * The planner cuts the graph into phases. In a tile phase one worker carries a tile of examples through
  * all the phase's nodes while the tile's values stay in its own scratch; in a whole-batch phase the nodes'
  * tasks are shared out over the workers. A value lives in scratch when one tile phase makes and reads it,
- * else in a buffer for the whole batch. Tile size and tasks never depend on the number of workers: every
- * worker count gives the same bits. How many tiles a worker carries together, a span, does (`fth_op.spans`):
- * products read their weights once for all of them.
+ * else in a buffer for the whole batch. Tile size and tasks depend on the machine's cores, never on the number of
+ * workers: every worker count gives the same bits. How many tiles a worker carries together, a span, does depend on
+ * it (`fth_op.spans`): products read their weights once for all of them.
  *
  *   (whole)   what is made of parameters alone (attention_weights); rarely there
  *   (tiles)   embedding, linear, ..., bce, ..., gradients of the data
@@ -41,18 +41,20 @@ struct fth_plan_options {
     void (*on_product)(void *ctx, const struct fth_gemm_shape *shape);
     void *on_product_ctx;
     uint32_t workers;
+    uint32_t cores;             /* the machine's: into how small tiles and tasks work is cut; 0: as on up to two */
     uint32_t row_update_tasks;  /* of the embedding rows (graph/rows.h); 0 without rows */
     size_t row_update_scratch;
 };
 
-/* 64 examples (measured best; up to a sixteenth of the batch where fth_gemm_cut asks for more), fewer (down to 8) where
- * the graph has values for the positions of examples that carry many: about 1024 positions where nodes hand such
- * values on to each other, so that they stay in the L2 cache (2048 with recurrent layers, of which a time step is a
- * product of a tile's examples); 4096 where they are only kept (attention_unit), so that sums over tiles have few parts.
+/* 64 examples (measured best; up to a sixteenth of the batch where fth_gemm_cut asks for more; on more than eight cores 32 of
+ * a batch below 1024), fewer (down to 8) where the graph has values for the positions of examples that carry many: about
+ * 1024 positions where nodes hand such values on to each other, so that they stay in the L2 cache (2048 with recurrent
+ * layers, of which a time step is a product of a tile's examples); 4096 where they are only kept (attention_unit), so that
+ * sums over tiles have few parts.
  * More than 128 only where what layers read and make of them stays below 5 MB. At least 32, and a multiple of it, where
  * products take tiles (kernels/tiles.h). Passes that do not round do not change it.
- * precision: fth_precision; batch: the most examples of one. */
-uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int precision, uint32_t batch);
+ * precision: fth_precision; batch: the most examples of one; cores: as in the options. */
+uint32_t fth_plan_tile(const fth_graph *graph, const uint32_t *group_max, int precision, uint32_t batch, uint32_t cores);
 /* Tiles that a worker takes together where products take `wanted` examples at once: as many as that makes, however small
  * the batch, if no worker gets more than its share. */
 uint32_t fth_plan_span(uint32_t wanted, uint32_t tile, uint32_t batch, uint32_t workers);

@@ -268,6 +268,7 @@ void fth_session_plan_options(const struct fth_session *session, int training,
         .tuning = session->tuning,
         .optimizer = session->dense_optimizer,
         .workers = fth_pool_size(session->pool),
+        .cores = fth_cpu_get()->cores,
         .row_update_tasks = rows ? rows->update_tasks(rows->ctx) : 0,
         .row_update_scratch = rows ? rows->update_scratch(rows->ctx) : 0,
     };

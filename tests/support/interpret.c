@@ -218,6 +218,7 @@ static void node_prepare(struct interpret *it, uint32_t index) {
                                             .out = planned->views + node->n_inputs,
                                             .tile = it->options.tile,
                                             .batch = it->options.examples,
+                                            .cores = it->options.cores,
                                             .optimizer = it->options.optimizer,
                                             .row_update_tasks = it->table.update_tasks(it),
                                             .row_update_scratch = it->table.update_scratch(it),

@@ -18,7 +18,7 @@
 #define INTERPRET_FIELDS 16 /* `keys` are so many more than positions or examples */
 
 struct interpret_options {
-    uint32_t examples, tile;
+    uint32_t examples, tile, cores; /* as a plan's */
     const uint32_t *offsets[INTERPRET_GROUPS]; /* [examples + 1], from 0; NULL: no such group */
     const uint64_t *keys;                      /* of any sessions' field, one a position */
     const struct fth_keys *fields;             /* the batch's; NULL: field f has `keys` from number f on */

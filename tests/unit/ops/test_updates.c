@@ -9,9 +9,11 @@
 #include <cmocka.h>
 
 #include "gradcheck.h"
+#include "ops/weight_blocks.h"
 
-/* linear_update gives the bits of linear_weight_grad and update in turn. */
-static void test_linear_update(void **state) {
+/* linear_update gives the bits of linear_weight_grad and update in turn, and by AVX-512 those of blocks for any number of
+ * cores; by AVX2 another library makes narrow ones. */
+static void check_linear_update(uint32_t cores, float weights[140 * 270]) {
     struct gradcheck check = {.group = -1};
     struct gradcheck *c = &check;
     CHECK_OK(c, fth_graph_create(0, &c->graph, &c->err));
@@ -32,13 +34,14 @@ static void test_linear_update(void **state) {
     CHECK_OK(c, fth_graph_node(c->graph, &fth_op_update, "u", plain, 3, NULL, 0, NULL, &c->err));
     CHECK_OK(c, fth_graph_verify(c->graph, &c->err));
     struct interpret_options options = {
-        .examples = 9,
+        .examples = 300,
         .tile = 4,
+        .cores = cores,
         .optimizer = fth_optimizer_find("adagrad"),
         .opt = {.lr = 0.1f, .grad_scale = 1, .eps = 1e-8f, .l2 = 0.01f}};
     struct interpret *it = interpret_create(c->graph, &options);
     for (uint32_t l = 0; l < 2; l++)
-        for (uint32_t i = 0; i < 9 * c->graph->lookups[l].dim; i++)
+        for (uint32_t i = 0; i < 300 * c->graph->lookups[l].dim; i++)
             *interpret_row_at(it, l, i / c->graph->lookups[l].dim, i % c->graph->lookups[l].dim) =
                 (float)(i * 7919 % 1000) / 500 - 1;
     for (uint32_t i = 0; i < 140 * 270; i++)
@@ -51,11 +54,60 @@ static void test_linear_update(void **state) {
                             270 * sizeof(float));
         assert_memory_equal(interpret_slot_at(it, in[0], 0, r, 0),
                             interpret_slot_at(it, plain[0], 0, r, 0), 270 * sizeof(float));
+        memcpy(weights + (size_t)r * 270, interpret_at(it, in[0], r, 0), 270 * sizeof(float));
     }
     assert_true(*interpret_at(it, in[0], 0, 0) != -1.0f);
     assert_true(interpret_transposed_equal(it));
     interpret_destroy(it);
     fth_graph_destroy(c->graph);
+}
+
+static void test_linear_update(void **state) {
+    static float on_two[140 * 270], on_many[140 * 270];
+    static const uint32_t cores[] = {0, 3, 16, 100};
+    (void)state;
+    check_linear_update(2, on_two);
+    for (int i = 0; i < 4; i++) {
+        check_linear_update(cores[i], on_many);
+        if (fth_cpu_get()->isa == FTH_ISA_AVX512)
+            assert_memory_equal(on_two, on_many, sizeof on_two);
+        for (uint32_t w = 0; w < 140 * 270; w++)
+            assert_true(fabsf(on_two[w] - on_many[w]) <= 1e-5f);
+    }
+}
+
+/* A layer has a block for each core, none smaller than 64 x 64 for that; on up to two, as large ones as products want. */
+static void test_blocks_for_cores(void **state) {
+    static const struct {
+        uint32_t rows, columns;
+    } layers[] = {{1024, 512}, {479, 512}, {512, 256}, {429, 1024}, {200, 80}, {64, 64}, {16, 400}, {13, 1}, {700, 33}, {1, 1000}};
+    static const uint32_t cores[] = {0, 1, 2, 3, 4, 8, 16, 64, 1000};
+    (void)state;
+    for (int precision = FTH_FP32; precision < FTH_PRECISIONS; precision++)
+        for (size_t l = 0; l < sizeof layers / sizeof *layers; l++)
+            for (size_t i = 0; i < sizeof cores / sizeof *cores; i++) {
+                struct fth_prepare prepare = {.precision = precision, .cores = cores[i]};
+                struct fth_gemm_cut cut = fth_gemm_cut((fth_precision)precision);
+                struct fth_view x = {.columns = layers[l].rows}, dy = {.columns = layers[l].columns};
+                struct fth_blocks blocks;
+                fth_weight_blocks_cut(&prepare, &x, &dy, &blocks);
+                uint32_t count = fth_blocks_count(&blocks), numbers = 0;
+                for (uint32_t b = 0; b < count; b++) {
+                    struct fth_block_range range = fth_blocks_range(&blocks, b);
+                    numbers += range.rows * range.columns;
+                }
+                assert_int_equal(numbers, x.columns * dy.columns);
+                assert_true(blocks.block_rows <= cut.block_rows && blocks.block_columns <= cut.block_columns);
+                struct fth_blocks large;
+                fth_blocks_make(x.columns, dy.columns, cut.block_rows, cut.block_columns, &large);
+                uint32_t wanted = fth_blocks_count(&large);
+                if (cores[i] <= 2)
+                    assert_int_equal(count, wanted == 1 && dy.columns > 256 ? 2 : wanted);
+                else if (count < cores[i])
+                    assert_true(blocks.block_rows <= 64 && blocks.block_columns <= 64);
+                else
+                    assert_true(count == wanted || count <= 4 * cores[i]);
+            }
 }
 
 /* domain_update gives the bits of domain_linear_weight_grad, domain_combine_grad and two updates in turn: of several
@@ -294,6 +346,7 @@ static void test_every_op_was_checked(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linear_update),
+        cmocka_unit_test(test_blocks_for_cores),
         cmocka_unit_test(test_domain_update),
         cmocka_unit_test(test_norms),
         cmocka_unit_test(test_clip),

@@ -280,18 +280,24 @@ static void test_tile_rule(void **state) {
         zoo_graph(&(struct zoo_options){.model = "din", .attention_activation = "sigmoid"});
     fth_graph *pooled = zoo_graph(&(struct zoo_options){.model = "deepfm"});
     fth_graph *walked = zoo_graph(&(struct zoo_options){.model = "dien"});
-    assert_int_equal(fth_plan_tile(walked, longer, FTH_FP32, 4096), 32);
-    assert_int_equal(fth_plan_tile(kept, shorter, FTH_FP32, 4096), 64);
-    assert_int_equal(fth_plan_tile(kept, longer, FTH_FP32, 4096), 16);
-    assert_int_equal(fth_plan_tile(kept, longest, FTH_FP32, 4096), 8);
-    assert_int_equal(fth_plan_tile(unit, longer, FTH_FP32, 4096), 64);
-    assert_int_equal(fth_plan_tile(unit, longest, FTH_FP32, 4096), 8);
-    assert_int_equal(fth_plan_tile(pooled, longest, FTH_FP32, 4096), 64);
+    assert_int_equal(fth_plan_tile(walked, longer, FTH_FP32, 4096, 2), 32);
+    assert_int_equal(fth_plan_tile(kept, shorter, FTH_FP32, 4096, 2), 64);
+    assert_int_equal(fth_plan_tile(kept, longer, FTH_FP32, 4096, 2), 16);
+    assert_int_equal(fth_plan_tile(kept, longest, FTH_FP32, 4096, 2), 8);
+    assert_int_equal(fth_plan_tile(unit, longer, FTH_FP32, 4096, 2), 64);
+    assert_int_equal(fth_plan_tile(unit, longest, FTH_FP32, 4096, 2), 8);
+    assert_int_equal(fth_plan_tile(pooled, longest, FTH_FP32, 4096, 2), 64);
     /* As large as products in bf16 want, while there are 16 tiles. */
     uint32_t wanted = fth_gemm_cut(FTH_BF16).tile;
-    assert_int_equal(fth_plan_tile(pooled, longest, FTH_BF16, 16 * wanted), wanted);
-    assert_int_equal(fth_plan_tile(pooled, longest, FTH_BF16, 8 * wanted), wanted > 64 ? wanted / 2 : 64);
-    assert_int_equal(fth_plan_tile(pooled, longest, FTH_BF16, 1), 64);
+    assert_int_equal(fth_plan_tile(pooled, longest, FTH_BF16, 16 * wanted, 2), wanted);
+    assert_int_equal(fth_plan_tile(pooled, longest, FTH_BF16, 8 * wanted, 2), wanted > 64 ? wanted / 2 : 64);
+    assert_int_equal(fth_plan_tile(pooled, longest, FTH_BF16, 1, 2), 64);
+    /* Smaller ones for more than eight cores, where a batch is small. */
+    for (int precision = FTH_FP32; precision < FTH_PRECISIONS; precision++) {
+        assert_int_equal(fth_plan_tile(pooled, longest, precision, 512, 8), 64);
+        assert_int_equal(fth_plan_tile(pooled, longest, precision, 512, 9), 32);
+        assert_int_equal(fth_plan_tile(pooled, longest, precision, 1024, 16), 64);
+    }
     /* Fewer beside layers of so many numbers that a tile of 256 has more than 5 MB of them, but not below 128. */
     static const struct {
         uint32_t inputs, most;
@@ -304,7 +310,7 @@ static void test_tile_rule(void **state) {
                                              1, &weight, &err),
                          FTH_OK);
         uint32_t tile = wanted < layers[i].most ? wanted : layers[i].most;
-        assert_int_equal(fth_plan_tile(large, longest, FTH_BF16, 16 * wanted), tile);
+        assert_int_equal(fth_plan_tile(large, longest, FTH_BF16, 16 * wanted, 2), tile);
         fth_graph_destroy(large);
     }
     fth_graph_destroy(walked);
@@ -381,7 +387,7 @@ static uint32_t tile_without(const char *model, const char *activation, int prec
     static const uint32_t positions[] = {50};
     fth_graph *graph = zoo_graph(&(struct zoo_options){.model = model, .plain = 1, .attention_activation = activation,
                                                        .precision = precision, .without = pass});
-    uint32_t tile = fth_plan_tile(graph, positions, precision, 4096);
+    uint32_t tile = fth_plan_tile(graph, positions, precision, 4096, 2);
     fth_graph_destroy(graph);
     return tile;
 }
