@@ -1,11 +1,13 @@
 """What is compared: the models' shapes, Fathom's configurations of them, their arithmetic and the targets. No packages."""
+import os
 
 CARDINALITIES = [1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992, 5461306,
                  10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572]  # Criteo Kaggle's
 NUMBERS, DIM, DIN_DIM = 13, 16, 18
 LONGEST, MEAN_LENGTH = 100, 52
 LEARNING_RATE, EPSILON, INITIAL = 0.02, 1e-10, 1e-6  # Adagrad's, everywhere
-THREADS, HELD = 2, 16  # batches in memory
+THREADS = int(os.environ.get("THREADS", "2"))  # of everyone
+HELD = 16  # batches in memory
 
 MODELS = {
     "dlrm": {"bottom": [512, 256, 64, 16], "top": [512, 256]},
