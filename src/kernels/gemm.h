@@ -71,8 +71,8 @@ typedef struct fth_gemm fth_gemm;
 
 /* How products of a precision on this CPU want matrices cut: the most examples of a tile, and the blocks of a weight
  * gradient, on which by AVX-512 its bits do not depend (how far an infinity or NaN spreads may: gemm_split_avx512.c); more
- * cores get smaller ones (ops/weight_blocks.h). Where products are fast the operands' way to the kernel decides: AMX multiplies so fast that weights are to be read once for many
- * examples, activations once for many weights. */
+ * than two cores get smaller ones (ops/weight_blocks.h). Where products are fast the operands' way to the kernel decides:
+ * AMX multiplies so fast that weights are to be read once for many examples, activations once for many weights. */
 struct fth_gemm_cut {
     uint32_t tile, block_rows, block_columns;
     int tiles; /* they take what has a row an example in tiles (fth_gemm_shape) */

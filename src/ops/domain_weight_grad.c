@@ -16,6 +16,7 @@ fth_status fth_domain_blocks_make(const struct fth_prepare *prepare, const struc
                                   size_t *bytes, fth_error *err) {
     struct fth_blocks *b = &out->blocks;
     fth_blocks_make(x->columns, dy->columns, 128, 256, b);
+    fth_blocks_for_cores(prepare->cores, b);
     out->ld = ld;
     out->ldx = fth_padded_columns(b->block_rows);
     out->ldy = fth_padded_columns(b->block_columns);

@@ -231,6 +231,21 @@ void fth_blocks_make(uint32_t rows, uint32_t columns, uint32_t most_rows, uint32
                                .across = (columns + block_columns - 1) / block_columns};
 }
 
+#define LEAST_SIDE 64u /* of a block that is cut for more cores */
+
+static uint32_t half(uint32_t side) {
+    return side > 2 * LEAST_SIDE ? side / 2 : LEAST_SIDE;
+}
+
+void fth_blocks_for_cores(uint32_t cores, struct fth_blocks *blocks) {
+    while (cores > 2 && fth_blocks_count(blocks) < cores &&
+           (blocks->block_rows > LEAST_SIDE || blocks->block_columns > LEAST_SIDE)) {
+        int high = blocks->block_rows >= blocks->block_columns;
+        fth_blocks_make(blocks->rows, blocks->columns, high ? half(blocks->block_rows) : blocks->block_rows,
+                        high ? blocks->block_columns : half(blocks->block_columns), blocks);
+    }
+}
+
 struct fth_block_range fth_blocks_range(const struct fth_blocks *blocks, uint32_t block) {
     struct fth_block_range range;
     range.row = block / blocks->across * blocks->block_rows;

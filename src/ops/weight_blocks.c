@@ -4,28 +4,15 @@
 
 #include "kernels/tiles.h"
 
-#define LEAST_SHARED 256u /* columns; a block of more is two workers' */
-#define LEAST_SIDE 64u
-
-/* On two cores blocks are as large as products want them, as operands are read once for a block. On more a few large ones
- * would last longer than all else that is shared out. */
-static void share(uint32_t rows, uint32_t columns, struct fth_gemm_cut cut, uint32_t cores, struct fth_blocks *out) {
-    uint32_t most_rows = cut.block_rows, most_columns = cut.block_columns;
-    fth_blocks_make(rows, columns, most_rows, most_columns, out);
-    if (cores <= 2 && fth_blocks_count(out) == 1 && columns > LEAST_SHARED)
-        fth_blocks_make(rows, columns, most_rows, most_columns / 2, out);
-    while (cores > 2 && fth_blocks_count(out) < cores && (out->block_rows > LEAST_SIDE || out->block_columns > LEAST_SIDE)) {
-        if (out->block_rows >= out->block_columns)
-            most_rows = out->block_rows > 2 * LEAST_SIDE ? out->block_rows / 2 : LEAST_SIDE;
-        else
-            most_columns = out->block_columns > 2 * LEAST_SIDE ? out->block_columns / 2 : LEAST_SIDE;
-        fth_blocks_make(rows, columns, most_rows, most_columns, out);
-    }
-}
+#define LEAST_SHARED 256u /* columns; on two cores a block of more is for both */
 
 void fth_weight_blocks_cut(const struct fth_prepare *prepare, const struct fth_view *x, const struct fth_view *dy,
                            struct fth_blocks *out) {
-    share(x->columns, dy->columns, fth_gemm_cut((fth_precision)prepare->precision), prepare->cores, out);
+    struct fth_gemm_cut cut = fth_gemm_cut((fth_precision)prepare->precision);
+    fth_blocks_make(x->columns, dy->columns, cut.block_rows, cut.block_columns, out);
+    fth_blocks_for_cores(prepare->cores, out);
+    if (prepare->cores <= 2 && fth_blocks_count(out) == 1 && dy->columns > LEAST_SHARED)
+        fth_blocks_make(x->columns, dy->columns, cut.block_rows, cut.block_columns / 2, out);
 }
 
 fth_status fth_weight_blocks_make(const struct fth_prepare *prepare, const struct fth_view *x,

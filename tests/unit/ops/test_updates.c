@@ -112,7 +112,7 @@ static void test_blocks_for_cores(void **state) {
 
 /* domain_update gives the bits of domain_linear_weight_grad, domain_combine_grad and two updates in turn: of several
  * blocks, of one column; a domain without rows moves by what decays it alone. */
-static void check_domain_update(uint32_t in, uint32_t out) {
+static void check_domain_update(uint32_t in, uint32_t out, uint32_t cores) {
     enum { N = 300, DOMAINS = 3 };
     struct gradcheck check = {.group = -1, .dense = DOMAINS};
     struct gradcheck *c = &check;
@@ -137,6 +137,7 @@ static void check_domain_update(uint32_t in, uint32_t out) {
     CHECK_OK(c, fth_graph_verify(c->graph, &c->err));
     struct interpret_options options = {.examples = N,
                                         .tile = 64,
+                                        .cores = cores,
                                         .optimizer = fth_optimizer_find("adagrad"),
                                         .opt = {.lr = 0.1f, .grad_scale = 1, .eps = 1e-8f, .l2 = 0.01f}};
     struct interpret *it = interpret_create(c->graph, &options);
@@ -166,8 +167,10 @@ static void check_domain_update(uint32_t in, uint32_t out) {
 }
 
 static void test_domain_update(void **state) {
-    check_domain_update(140, 270);
-    check_domain_update(33, 1);
+    for (uint32_t cores = 2; cores <= 20; cores += 9) {
+        check_domain_update(140, 270, cores);
+        check_domain_update(133, 1, cores);
+    }
 }
 
 enum { LAMB_IN = 450, LAMB_OUT = 40, LAMB_WEIGHTS = LAMB_IN * LAMB_OUT }; /* two blocks of rows */
