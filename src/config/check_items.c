@@ -82,6 +82,12 @@ int fth_check_is_label(const struct fth_config *config, const char *column) {
 }
 
 /* Whether the column before `item` of this name is a cross of n columns. */
+static int are_ascii(const char *characters) {
+    while (*characters > 0)
+        characters++;
+    return !*characters;
+}
+
 static int is_cross(const struct fth_loader *l, uint32_t item, const char *name, uint32_t n) {
     for (uint32_t d = 0; d < item; d++) {
         const struct fth_derived_config *derived = &l->config->features.derived[d];
@@ -109,7 +115,13 @@ fth_status fth_check_derived(struct fth_loader *l, uint32_t item) {
         return fth_check_fail_item(l, &at, "from", "a cross needs two columns or more");
     if (derived->as != FTH_DERIVE_CROSS && derived->from.n > 1)
         return fth_check_fail_item(l, &at, "from", join ? "a join is made from one column; for a key of several make their cross before"
-                                                     : "dates and sessions are made from one column");
+                                                     : "only a cross is made from several columns");
+    if (derived->as == FTH_DERIVE_REPLACE && *derived->by && (!are_ascii(derived->by) || derived->by[1]))
+        return fth_check_fail_item(l, &at, "by", "must be one ASCII character, or \"\" for none");
+    if (derived->as == FTH_DERIVE_REPLACE && !*derived->characters)
+        return fth_check_fail_item(l, &at, "characters", "missing; name those to replace or leave out, such as \"[]'\"");
+    if (derived->as == FTH_DERIVE_REPLACE && !are_ascii(derived->characters))
+        return fth_check_fail_item(l, &at, "characters", "must be ASCII: of longer ones single bytes would be replaced");
     if (join && derived->key.n > 1 && !is_cross(l, item, derived->from.items[0], derived->key.n))
         return fth_check_fail_item(l, &at, "key",
                                    "several columns of the file are compared with a cross of as many, which is made before and "

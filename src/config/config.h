@@ -148,7 +148,7 @@ struct fth_categorical_config {
     int64_t ffm_field;          /* libffm: the field number; -1: by order. libsvm: all entries */
 };
 
-enum fth_derive { FTH_DERIVE_JOIN, FTH_DERIVE_DATE, FTH_DERIVE_CROSS, FTH_DERIVE_SESSIONS };
+enum fth_derive { FTH_DERIVE_JOIN, FTH_DERIVE_DATE, FTH_DERIVE_CROSS, FTH_DERIVE_SESSIONS, FTH_DERIVE_REPLACE };
 enum fth_date_part {
     FTH_DATE_YEAR,
     FTH_DATE_MONTH,
@@ -168,6 +168,8 @@ struct fth_derived_config {
     int as;                   /* enum fth_derive */
     const char *name;
     struct fth_strings from;  /* one column; cross: two or more; derived ones that stand before, too */
+    const char *characters;   /* replace: those that are left out, or `by` stands for */
+    const char *by;           /* replace: one character, or "" */
     const char *separator;    /* join, date: of list cells, whose values are taken one by one; "": none; sessions */
     const char *file;         /* join: a CSV */
     struct fth_strings columns; /* join: the names in order of a file without a header */

@@ -15,11 +15,17 @@ static const struct fth_choice bad_values[] = {{"stop", FTH_BAD_VALUE_STOP},
                                                {"missing", FTH_BAD_VALUE_MISSING},
                                                {NULL, 0}};
 
-enum { JOIN = 1 << FTH_DERIVE_JOIN, DATE = 1 << FTH_DERIVE_DATE, SESSIONS = 1 << FTH_DERIVE_SESSIONS };
+enum {
+    JOIN = 1 << FTH_DERIVE_JOIN,
+    DATE = 1 << FTH_DERIVE_DATE,
+    SESSIONS = 1 << FTH_DERIVE_SESSIONS,
+    REPLACE = 1 << FTH_DERIVE_REPLACE
+};
 static const struct fth_choice derivations[] = {{"join", FTH_DERIVE_JOIN},
                                                 {"date", FTH_DERIVE_DATE},
                                                 {"cross", FTH_DERIVE_CROSS},
                                                 {"sessions", FTH_DERIVE_SESSIONS},
+                                                {"replace", FTH_DERIVE_REPLACE},
                                                 {NULL, 0}};
 static const struct fth_choice date_parts[] = {
     {"year", FTH_DATE_YEAR},       {"month", FTH_DATE_MONTH},     {"day", FTH_DATE_DAY},
@@ -27,16 +33,22 @@ static const struct fth_choice date_parts[] = {
     {"weekday", FTH_DATE_WEEKDAY}, {"yearday", FTH_DATE_YEARDAY}, {"weekend", FTH_DATE_WEEKEND},
     {"days", FTH_DATE_DAYS},       {"seconds", FTH_DATE_SECONDS}, {NULL, 0}};
 
-static const char *const format_by[] = {"iso", "iso", "iso", "unix"};
+static const char *const format_by[] = {"iso", "iso", "iso", "unix", "iso"};
 
 static const struct fth_key derived_keys[] = {
     {ENUM("as", fth_derived_config, as, "cross", derivations),
      .help = "join: the value that a side file has for it; date: a part of a point in time; cross: the "
              "texts of several columns as one; sessions: for a list of points in time, from the earliest to the "
-             "latest, the number of the session that each falls into"},
+             "latest, the number of the session that each falls into; replace: a cell's text without some characters, or with "
+             "another in their place"},
     {STRING("name", fth_derived_config, name), .help = "the new column's name"},
     {COLUMNS("from", fth_derived_config, from),
      .help = "what it is made from, derived columns that stand before it too; cross: two or more, else one"},
+    {STRING("characters", fth_derived_config, characters), .used_by = REPLACE,
+     .help = "what is left out wherever it stands, as \"[]'\" of lists like ['a', 'b'] or \"$,\" of $1,234.50; nothing left is "
+             "missing"},
+    {STRING("by", fth_derived_config, by), .used_by = REPLACE,
+     .help = "a character that is put in the place of each, as \".\" for the \",\" of 3,50; \"\": none"},
     {STRING("separator", fth_derived_config, separator), .used_by = JOIN | DATE | SESSIONS,
      .help = "between the values of a cell, which are taken one by one; \"\": a cell is one value"},
     {STRING("file", fth_derived_config, file), .flags = FTH_FREE, .used_by = JOIN,

@@ -61,6 +61,16 @@ static fth_status compile_one(fth_feature_program *p, const char *key,
     const char *problem = times ? fth_date_check_format(config->format) : NULL;
     if (problem)
         return fth_fail(err, FTH_E_CONFIG, "%s.format: '%s' %s", key, config->format, problem);
+    if (config->as == FTH_DERIVE_REPLACE) {
+        struct fth_feature_put *puts = fth_arena_alloc(p->arena, 256, sizeof *puts);
+        if (!puts)
+            return fth_compile_no_memory(err);
+        for (int byte = 0; byte < 256; byte++)
+            puts[byte] = (struct fth_feature_put){(uint8_t)byte, 1};
+        for (const char *at = config->characters; *at; at++)
+            puts[(uint8_t)*at] = (struct fth_feature_put){(uint8_t)*config->by, *config->by != 0};
+        derived->puts = puts;
+    }
     columns[p->n_columns + p->n_derived++] = config->name;
     return FTH_OK;
 }

@@ -1,6 +1,7 @@
-/* Feature programs, columns made from others: joins with side tables, parts of dates, crosses. They run first on
- * a chunk, in the order of the configuration, so that one may be made from another; what they make are texts
- * like any cell's. Any thread; text that is not a cell's or a side table's own lies in the scratch.
+/* Feature programs, columns made from others: joins with side tables, parts of dates, crosses, texts with some
+ * characters replaced. They run first on a chunk, in the order of the configuration, so that one may be made from another;
+ * what they make are texts like any cell's. Any thread; text that is not a cell's or a side table's own lies in
+ * the scratch.
  *
  * A missing cell stays missing, as does a cross with one; in a list the elements do. */
 #include <string.h>
@@ -209,6 +210,24 @@ static fth_status map_list(struct context *c, struct fth_feature_text in, struct
     return put_together(c, c->scratch->values, n, separator, out);
 }
 
+static fth_status replace(const struct context *c, struct fth_feature_text in, struct fth_feature_text *out) {
+    const struct fth_feature_put *puts = c->derived->puts;
+    uint32_t n = 0;
+    *out = (struct fth_feature_text){nothing, 0};
+    if (fth_feature_is_missing(c->chunk->program, in.bytes, in.length))
+        return FTH_OK;
+    char *text = fth_feature_scratch_take(c->scratch, in.length);
+    if (!text)
+        return no_memory(c);
+    for (uint32_t i = 0; i < in.length; i++) {
+        struct fth_feature_put put = puts[(uint8_t)in.bytes[i]];
+        text[n] = (char)put.byte;
+        n += put.length;
+    }
+    *out = (struct fth_feature_text){text, n};
+    return FTH_OK;
+}
+
 /* "a", "bc" and "ab", "c" differ. */
 static fth_status cross(const struct context *c, struct fth_feature_text *out) {
     static const struct fth_separator between = {FTH_CROSS, 1};
@@ -239,6 +258,8 @@ fth_status fth_feature_run_derived(struct fth_feature_chunk *chunk,
             struct fth_feature_text in = fth_feature_cell(chunk, c.row, derived->from[0]);
             if (derived->config->as == FTH_DERIVE_CROSS)
                 FTH_TRY(cross(&c, &out[c.row]));
+            else if (derived->puts)
+                FTH_TRY(replace(&c, in, &out[c.row]));
             else if (derived->separator.length)
                 FTH_TRY(map_list(&c, in, &out[c.row]));
             else

@@ -74,6 +74,9 @@ static void put_derived(struct fth_text *out, const fth_feature_program *p,
     else if (config->as == FTH_DERIVE_SESSIONS)
         fth_text_printf(out, " | sessions of times (%s), cut where more than %lld s lie between two", config->format,
                         (long long)config->gap);
+    else if (config->as == FTH_DERIVE_REPLACE)
+        fth_text_printf(out, *config->by ? " | %s for the characters %s" : "%s | without the characters %s", config->by,
+                        config->characters);
     else
         fth_text_printf(out, " | cross");
     if (config->as == FTH_DERIVE_JOIN && !derived->not_fused) {
@@ -85,6 +88,8 @@ static void put_derived(struct fth_text *out, const fth_feature_program *p,
         how = "the list is written as a text, which its features split again";
     else if (config->as == FTH_DERIVE_JOIN)
         how = "the side file's text is used where it lies";
+    else if (config->as == FTH_DERIVE_REPLACE)
+        how = "a text of its own is written";
     else if (config->as == FTH_DERIVE_DATE)
         how = "a number is written as a text, so that it can be a number or a key";
     fth_text_printf(out, "\n      %s", how);

@@ -6,6 +6,39 @@
 
 #include <string.h>
 
+#include "base/log.h"
+
+/* Brackets around lists, as Python prints them, become part of the first and the last value, which trains without an
+ * error. Looked at until a list is in none, or so many are. */
+#define IN_BRACKETS 100u
+#define DECIDED UINT32_MAX
+
+static int is_in_brackets(struct fth_feature_text text) {
+    static const char brackets[] = "[](){}";
+    const char *begin = text.length > 1 ? strchr(brackets, text.bytes[0]) : NULL;
+    return begin && *begin && (begin - brackets) % 2 == 0 && text.bytes[text.length - 1] == begin[1];
+}
+
+static void look_for_brackets(const struct fth_feature_chunk *chunk, const struct fth_feature_field *field) {
+    uint32_t before = atomic_load_explicit(field->in_brackets, memory_order_relaxed), found = before;
+    struct fth_feature_text list = {"", 0};
+    for (uint32_t i = 0; i < chunk->n && found != DECIDED; i++) {
+        struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
+        if (fth_feature_no_list(chunk->program, text))
+            continue;
+        found = is_in_brackets(text) ? found + 1 : DECIDED;
+        list = text;
+    }
+    int tell = found != DECIDED && found >= IN_BRACKETS;
+    /* Of two threads one counts. */
+    if (found == before || !atomic_compare_exchange_strong(field->in_brackets, &before, tell ? DECIDED : found) || !tell)
+        return;
+    fth_log(FTH_LOG_WARN,
+            "features.categorical: '%s': each of the first %u lists is in brackets, which belong to its first and last "
+            "value; a column {as: replace, from: %s, characters: \"%c%c'\"} (features.derived) is without them",
+            field->info.name, IN_BRACKETS, field->info.column, list.bytes[0], list.bytes[list.length - 1]);
+}
+
 /* Elements of a cell: none in an empty or missing one, else one more than separators. */
 static uint32_t count_tokens(const fth_feature_program *program,
                              const struct fth_feature_field *field, struct fth_feature_text text) {
@@ -210,6 +243,8 @@ fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
                                  const struct fth_feature_group *group) {
     const fth_feature_program *program = chunk->program;
     const struct fth_feature_field *first = &program->fields[program->group_fields[group->first]];
+    for (uint32_t m = 0; m < group->n && !program->unlabelled; m++)
+        look_for_brackets(chunk, &program->fields[program->group_fields[group->first + m]]);
     if (group->n == 1 && !(program->plain & FTH_PLAIN_SPLITS) && !first->joined && first->column < chunk->block->n_columns &&
         fth_feature_only_hashed(program, first))
         return run_hashed(chunk, group, program->group_fields[group->first]);

@@ -13,15 +13,15 @@
 #define MOST (FTH_SPLIT_WINDOW + 8)
 
 void fth_number_list_bad(struct fth_number_list *list, const char *bytes, uint32_t length,
-                         const char *problem) {
+                         const char *problem, const char *advice) {
     struct fth_feature_chunk *chunk = list->chunk;
     char quoted[96], room[320];
     fth_text_quote(quoted, sizeof quoted, bytes, length);
     const char *column = fth_feature_name_told(chunk->program, list->numeric->column, room);
     if (list->numeric->config->on_bad_value == FTH_BAD_VALUE_STOP)
-        fth_feature_refuse(chunk, list->row, bytes, "column '%s': '%s' %s", column, quoted, problem);
+        fth_feature_refuse(chunk, list->row, bytes, "column '%s': '%s' %s%s", column, quoted, problem, advice);
     else
-        fth_feature_skip_value(chunk, list->row, bytes, "column '%s': '%s' %s", column, quoted, problem);
+        fth_feature_skip_value(chunk, list->row, bytes, "column '%s': '%s' %s%s", column, quoted, problem, advice);
     if (list->numeric->config->on_bad_value != FTH_BAD_VALUE_SKIP)
         list->dropped = 1;
 }
@@ -34,10 +34,12 @@ int fth_number_list_value(struct fth_number_list *list, const char *bytes, uint3
     if (result == FTH_NUMBER_OK)
         return 1;
     int spaces = length && (bytes[0] == ' ' || bytes[length - 1] == ' ');
-    fth_number_list_bad(list, bytes, length,
-                        result != FTH_NUMBER_MALFORMED ? "is too large for a 32-bit float"
-                        : spaces ? "is not a number; spaces between a list's values belong into its separator (\"; \")"
-                                 : "is not a number");
+    if (result != FTH_NUMBER_MALFORMED)
+        fth_number_list_bad(list, bytes, length, "is too large for a 32-bit float", "");
+    else
+        fth_number_list_bad(list, bytes, length, "is not a number",
+                            spaces ? "; spaces between a list's values belong into its separator (\"; \")"
+                                   : fth_feature_about_signs(bytes, length));
     return 0;
 }
 
@@ -71,7 +73,7 @@ static void bad_sum(struct fth_number_list *list) {
         text.length = fth_feature_join_text(list->chunk->program, joined, text, start, sizeof start);
         text.bytes = start;
     }
-    fth_number_list_bad(list, text.bytes, text.length, "has a sum too large for a 32-bit float");
+    fth_number_list_bad(list, text.bytes, text.length, "has a sum too large for a 32-bit float", "");
 }
 
 int fth_number_list_result(struct fth_number_list *list, float *out) {

@@ -24,7 +24,7 @@ void fth_number_list_begin(struct fth_number_list *list, struct fth_feature_chun
                            struct fth_feature_text text);
 /* A bad value, as on_bad_value says; `bytes` lies in the list. */
 void fth_number_list_bad(struct fth_number_list *list, const char *bytes, uint32_t length,
-                         const char *problem);
+                         const char *problem, const char *advice);
 /* The general way from text to number: 1 and *out; 0 when it is missing or bad (told). */
 int fth_number_list_value(struct fth_number_list *list, const char *bytes, uint32_t length,
                           float *out);

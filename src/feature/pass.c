@@ -87,6 +87,15 @@ static const char *about_spaces(struct fth_feature_text text) {
     return "";
 }
 
+const char *fth_feature_about_signs(const char *bytes, uint32_t length) {
+    int digits = 0, signs = 0;
+    for (uint32_t i = 0; i < length && i < 64; i++) {
+        digits |= bytes[i] >= '0' && bytes[i] <= '9';
+        signs |= bytes[i] && strchr("[](){}'\"$%,", bytes[i]) != NULL;
+    }
+    return digits && signs ? "; {as: replace} in features.derived leaves signs out or puts others in their place" : "";
+}
+
 const char *fth_feature_name_told(const fth_feature_program *program, uint32_t column, char room[320]) {
     if (column < program->n_columns || program->derived[column - program->n_columns].config->as != FTH_DERIVE_JOIN)
         return program->columns[column];
@@ -103,9 +112,10 @@ int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_f
     fth_text_quote(quoted, sizeof quoted, text.bytes, text.length);
     fth_feature_refuse(chunk, i, text.bytes,
                        result == FTH_NUMBER_MALFORMED
-                           ? "column '%s': '%s' is not a number%s"
-                           : "column '%s': '%s' is too large for a 32-bit float%s",
-                       fth_feature_name_told(chunk->program, column, room), quoted, about_spaces(text));
+                           ? "column '%s': '%s' is not a number%s%s"
+                           : "column '%s': '%s' is too large for a 32-bit float%s%s",
+                       fth_feature_name_told(chunk->program, column, room), quoted, about_spaces(text),
+                       result == FTH_NUMBER_MALFORMED ? fth_feature_about_signs(text.bytes, text.length) : "");
     return 0;
 }
 

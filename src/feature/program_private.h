@@ -67,6 +67,7 @@ struct fth_feature_field {
     struct fth_feature_lookups *lookups; /* of texts that are not missing in the vocabulary; of a join's: its file's */
     const struct fth_feature_osrp *osrp; /* NULL: made of its one column */
     struct fth_separator separator; /* length 0: one value */
+    _Atomic uint32_t *in_brackets;  /* how many lists are (lists.c) */
     /* A join that is made here, value by value, instead of before (join.c): `column` is then the join's source. */
     const struct fth_feature_derived *joined; /* NULL none */
     uint64_t *joined_keys; /* owned: [pairs of the side table] the key of each pair's value */
@@ -103,11 +104,17 @@ struct fth_feature_lookups {
     _Atomic uint64_t values, found;
 };
 
+/* What stands in a byte's place: it, another, or nothing (length 0). */
+struct fth_feature_put {
+    uint8_t byte, length;
+};
+
 /* A column made from others. */
 struct fth_feature_derived {
     const struct fth_derived_config *config;
     uint32_t *from; /* [config->from.n] columns */
     struct fth_separator separator; /* length 0: a cell is one value */
+    const struct fth_feature_put *puts; /* replace: [256] */
     const fth_side_table *table;    /* join; NULL until fth_feature_set_side_table */
     struct fth_feature_lookups *lookups;
     const char *not_fused; /* why its column is made; NULL: it is not, its features look values up themselves */
@@ -278,6 +285,8 @@ void fth_feature_tell_cut(struct fth_feature_chunk *chunk, uint32_t i, const cha
 /* The number in a text; 0 and row i refused when there is none. */
 int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_feature_text text,
                        uint32_t column, float *out);
+/* What to do about a text that is no number but for brackets, quotes, "$", "%" or ","; "" where it is none of these. */
+const char *fth_feature_about_signs(const char *bytes, uint32_t length);
 /* The column as messages have it between quotes: a join's with its file. */
 const char *fth_feature_name_told(const fth_feature_program *program, uint32_t column, char room[320]);
 

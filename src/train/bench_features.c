@@ -31,6 +31,7 @@ static const struct operation operations[] = {
     {"number+bucketise", DECIMAL, "numeric: [{columns: x, boundaries: [1, 5, 20, 50, 90, 500]}]"},
     {"hash, 8 bytes", HEX, "categorical: [{columns: x}]"},
     {"cross of 2+hash", HEX, "derived: [{as: cross, name: y, from: [x, x]}],\n categorical: [{columns: y}]"},
+    {"replace+hash", HEX, "derived: [{as: replace, name: y, from: x, characters: '[]'}],\n categorical: [{columns: y}]"},
     {"date+hash", DATE, "derived: [{as: date, name: y, from: x}],\n categorical: [{columns: y}]"},
     {"split+number+mean", DECIMALS, "numeric: [{columns: x, separator: ';'}]"},
     {"split+number+max", DECIMALS, "numeric: [{columns: x, separator: ';', reduce: max}]"},

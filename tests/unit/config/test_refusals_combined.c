@@ -186,7 +186,13 @@ static void combinations(void **state) {
          "f.yaml:2:42: features.derived.0.from: a join is made from one column; for a key of several make their "
          "cross before"},
         {MODEL "features: {derived: [{as: date, name: b, from: [a, c]}]}\n", NULL,
-         "f.yaml:2:42: features.derived.0.from: dates and sessions are made from one column"},
+         "f.yaml:2:42: features.derived.0.from: only a cross is made from several columns"},
+        {MODEL "features: {derived: [{as: replace, name: b, from: a, characters: x, by: yz}]}\n", NULL,
+         "f.yaml:2:69: features.derived.0.by: must be one ASCII character, or \"\" for none"},
+        {MODEL "features: {derived: [{as: replace, name: b, from: a}]}\n", NULL,
+         "f.yaml:2:22: features.derived.0.characters: missing; name those to replace or leave out, such as \"[]'\""},
+        {MODEL "features: {derived: [{as: replace, name: b, from: a, characters: \"\\u00e9\"}]}\n", NULL,
+         "f.yaml:2:54: features.derived.0.characters: must be ASCII: of longer ones single bytes would be replaced"},
         {MODEL "features: {derived: [{as: cross, name: b, from: [a, c]}, {as: join, name: d, from: a, file: f, key: [k, l], "
                "value: v}]}\n", NULL,
          "f.yaml:2:96: features.derived.1.key: several columns of the file are compared with a cross of as many, which is "

@@ -85,6 +85,8 @@ static const char *const bases[] = {
     "           categorical: [{columns: a, vocabulary_size: 3}, {columns: item}]}\n",
     "data: {format: csv, label: y}\n"
     "features: {derived: [{as: sessions, name: p, from: a, separator: ';'}], categorical: [{columns: a}, {columns: item}]}\n",
+    "data: {format: csv, label: y}\n"
+    "features: {derived: [{as: replace, name: p, from: a, characters: '$', by: '.'}], categorical: [{columns: a}, {columns: item}]}\n",
     "data: {format: libffm}\n"
     "features: {categorical: [{columns: a}, {columns: item}]}\n",
 };

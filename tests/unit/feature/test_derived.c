@@ -166,6 +166,58 @@ static void derived_columns(void **state) {
     fth_side_table_destroy(table);
 }
 
+/* Characters wherever they stand, all of them: what is left is a text like any other, also for a column made of it;
+ * nothing left, or a text of features.missing before or behind, is missing. Bytes of longer characters stay. */
+static void replaced_characters(void **state) {
+    static const char *const columns[] = {"label", "tags", "price"}, *const tags[] = {"tags"}, *const price[] = {"price"};
+    static const char *const tag[] = {"tag"}, *const both[] = {"tag", "cost"}, *const cost[] = {"cost"};
+    static const char *const dollars[] = {"dollars"};
+    static const char *const pair[] = {"pair"}, *const missing[] = {"?", "[none]"};
+    struct fth_derived_config derived[] = {
+        {.as = FTH_DERIVE_REPLACE, .name = "tag", .from = {tags, 1}, .characters = "[]'", .by = ""},
+        {.as = FTH_DERIVE_REPLACE, .name = "dollars", .from = {price, 1}, .characters = "$,", .by = ""},
+        {.as = FTH_DERIVE_REPLACE, .name = "cost", .from = {dollars, 1}, .characters = ":;", .by = "."},
+        {.as = FTH_DERIVE_CROSS, .name = "pair", .from = {both, 2}},
+    };
+    struct fth_categorical_config categorical[] = {
+        {.columns = {tag, 1}, .separator = ", ", .max_length = 10},
+        {.columns = {pair, 1}},
+    };
+    struct fth_numeric_config numeric = {.columns = {cost, 1}, .missing_value = -1};
+    struct fth_config config = {.data = {.format = FTH_FORMAT_CSV, .label = "label"}, .embedding = {.dim = 1}};
+    config.features.derived = derived;
+    config.features.n_derived = 4;
+    config.features.categorical = categorical;
+    config.features.n_categorical = 2;
+    config.features.numeric = &numeric;
+    config.features.n_numeric = 1;
+    config.features.missing = (struct fth_strings){missing, 2};
+    struct test_program t;
+    test_program_create(&t, &config, columns, 3, 0);
+    struct fth_block *block = test_block_cells("1\t['a', 'b c', '']\t$1,234:50\n"
+                                               "0\t[]\t$,\n"
+                                               "0\t[none]\t[?]\n"
+                                               "1\t[\xe2\x82\xac]]a[\t-$,5\n"
+                                               "0\t[?]\t?\n"
+                                               "1\t\t12\n",
+                                               '\t');
+    test_program_run(&t, block);
+    assert_int_equal(t.batch->n, 5);
+    assert_string_equal(block->first_bad.message, "hand.csv:3:1: column 'cost': '[?]' is not a number");
+    static const uint32_t offsets[] = {0, 3, 3, 4, 4, 4};
+    assert_memory_equal(t.batch->groups[0].offsets, offsets, sizeof offsets);
+    static const char *const values[] = {"a", "b c", "", "\xe2\x82\xac" "a"};
+    for (int i = 0; i < 4; i++)
+        assert_true(t.batch->fields[0].keys[i] == key_of("tag", values[i]));
+    static const char *const pairs[] = {"a, b c, \x1f" "1234.50", "", "\xe2\x82\xac" "a\x1f" "-5", "", ""};
+    static const float costs[] = {1234.5f, -1, -5, -1, 12};
+    for (int i = 0; i < 5; i++) {
+        assert_true(t.batch->fields[1].keys[i] == key_of("pair", pairs[i]));
+        assert_float_equal(t.batch->dense[i * (size_t)t.batch->dense_ld], costs[i], 0);
+    }
+    test_program_drop(&t);
+}
+
 /* What only an example's weight is made of is not asked of files to predict, however it is made. */
 static void not_made_to_predict(void **state) {
     static const char *const columns[] = {"item"}, *const item[] = {"item"}, *const when[] = {"time"};
@@ -502,6 +554,7 @@ int main(void) {
         cmocka_unit_test(side_tables),
         cmocka_unit_test(a_keys_values_are_collected),
         cmocka_unit_test(derived_columns),
+        cmocka_unit_test(replaced_characters),
         cmocka_unit_test(what_is_no_date),
         cmocka_unit_test(joined_column_as_query),
         cmocka_unit_test(not_made_to_predict),
