@@ -67,6 +67,8 @@ static fth_status check_csv(struct fth_loader *l) {
         return fth_load_fail_path(l, "data.weight", "this column is the label; a weight says how much an example counts");
     if (strchr(data->comment, '\n') || strchr(data->comment, '\r'))
         return fth_load_fail_path(l, "data.csv.comment", "a line cannot start with a line break");
+    if (*data->escape && strstr(data->delimiter, data->escape))
+        return fth_load_fail_path(l, "data.csv.escape", FTH_CHECK_ESCAPE);
     return FTH_OK;
 }
 

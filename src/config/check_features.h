@@ -16,6 +16,8 @@ struct field {
     int keep_last, sequence;
 };
 
+#define FTH_CHECK_ESCAPE "the delimiter has this sign, too, and could not be told from an escape; choose another"
+
 struct fields {
     struct field *items; /* embedding fields */
     uint32_t n;

@@ -111,6 +111,8 @@ fth_status fth_check_derived(struct fth_loader *l, uint32_t item) {
     if (join && *derived->several && *derived->separator && strcmp(derived->several, derived->separator) != 0)
         return fth_check_fail_item(l, &at, "several",
                                    "must be the same as separator: a key's values stand in the list like any others");
+    if (join && *derived->escape && strstr(derived->delimiter, derived->escape))
+        return fth_check_fail_item(l, &at, "escape", FTH_CHECK_ESCAPE);
     if (derived->as == FTH_DERIVE_CROSS && derived->from.n < 2)
         return fth_check_fail_item(l, &at, "from", "a cross needs two columns or more");
     if (derived->as != FTH_DERIVE_CROSS && derived->from.n > 1)

@@ -57,6 +57,7 @@ struct fth_data_config {
     int header;                 /* csv: first line of each file names the columns */
     struct fth_strings columns; /* csv without header: the names in order */
     int strip;                  /* csv: spaces around cells are dropped */
+    const char *escape;         /* csv: in front of a sign that stands for itself; "" none */
     int quotes;                 /* csv: cells in double quotes may hold delimiters, line breaks, doubled quotes */
     int skip_blank;             /* blank lines are not data (else malformed) */
     const char *comment;        /* csv: lines that start with this are not data; "" none */
@@ -177,6 +178,7 @@ struct fth_derived_config {
     const char *value;        /* join: its column that is taken */
     const char *several;      /* join: between a key's values; "": it has one */
     const char *delimiter;    /* join: 1 to 8 bytes */
+    const char *escape;       /* join: as in data */
     int strip, quotes;        /* join */
     const char *format;       /* date, sessions: "iso", "unix", "unix_ms" or a pattern such as "%y%m%d%H" */
     int part;                 /* date: enum fth_date_part */

@@ -35,6 +35,7 @@ enum fth_key_type {
     FTH_KEY_STRING,      /* const char *; with choices: one of them */
     FTH_KEY_ENUM,        /* int, from choices */
     FTH_KEY_DELIMITER,   /* const char *, 1 to 8 bytes */
+    FTH_KEY_ESCAPE,      /* const char *, 1 byte or "" */
     FTH_KEY_STRINGS,     /* struct fth_strings; a single text is a list of one */
     FTH_KEY_COLUMNS,     /* the same, with I1..I13 expanded, at least one */
     FTH_KEY_INTS,        /* struct fth_ints */

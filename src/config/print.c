@@ -151,6 +151,7 @@ void fth_print_value(struct fth_text *out, const struct fth_key *key, const void
                 fth_text_printf(out, "%s", choice->name);
         break;
     case FTH_KEY_DELIMITER:
+    case FTH_KEY_ESCAPE:
         fth_print_string(out, *(const char *const *)field);
         break;
     case FTH_KEY_STRINGS:

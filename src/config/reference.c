@@ -49,7 +49,7 @@ static void print_standard(struct fth_text *out, const struct fth_section *secti
     } else if (key->standard) {
         fth_text_printf(out, "`%s`", key->standard);
     } else {
-        fth_text_printf(out, key->type == FTH_KEY_STRING ? "`\"\"`" : "`[]`");
+        fth_text_printf(out, key->type == FTH_KEY_STRING || key->type == FTH_KEY_ESCAPE ? "`\"\"`" : "`[]`");
     }
 }
 

@@ -57,6 +57,11 @@ static const struct fth_key csv_keys[] = {
     {BOOL("quotes", fth_data_config, quotes, "true"),
      .help = "a cell in double quotes may hold delimiters and line breaks, and quotes doubled; false: a quote is a sign like "
              "others"},
+    {.name = "escape",
+     .type = FTH_KEY_ESCAPE,
+     .offset = AT(const char *, fth_data_config, escape),
+     .help = "in a cell, quoted or not, the sign behind this one (a quote, a delimiter, a line break, another escape) is "
+             "text, and this one is dropped; mostly a backslash; \"\": none"},
     {STRING("comment", fth_data_config, comment),
      .help = "lines that start with this text are not data"},
     {BOOL("skip_blank", fth_data_config, skip_blank, "true"),

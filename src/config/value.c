@@ -131,6 +131,14 @@ static fth_status read_delimiter(struct fth_loader *l, const struct fth_key *key
     return *out ? FTH_OK : fth_load_no_memory(l);
 }
 
+static fth_status read_escape(struct fth_loader *l, const struct fth_key *key, const struct fth_node *node,
+                              const char **out) {
+    char c = node->kind == FTH_NODE_SCALAR ? *node->text : 0;
+    if (c && (c <= ' ' || c > '~' || c == '"' || is_letter_or_digit(c) || node->text[1]))
+        return fth_value_refuse(l, key, node);
+    return read_string(l, key, node, out);
+}
+
 /* ---- lists ---- */
 /* A list's first item and length; a single value is a list of one. */
 static int list_items(const struct fth_node *node, const struct fth_node **first, uint32_t *n) {
@@ -322,6 +330,8 @@ fth_status fth_value_read(struct fth_loader *l, const struct fth_key *key,
                             : read_string(l, key, node, (const char **)field);
     case FTH_KEY_DELIMITER:
         return read_delimiter(l, key, node, (const char **)field);
+    case FTH_KEY_ESCAPE:
+        return read_escape(l, key, node, (const char **)field);
     case FTH_KEY_STRINGS:
         return read_strings(l, key, node, (struct fth_strings *)field);
     case FTH_KEY_COLUMNS:
@@ -354,7 +364,7 @@ fth_status fth_value_standard(struct fth_loader *l, const struct fth_key *key, u
         return status;
     }
     if (!text) {
-        if (key->type == FTH_KEY_STRING)
+        if (key->type == FTH_KEY_STRING || key->type == FTH_KEY_ESCAPE)
             *(const char **)((char *)base + key->offset) = "";
         return FTH_OK;
     }

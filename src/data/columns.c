@@ -111,7 +111,7 @@ static int is_label(const fth_data_set *set, const char *column) {
 static fth_status count_widths(fth_data_set *set, const char *name, struct header *line, size_t n, int at_end,
                                uint32_t labels, uint32_t *with, uint32_t *without, fth_error *err) {
     for (size_t at = 0;;) {
-        const char *end = memchr(line->text + at, '\n', n - at);
+        const char *end = fth_parser_line_end(&set->parser, line->text + at, n - at);
         size_t next = end ? (size_t)(end - line->text) + 1 : n; /* behind a malformed line */
         fth_status status = fth_csv_header(&set->parser, name, line->text + at, n - at, at_end, line->cells,
                                            &line->n, &line->used, &line->lines, err);

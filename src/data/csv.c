@@ -13,7 +13,10 @@
  * A malformed line that a quoted cell took over LFs is torn: it ends at the first of them, and what
  * follows is read anew, so that a stray quote costs its own line and none of those up to the next
  * quote. Read anew, a line with an even number of quotes ends at its LF; so nothing is read more
- * than three times. */
+ * than three times.
+ *
+ * What is escaped, which the escapes right before it tell in any state, is no event. An escaped LF never
+ * ends a line, not a torn one either: lines read anew begin where they would have ended without quotes. */
 #include <string.h>
 
 #include "data/parser.h"
@@ -32,7 +35,8 @@ struct csv_walk {
     int doubled;          /* some cell of the line has quotes in its text */
     int quoted;           /* the cell in hand is */
     uint32_t newlines;    /* within the line */
-    uint32_t torn_at, torn_by; /* the first of them, and the quote before it */
+    uint32_t torn_at, torn_by; /* the first of them that only a quote keeps in it, and that quote */
+    uint32_t torn_lines;       /* newlines up to there; 0: none */
     const char *bad;      /* the line is malformed: why and where */
     uint32_t bad_at;
     struct fth_cell out; /* the cell that CSV_CELL or CSV_LINE tells of */
@@ -57,8 +61,12 @@ static void walk_begin_line(struct csv_walk *walk, uint32_t at) {
     walk->fresh = 1;
     walk->quoted = 0;
     walk->doubled = 0;
-    walk->newlines = 0;
+    walk->newlines = walk->torn_lines = 0;
     walk->bad = NULL;
+}
+
+static int is_escaped(const struct csv_walk *walk, uint32_t at) {
+    return fth_is_escaped(walk->parser, walk->text + walk->line, walk->text + at);
 }
 
 static int is_comment(const struct csv_walk *walk) {
@@ -69,8 +77,8 @@ static int is_comment(const struct csv_walk *walk) {
 
 /* What to say of text behind a closing quote: data bases write \" for a quote, which closes the cell here. */
 static const char *behind_quote(const struct csv_walk *walk) {
-    return walk->close > walk->open && walk->text[walk->close - 1] == '\\'
-               ? "text behind a closing quote; a quote that belongs to the text is doubled, a backslash does not escape it"
+    return walk->close > walk->open && walk->text[walk->close - 1] == '\\' && walk->parser->escape != '\\'
+               ? "text behind a closing quote; a quote that belongs to the text is doubled, or \\\" with escape: '\\'"
                : "text behind a closing quote; the delimiter must follow";
 }
 
@@ -145,15 +153,23 @@ static enum csv_event walk_step(struct csv_walk *walk, uint32_t at) {
         if (is_comment(walk))
             walk->state = CSV_COMMENT;
     }
+    if (walk->parser->escape >= 0 && is_escaped(walk, at) && walk->state != CSV_COMMENT) {
+        if (!end) {
+            walk->newlines += c == '\n';
+            return CSV_NOTHING;
+        }
+        walk_bad(walk, at - 1, "an escape with nothing behind it");
+    }
     if (c == '"') {
         if (walk->parser->quotes)
             on_quote(walk, at);
         return CSV_NOTHING;
     }
     if (walk->state == CSV_QUOTED) {
-        if (c == '\n' && !end && walk->newlines++ == 0) {
+        if (c == '\n' && !end && (walk->newlines++, !walk->torn_lines)) {
             walk->torn_at = at;
             walk->torn_by = walk->open - 1;
+            walk->torn_lines = walk->newlines;
         }
         if (!end)
             return CSV_NOTHING;
@@ -170,7 +186,7 @@ static enum csv_event walk_step(struct csv_walk *walk, uint32_t at) {
 /* After a step: the line in hand is torn. n: its cells so far; `at`: where the step was. */
 static int is_torn(const struct csv_walk *walk, enum csv_event event, uint32_t n, uint32_t at) {
     uint32_t columns = walk->parser->n_columns;
-    if (!walk->newlines)
+    if (!walk->torn_lines)
         return 0;
     if (walk->bad)
         return 1;
@@ -178,25 +194,30 @@ static int is_torn(const struct csv_walk *walk, enum csv_event event, uint32_t n
            ((columns && n != columns) || memchr(walk->text + walk->line, 0, at - walk->line) != NULL);
 }
 
-/* "" becomes ": the text moves to the left within the cell. What is left over behind it must not
- * hold an LF a second time: positions count the LFs of a line. */
-static uint32_t undouble(char *text, uint32_t from, uint32_t to) {
+/* "" becomes " where quotes are doubled, and escapes go: the text moves to the left within the cell. An escape that ends it
+ * takes back the CR or space that was cut off behind it. What is left over must not hold an LF a second time: positions
+ * count the LFs of a line. */
+static uint32_t resolve(char *text, uint32_t from, uint32_t to, int doubled, int escape) {
     uint32_t out = from;
     for (uint32_t in = from; in < to; in++) {
-        text[out++] = text[in];
-        if (text[in] == '"')
+        if ((doubled && text[in] == '"') || (unsigned char)text[in] == escape)
             in++;
+        text[out++] = text[in];
     }
     memset(text + out, '"', to - out);
     return out - from;
 }
 
 /* The cells of a line that is as it should be. */
-static void undouble_cells(const struct csv_walk *walk, struct fth_cell *cells, uint32_t n) {
-    for (uint32_t i = 0; walk->doubled && i < n; i++) {
+static void resolve_cells(const struct csv_walk *walk, struct fth_cell *cells, uint32_t n) {
+    int escape = walk->parser->escape;
+    uint32_t end = cells[n - 1].offset + cells[n - 1].length;
+    int escapes = escape >= 0 && memchr(walk->text + walk->line, escape, end - walk->line) != NULL;
+    for (uint32_t i = 0; (walk->doubled || escapes) && i < n; i++) {
         uint32_t from = cells[i].offset;
-        if (from > walk->line && walk->text[from - 1] == '"')
-            cells[i].length = undouble(walk->text, from, from + cells[i].length);
+        int quoted = walk->parser->quotes && from > walk->line && walk->text[from - 1] == '"';
+        if (quoted || escapes)
+            cells[i].length = resolve(walk->text, from, from + cells[i].length, quoted, escape);
     }
 }
 
@@ -208,11 +229,11 @@ static void separators(const struct fth_parser *parser, char out[3]) {
 
 static size_t csv_whole_lines(const struct fth_parser *parser, const char *text, size_t n, size_t limit,
                               uint32_t *scratch) {
-    if (!parser->quotes || !memchr(text, '"', n))
+    if ((!parser->quotes || !memchr(text, '"', n)) && (parser->escape < 0 || !memchr(text, parser->escape, n)))
         return fth_parser_last_newline(parser, text, n, limit, scratch);
     char set[3];
     separators(parser, set);
-    /* Nothing is written: only cells are undoubled. */
+    /* Nothing is written: only cells are resolved. */
     struct csv_walk walk = {.parser = parser, .text = (char *)text, .length = (uint32_t)n};
     size_t whole = 0, next;
     uint32_t cells = 0;
@@ -293,12 +314,12 @@ static fth_status end_line(struct csv_block *csv, struct csv_walk *walk, uint32_
                          (n > block->n_columns ? csv->surplus : end) - walk->line + 1,
                          "%u cells; a line has %u", n, block->n_columns);
     else {
-        undouble_cells(walk, block->cells + (size_t)block->n_lines * block->n_columns, n);
+        resolve_cells(walk, block->cells + (size_t)block->n_lines * block->n_columns, n);
         status = fth_parser_add_line(block, walk->line, next, csv->number, err);
     }
     block->n_data++;
 next_line:
-    csv->number += torn ? 1 : walk->newlines + 1;
+    csv->number += torn ? walk->torn_lines : walk->newlines + 1;
     csv->n = 0;
     walk_begin_line(walk, next);
     if (status == FTH_OK)
@@ -382,7 +403,7 @@ fth_status fth_csv_header(const struct fth_parser *parser, const char *file, cha
         *lines += walk.newlines + 1;
         *used = is_end ? at : (size_t)at + 1;
         if (data) {
-            undouble_cells(&walk, cells, count);
+            resolve_cells(&walk, cells, count);
             *n_cells = count;
             return FTH_OK;
         }

@@ -147,8 +147,8 @@ static size_t target_bytes(const fth_lines *lines) {
 /* No whole line in text that is all there is of it, or as long as a line may be: the first LF's (a quoted cell that
  * goes over it is never closed: its line ends there, as csv.c has it), or without one all of the file's last line. 0: too
  * long. */
-static size_t first_line(const char *text, size_t length, int at_end) {
-    const char *newline = memchr(text, '\n', length);
+static size_t first_line(const struct fth_parser *parser, const char *text, size_t length, int at_end) {
+    const char *newline = fth_parser_line_end(parser, text, length);
     if (newline)
         return (size_t)(newline - text) + 1;
     return at_end ? length : 0;
@@ -162,7 +162,7 @@ static size_t whole_lines(fth_lines *lines, char *text, size_t length, size_t li
         text[n++] = '\n'; /* there is room */
     size_t whole = parser->kind->whole_lines(parser, text, n, limit, lines->scratch);
     if (!whole && (at_end || length >= FTH_LINE_LIMIT))
-        whole = first_line(text, length, at_end);
+        whole = first_line(parser, text, length, at_end);
     return whole < length ? whole : length;
 }
 

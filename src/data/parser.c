@@ -18,6 +18,7 @@ void fth_parser_init(const struct fth_data_config *config, struct fth_parser *ou
         .strip = config->strip,
         .skip_blank = config->skip_blank,
         .quotes = config->quotes,
+        .escape = config->escape && *config->escape ? (unsigned char)*config->escape : -1,
         .comment = config->comment ? config->comment : "",
         .n_columns = config->format == FTH_FORMAT_CRITEO ? FTH_CRITEO_COLUMNS : 0,
         .drawn_by = FTH_NO_NAME,
@@ -43,6 +44,13 @@ size_t fth_parser_last_newline(const struct fth_parser *parser, const char *text
     if (!newline && n > limit)
         newline = memchr(text + limit, '\n', n - limit);
     return newline ? (size_t)(newline - text) + 1 : 0;
+}
+
+const char *fth_parser_line_end(const struct fth_parser *parser, const char *text, size_t n) {
+    const char *newline = memchr(text, '\n', n);
+    while (newline && fth_is_escaped(parser, text, newline))
+        newline = memchr(newline + 1, '\n', (size_t)(text + n - newline - 1));
+    return newline;
 }
 
 void fth_parser_begin(struct fth_block *block) {

@@ -26,6 +26,7 @@ struct fth_parser {
     uint32_t delimiter_length;
     int strip, skip_blank;
     int quotes; /* csv: they quote cells; else bytes like others */
+    int escape; /* csv: the byte behind this one is text; -1: none */
     int labels_optional; /* libsvm, libffm: lines may begin behind the label, which is empty then */
     int labels_lack;     /* criteo: all lines do (fth_criteo_labels_lack) */
     const char *comment; /* borrowed from the configuration */
@@ -41,7 +42,7 @@ struct fth_parser_kind {
     size_t (*whole_lines)(const struct fth_parser *parser, const char *text, size_t n, size_t limit,
                           uint32_t *scratch);
     /* Fills the block's rows from text[0..text_length); text[text_length] is NUL. first_line, file
-     * and first_example are set, and everything else but text is overwritten. May rewrite quoted
+     * and first_example are set, and everything else but text is overwritten. May rewrite
      * cells in place. Fails only for want of memory. */
     fth_status (*parse)(const struct fth_parser *parser, struct fth_block *block, uint32_t *scratch,
                         fth_error *err);
@@ -72,6 +73,17 @@ fth_status fth_parser_add_line(struct fth_block *block, uint32_t start, uint32_t
 static inline int fth_is_space(char c) {
     return c == ' ' || c == '\t';
 }
+
+/* Whether an escape stands before the byte, which is not before its line's start: of several every second one is one. */
+static inline int fth_is_escaped(const struct fth_parser *parser, const char *line, const char *at) {
+    const char *from = at;
+    while (from > line && (unsigned char)from[-1] == parser->escape)
+        from--;
+    return (at - from) & 1;
+}
+
+/* The first LF of text[n], which begins at a line's start, that is not escaped; NULL: none. */
+const char *fth_parser_line_end(const struct fth_parser *parser, const char *text, size_t n);
 
 /* Whether the lines of a Criteo file, by its first bytes text[n] (at_end: that is all of it), have no label. */
 int fth_criteo_labels_lack(const char *text, size_t n, int at_end);

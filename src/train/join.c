@@ -144,9 +144,9 @@ static fth_status load(struct fth_session *session, const struct fth_derived_con
     char file_key[80];
     snprintf(file_key, sizeof file_key, "%s.file", path);
     struct fth_data_config data = {.format = FTH_FORMAT_CSV, .delimiter = config->delimiter, .strip = config->strip,
-                                   .quotes = config->quotes, .header = config->columns.n == 0,
-                                   .columns = config->columns, .skip_blank = 1, .comment = "", .label = "",
-                                   .weight = "", .query = "", .block_bytes = 1 << 20};
+                                   .quotes = config->quotes, .escape = config->escape, .header = config->columns.n == 0,
+                                   .columns = config->columns, .skip_blank = 1, .comment = "", .label = "", .weight = "",
+                                   .query = "", .block_bytes = 1 << 20};
     struct fth_data_set_options options = {.part = FTH_PART_FILES, .files = {&config->file, 1},
                                            .files_key = file_key, .labels_optional = 1, .wake = session->wake};
     struct filling filling = {.session = session, .key_path = file_key, .several = config->several,

@@ -114,6 +114,7 @@ static int data_target(int format, const uint8_t *data, size_t size) {
         .format = format,
         .delimiter = delimiters[(data[1] >> 6 & 1) * 2 + (data[0] & 1)],
         .quotes = !(data[1] >> 7),
+        .escape = data[0] >> 5 < 3 ? "" : "\\",
         .header = data[0] >> 1 & 1,
         .strip = data[0] >> 2 & 1,
         .skip_blank = data[0] >> 3 & 1,

@@ -1,6 +1,8 @@
 /* config: every kind of refusal of keys, values and overrides, by its exact message. */
 #include "refusals.h"
 
+#define ESCAPE "one ASCII sign that is no letter, digit, quote or space, such as a backslash, or \"\" for none"
+
 static void keys(void **state) {
     static const struct bad cases[] = {
         {"", NULL,
@@ -137,6 +139,18 @@ static void types(void **state) {
         {MODEL "data: {format: csv, csv: {delimiter: \":::::::::\"}}\n", NULL,
          "f.yaml:2:38: data.csv.delimiter: found the text ':::::::::', expected one character, or up to eight bytes without "
          "letters and digits; no quote, no line break"},
+        {MODEL "data: {format: csv, csv: {escape: '\\\\'}}\n", NULL,
+         "f.yaml:2:35: data.csv.escape: found the text '\\x5c\\x5c', expected " ESCAPE},
+        {MODEL "data: {format: csv, csv: {escape: '\"'}}\n", NULL,
+         "f.yaml:2:35: data.csv.escape: found the text '\"', expected " ESCAPE},
+        {MODEL "data: {format: csv, csv: {escape: \"\\n\"}}\n", NULL,
+         "f.yaml:2:35: data.csv.escape: found the text '\\x0a', expected " ESCAPE},
+        {MODEL "data: {format: csv, csv: {escape: n}}\n", NULL,
+         "f.yaml:2:35: data.csv.escape: found n, expected " ESCAPE},
+        {MODEL "data: {format: csv, csv: {escape: \xc2\xa7}}\n", NULL,
+         "f.yaml:2:35: data.csv.escape: found \\xc2\\xa7, expected " ESCAPE},
+        {MODEL "data: {format: csv, csv: {escape: }}\n", NULL,
+         "f.yaml:2:35: data.csv.escape: found no value, expected " ESCAPE},
         {MODEL "data: {format: csv, csv: {header: maybe}}\n", NULL,
          "f.yaml:2:35: data.csv.header: found maybe, expected true or false"},
         {MODEL "data: {on_bad_line: skip up to many}\n", NULL,

@@ -63,6 +63,13 @@ static void combinations(void **state) {
          "listed in order"},
         {MODEL FEATURES "data: {format: csv, label: y, csv: {comment: \"\\n\"}}\n", NULL,
          "f.yaml:3:37: data.csv.comment: a line cannot start with a line break"},
+        {MODEL FEATURES "data: {format: csv, label: y, csv: {delimiter: ';/;', escape: /}}\n", NULL,
+         "f.yaml:3:55: data.csv.escape: the delimiter has this sign, too, and could not be told from an escape; "
+         "choose another"},
+        {MODEL "features: {derived: [{as: join, name: b, from: a, file: f, key: k, value: v, delimiter: '^', escape: '^'}]}\n",
+         NULL,
+         "f.yaml:2:94: features.derived.0.escape: the delimiter has this sign, too, and could not be told from an escape; "
+         "choose another"},
         {MODEL FEATURES "data: {format: csv, label: C1}\n", NULL,
          "f.yaml:2:27: features.categorical.0.columns: C1 is the label, it cannot be a feature"},
         {MODEL FEATURES "tasks: [{name: t, label: y}]\n", NULL,

@@ -40,6 +40,7 @@ static int sample(const struct fth_key *key, size_t number, char *out, size_t si
         [FTH_KEY_U64] = "7",
         [FTH_KEY_BYTES] = "3MiB",
         [FTH_KEY_DELIMITER] = "::",
+        [FTH_KEY_ESCAPE] = "\\",
         [FTH_KEY_STRING] = "x",
         [FTH_KEY_STRINGS] = "[x, y]",
         [FTH_KEY_COLUMNS] = "[x1..x3]",

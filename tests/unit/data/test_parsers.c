@@ -73,8 +73,8 @@ static void csv_quotes(void **state) {
     expect(config, "\"a\"b\",c,d\n1,2,3\n",
            "[1|2|3]2 bad 1: memory:1:5: text behind a closing quote; the delimiter must follow");
     expect(config, "\"a\",\"\\\"b\\\" c\",d\n1,2,3\n",
-           "[1|2|3]2 bad 1: memory:1:10: text behind a closing quote; a quote that belongs to the text is doubled, a "
-           "backslash does not escape it");
+           "[1|2|3]2 bad 1: memory:1:10: text behind a closing quote; a quote that belongs to the text is doubled, or "
+           "\\\" with escape: '\\'");
     expect(config, "1,2,3\n4,5,\"6",
            "[1|2|3]1 bad 1: memory:2:5: a quoted cell that is never closed");
     expect(
