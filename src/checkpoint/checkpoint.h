@@ -124,8 +124,8 @@ fth_status fth_checkpoint_digest_of(const struct fth_checkpoint_source *source, 
 /* Copies everything into parameters and embedding made from the checkpoint's configuration (or one that
  * differs only in what does not change shapes). A tensor that is missing, left over or of another shape is
  * refused by name before anything is written. weights_only: rows' slots are not read, whatever they are, and
- * the embedding has none. */
-fth_status fth_checkpoint_restore(fth_checkpoint *checkpoint, fth_parameters *parameters,
+ * the embedding has none. Rows are read by the pool's workers. */
+fth_status fth_checkpoint_restore(fth_checkpoint *checkpoint, fth_pool *pool, fth_parameters *parameters,
                                   fth_embedding *embedding, int weights_only, fth_error *err);
 
 /* Tables, rows, dimensions, bytes, norms, the `top` rows by frequency: a report for people. Owned: free(). */

@@ -112,6 +112,18 @@ uint64_t fth_embedding_export_candidates(const fth_embedding *embedding, uint32_
  * export gives that order again. */
 fth_status fth_embedding_import(fth_embedding *embedding, uint32_t pack, uint64_t n,
                                 const struct fth_row_arrays *arrays, fth_error *err);
+/* The same by several threads, each with shards of its own: those of the rows whose keys are in shards whose bits are set.
+ * Row i's table is tables[arrays->tables[i]]. No batch may be prepared. Where the answer is FTH_E_LIMIT,
+ * fth_embedding_import_limit says why, when all threads have ended. */
+struct fth_embedding_table {
+    uint32_t pack, table;
+};
+fth_status fth_embedding_import_shards(fth_embedding *embedding, const struct fth_embedding_table *tables, uint64_t shards,
+                                       uint64_t n, const struct fth_row_arrays *arrays, fth_error *err);
+fth_status fth_embedding_import_limit(const fth_embedding *embedding, fth_error *err);
+/* Before so many keys, rows and candidates of a pack, are imported: its index need not grow again and again. */
+void fth_embedding_reserve(fth_embedding *embedding, uint32_t pack, uint64_t keys);
+uint32_t fth_embedding_shard(const fth_embedding *embedding, struct fth_embedding_table table, uint64_t key); /* 0 to 63 */
 fth_status fth_embedding_import_candidates(fth_embedding *embedding, uint32_t pack, uint64_t n,
                                            const uint64_t *keys, const uint32_t *tables,
                                            const uint64_t *counts, fth_error *err);

@@ -3,10 +3,13 @@
  * because a key's shard never changes. A row of more than one member is shown by each one's view; importing any of
  * them makes it, with the others' first values.
  *
- * Threads: between steps; rows are copied out by any, as that only reads, all else is the owner's. */
+ * Threads: between steps; rows are copied out by any, as that only reads, and imported by any, each with shards of its
+ * own; all else is the owner's. */
 #include <string.h>
 
 #include "embedding/embedding_private.h"
+
+#define ROWS_AHEAD 32 /* whose groups of the index are asked for together */
 
 /* Rows that are copied out together, of one chunk, and how far behind each the row lies that is asked for meanwhile: chunks
  * lie anywhere in memory. */
@@ -127,25 +130,80 @@ struct found {
     const struct fth_member *member;
     uint32_t table;
     struct fth_shard *shard;
-    uint64_t hash;
-    uint32_t *entry; /* NULL: nowhere yet */
+    uint64_t hash, i; /* i: of the rows that are imported */
+    uint32_t *entry;  /* NULL: nowhere yet */
 };
 
-static fth_status find_key(const fth_embedding *embedding, uint32_t number, uint64_t key,
-                           uint32_t table, struct found *out, fth_error *err) {
-    const struct fth_view *view = &embedding->views[number];
-    if (table >= view->n_tables)
-        return fth_fail(err, FTH_E_CHECKPOINT,
-                        "an embedding row of table number %u in a pack of %u", table,
+static fth_status find_shard(const fth_embedding *embedding, struct fth_embedding_table of, uint64_t key, struct found *out,
+                             fth_error *err) {
+    const struct fth_view *view = &embedding->views[of.pack];
+    if (of.table >= view->n_tables)
+        return fth_fail(err, FTH_E_CHECKPOINT, "an embedding row of table number %u in a pack of %u", of.table,
                         view->n_tables);
-    struct fth_place place = view->places[table];
+    struct fth_place place = view->places[of.table];
     out->pack = &embedding->packs[place.pack];
     out->member = &out->pack->members[place.member];
     out->table = place.table;
     out->hash = fth_pack_hash(&out->pack->tables[place.table], key);
     out->shard = &out->pack->shards[fth_shard_of(out->hash)];
+    return FTH_OK;
+}
+
+static fth_status find_key(const fth_embedding *embedding, uint32_t number, uint64_t key,
+                           uint32_t table, struct found *out, fth_error *err) {
+    FTH_TRY(find_shard(embedding, (struct fth_embedding_table){number, table}, key, out, err));
     out->entry = fth_shard_find(out->pack, out->shard, out->hash);
     return FTH_OK;
+}
+
+void fth_embedding_reserve(fth_embedding *embedding, uint32_t number, uint64_t keys) {
+    const struct fth_view *view = &embedding->views[number];
+    if (view->n_sources == 1) /* else nobody knows how many are in each */
+        fth_pack_reserve(&embedding->packs[view->sources[0].pack], keys);
+}
+
+static fth_status import_row(const struct found *at, const struct fth_row_arrays *arrays, fth_error *err) {
+    uint32_t *entry = fth_shard_find(at->pack, at->shard, at->hash), row = entry ? *entry : FTH_ROW_NONE;
+    if (row == FTH_ROW_NONE || row & FTH_ROW_CANDIDATE) {
+        at->shard->status = fth_shard_add_row(at->pack, at->shard, at->hash, at->table, entry, &row, err);
+        at->shard->failed_table = at->table;
+        FTH_TRY(at->shard->status);
+    }
+    copy_in(at->pack, at->member, row, arrays, at->i);
+    return FTH_OK;
+}
+
+uint32_t fth_embedding_shard(const fth_embedding *embedding, struct fth_embedding_table table, uint64_t key) {
+    struct found at;
+    return find_shard(embedding, table, key, &at, NULL) == FTH_OK ? fth_shard_of(at.hash) : 0;
+}
+
+fth_status fth_embedding_import_shards(fth_embedding *embedding, const struct fth_embedding_table *tables, uint64_t shards,
+                                       uint64_t n, const struct fth_row_arrays *arrays, fth_error *err) {
+    struct found found[ROWS_AHEAD];
+    for (uint64_t i = 0; i < n;) {
+        uint32_t m = 0;
+        for (; m < ROWS_AHEAD && i < n; i++) {
+            FTH_TRY(find_shard(embedding, tables[arrays->tables[i]], arrays->keys[i], &found[m], err));
+            if (!(shards >> fth_shard_of(found[m].hash) & 1))
+                continue;
+            fth_index_prefetch(&found[m].shard->index, found[m].hash);
+            found[m++].i = i;
+        }
+        for (uint32_t k = 0; k < m; k++)
+            FTH_TRY(import_row(&found[k], arrays, err));
+    }
+    return FTH_OK;
+}
+
+fth_status fth_embedding_import_limit(const fth_embedding *embedding, fth_error *err) {
+    for (uint32_t i = 0; i < embedding->n_packs * FTH_SHARDS; i++) {
+        const struct fth_pack *pack = &embedding->packs[i / FTH_SHARDS];
+        const struct fth_shard *shard = &pack->shards[i % FTH_SHARDS];
+        if (shard->status == FTH_E_LIMIT)
+            return fth_embedding_limit_error(embedding, pack, shard->failed_table, err);
+    }
+    return FTH_E_LIMIT;
 }
 
 fth_status fth_embedding_import(fth_embedding *embedding, uint32_t number, uint64_t n,
@@ -156,16 +214,10 @@ fth_status fth_embedding_import(fth_embedding *embedding, uint32_t number, uint6
     embedding->n_tasks = 0;
     for (uint64_t i = 0; i < n; i++) {
         struct found at;
-        FTH_TRY(find_key(embedding, number, arrays->keys[i], arrays->tables[i], &at, err));
-        uint32_t row = at.entry ? *at.entry : FTH_ROW_NONE;
-        if (row == FTH_ROW_NONE || row & FTH_ROW_CANDIDATE) {
-            fth_status status =
-                fth_shard_add_row(at.pack, at.shard, at.hash, at.table, at.entry, &row, err);
-            if (status == FTH_E_LIMIT)
-                return fth_embedding_limit_error(embedding, at.pack, at.table, err);
-            FTH_TRY(status);
-        }
-        copy_in(at.pack, at.member, row, arrays, i);
+        FTH_TRY(find_shard(embedding, (struct fth_embedding_table){number, arrays->tables[i]}, arrays->keys[i], &at, err));
+        at.i = i;
+        fth_status status = import_row(&at, arrays, err);
+        FTH_TRY(status == FTH_E_LIMIT ? fth_embedding_limit_error(embedding, at.pack, at.table, err) : status);
     }
     return FTH_OK;
 }

@@ -3,6 +3,7 @@
  * memory is taken only to double an index or a list. */
 #include "embedding/shard.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,7 +12,8 @@
 #include "base/random.h"
 
 #define FIRST_CAPACITY 16 /* of lists */
-#define FIRST_GROUPS 2
+#define FIRST_GROUPS 2u
+#define MOST_GROUPS ((uint32_t)1 << 27)
 #define CHUNK_FETCHED 1024 /* bytes of a new chunk's rows that are asked for */
 #define ROWS_AHEAD 16      /* whose groups an index that doubles asks for */
 
@@ -204,13 +206,12 @@ uint64_t fth_pack_bytes(const struct fth_pack *pack) {
     return bytes;
 }
 
-/* Twice the groups. The shard's rows are walked through as they were made, so their memory is read in
- * order. */
-static fth_status grow_index(const struct fth_pack *pack, struct fth_shard *shard, fth_error *err) {
+/* The shard's rows are walked through as they were made, so their memory is read in order. */
+static fth_status grow_index(const struct fth_pack *pack, struct fth_shard *shard, uint32_t n_groups, fth_error *err) {
     struct fth_index *index = &shard->index, bigger;
-    if (index->n_groups >= (uint32_t)1 << 27)
+    if (n_groups > MOST_GROUPS)
         return fth_fail(err, FTH_E_LIMIT, "an embedding index has reached 2^30 keys");
-    FTH_TRY(fth_index_create(&bigger, index->space, index->number, index->n_groups * 2, err));
+    FTH_TRY(fth_index_create(&bigger, index->space, index->number, n_groups, err));
     for (uint32_t i = 0; i < shard->n_rows; i++) {
         uint32_t row = fth_shard_row(shard, i);
         if (i + ROWS_AHEAD < shard->n_rows)
@@ -229,7 +230,21 @@ static fth_status grow_index(const struct fth_pack *pack, struct fth_shard *shar
 static fth_status grow_within_budget(struct fth_pack *pack, struct fth_shard *shard, fth_error *err) {
     if (!fth_budget_take(pack->budget, fth_index_bytes(&shard->index)))
         return past_limit(err);
-    return grow_index(pack, shard, err);
+    return grow_index(pack, shard, shard->index.n_groups * 2, err);
+}
+
+void fth_pack_reserve(struct fth_pack *pack, uint64_t keys) {
+    double mean = (double)keys / FTH_SHARDS, fewest = mean - 5 * sqrt(mean); /* of a shard: five deviations */
+    uint32_t n_groups = FIRST_GROUPS;
+    while (n_groups < MOST_GROUPS && (double)n_groups * FTH_INDEX_LOAD < fewest)
+        n_groups *= 2;
+    for (uint32_t i = 0; i < FTH_SHARDS; i++) {
+        struct fth_shard *shard = &pack->shards[i];
+        uint32_t now = shard->index.n_groups;
+        if (now < n_groups && (!fth_budget_take(pack->budget, (n_groups - now) * sizeof(struct fth_index_group)) ||
+                               grow_index(pack, shard, n_groups, NULL) != FTH_OK))
+            return;
+    }
 }
 
 /* Room for one more key. */

@@ -147,6 +147,8 @@ struct fth_pack {
 /* Sets up rows and shards; members, tables, optimizer, configurations, seed and budget are there already. */
 fth_status fth_pack_create(struct fth_pack *pack, fth_error *err);
 void fth_pack_destroy(struct fth_pack *pack);
+/* Indices as large as so many keys would surely make them, one by one; smaller where there is no room. */
+void fth_pack_reserve(struct fth_pack *pack, uint64_t keys);
 uint64_t fth_pack_rows(const struct fth_pack *pack);
 uint64_t fth_pack_candidates(const struct fth_pack *pack);
 uint64_t fth_pack_bytes(const struct fth_pack *pack);

@@ -205,7 +205,8 @@ fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *chec
     fth_status status =
         fth_feature_state_load(session->program, state->features, features, n, err);
     if (status == FTH_OK)
-        status = fth_checkpoint_restore(checkpoint, session->parameters, session->embedding, session->weights_only, err);
+        status = fth_checkpoint_restore(checkpoint, session->pool, session->parameters, session->embedding,
+                                        session->weights_only, err);
     if (status == FTH_OK) {
         struct fth_position position = state->position;
         position.feature_state = features;

@@ -109,6 +109,7 @@ static void model_destroy(struct model *m) {
 /* ---- a real checkpoint of it, made once ---- */
 
 static struct memory_file good[FILES];
+static fth_pool *pool;
 
 static void make_good(void) {
     char dir[] = "/tmp/fathom-fuzz-XXXXXX", *path = NULL, name[600];
@@ -121,10 +122,9 @@ static void make_good(void) {
     CHECK(fth_embedding_import_candidates(m.embedding, 0, 1, steps, tables, counts + 1, NULL) == FTH_OK);
     struct fth_checkpoint_state state = {.step = 4, .seed = 1, .config_yaml = "seed: 1\n", .isa = "avx2",
                                          .features = json_object()};
-    struct fth_checkpoint_source source = {m.parameters, m.embedding, NULL};
-    CHECK(fth_pool_create(1, &source.pool, NULL) == FTH_OK);
+    CHECK(fth_pool_create(1, &pool, NULL) == FTH_OK);
+    struct fth_checkpoint_source source = {m.parameters, m.embedding, pool};
     CHECK(mkdtemp(dir) && fth_checkpoint_save(fth_io_posix(), dir, 0, 0, 0, &source, &state, &path, NULL) == FTH_OK);
-    fth_pool_destroy(source.pool);
     for (int i = 0; i < FILES; i++) {
         snprintf(name, sizeof name, "%s/%s", path, names[i]);
         CHECK(fth_io_read_file(fth_io_posix(), name, 1 << 20, &good[i].bytes, &good[i].n, NULL) == FTH_OK);
@@ -174,7 +174,7 @@ static void use(fth_checkpoint *c) {
     CHECK(status == FTH_OK ? report != NULL : *err.message != 0);
     free(report);
     err = (fth_error){0};
-    status = fth_checkpoint_restore(c, m.parameters, m.embedding, 0, &err);
+    status = fth_checkpoint_restore(c, pool, m.parameters, m.embedding, 0, &err);
     CHECK(status == FTH_OK || (status == err.code && *err.message));
     model_destroy(&m);
     fth_checkpoint_close(c);

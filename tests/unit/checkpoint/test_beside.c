@@ -50,7 +50,7 @@ static void lay_out(uint64_t seed) {
 
 static fth_status restore(void *ctx, fth_checkpoint *checkpoint, fth_error *err) {
     struct world *into = ctx;
-    FTH_TRY(fth_checkpoint_restore(checkpoint, into->parameters, into->embedding, 0, err));
+    FTH_TRY(fth_checkpoint_restore(checkpoint, into->pool, into->parameters, into->embedding, 0, err));
     into->state.step = fth_checkpoint_state(checkpoint)->step;
     snprintf(came_from, sizeof came_from, "%s", fth_checkpoint_path(checkpoint));
     return FTH_OK;

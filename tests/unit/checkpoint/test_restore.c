@@ -253,7 +253,7 @@ static void test_no_memory(void **state) {
             if (restoring)
                 OK(fth_checkpoint_open(fth_io_posix(), dir, &c, err));
             count_alloc_start_failing(from);
-            status = restoring ? fth_checkpoint_restore(c, w.parameters, w.embedding, 0, &why)
+            status = restoring ? fth_checkpoint_restore(c, w.pool, w.parameters, w.embedding, 0, &why)
                                : fth_checkpoint_open(fth_io_posix(), from % 2 ? dir : path, &c, &why);
             count_alloc_stop();
             if (status != FTH_OK && status != FTH_E_MEMORY)

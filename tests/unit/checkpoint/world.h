@@ -46,6 +46,7 @@ struct world_options {
     uint32_t user_dim;             /* 0: 4 */
     int without_bias, later_bias; /* "deep.bias"; as one that older checkpoints lack */
     int in_panels; /* "deep.weight" */
+    int64_t memory_limit; /* 0: 64 MiB */
 };
 
 struct world {
@@ -89,7 +90,7 @@ static inline void world_tables(struct world *w, const struct world_options *o) 
         lookups[n++] = (struct fth_lookup){.field = 2, .table = "item", .dim = 4, .group = FTH_NO_GROUP};
     if (o->with_brand)
         lookups[n++] = (struct fth_lookup){.field = 3, .table = "brand", .dim = 4, .group = FTH_NO_GROUP};
-    struct fth_embedding_config config = {.dim = 4, .memory_limit = 64 << 20};
+    struct fth_embedding_config config = {.dim = 4, .memory_limit = o->memory_limit ? o->memory_limit : 64 << 20};
     struct fth_optimizer_config sparse = world_optimizer;
     sparse.name = o->sparse ? o->sparse : "adagrad";
     struct fth_embedding_options options = {.lookups = lookups, .n_lookups = n, .config = &config,
@@ -196,7 +197,7 @@ static inline fth_status world_restore(struct world *w, const char *path, fth_er
     fth_checkpoint *c = NULL;
     fth_status status = fth_checkpoint_open(fth_io_posix(), path, &c, err);
     if (status == FTH_OK)
-        status = fth_checkpoint_restore(c, w->parameters, w->embedding, 0, err);
+        status = fth_checkpoint_restore(c, w->pool, w->parameters, w->embedding, 0, err);
     if (status == FTH_OK) {
         json_t *features = json_incref(fth_checkpoint_state(c)->features);
         json_decref(w->state.features);

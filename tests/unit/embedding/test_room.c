@@ -131,6 +131,36 @@ static void the_memory_limit_holds_for_shared_rows(void **state) {
     fth_embedding_destroy(embedding);
 }
 
+/* An index that is made large at once is as large as one that grew, or grows as ever where there is no room for it. */
+static void room_that_is_reserved(void **state) {
+    static const uint64_t keys[] = {1, 100, 5000, 40000, 100000};
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        struct fth_pack_info info[3];
+        for (int reserve = 0; reserve < 3; reserve++) {
+            const struct setting with = {.n_lookups = 1, .dim = 1, .max_batch = 16,
+                                         .limit = reserve == 2 ? info[0].bytes : 0};
+            fth_embedding *embedding = create_ok(&with);
+            fth_embedding_reserve(embedding, 0, reserve == 2 ? UINT64_MAX : reserve * keys[k]);
+            for (uint64_t key = 0; key < keys[k]; key++) {
+                uint32_t table = 0;
+                const struct fth_row_arrays row = {.keys = &key, .tables = &table};
+                fth_error error = {0};
+                fth_status status = fth_embedding_import(embedding, 0, 1, &row, &error);
+                if (reserve < 2)
+                    assert_int_equal(status, FTH_OK);
+                else
+                    assert_true(status == FTH_OK || status == FTH_E_LIMIT);
+            }
+            fth_embedding_pack_info(embedding, 0, &info[reserve]);
+            fth_embedding_destroy(embedding);
+        }
+        assert_int_equal(info[0].rows, keys[k]);
+        assert_int_equal(info[1].rows, keys[k]);
+        assert_int_equal(info[1].bytes, info[0].bytes);
+        assert_true(info[2].bytes <= info[0].bytes);
+    }
+}
+
 static void known_keys_allocate_nothing(void **state) {
     if (!count_alloc_works())
         skip();
@@ -176,6 +206,7 @@ int main(void) {
         cmocka_unit_test(growth_to_a_million_keys),
         cmocka_unit_test(the_memory_limit_holds),
         cmocka_unit_test(the_memory_limit_holds_for_shared_rows),
+        cmocka_unit_test(room_that_is_reserved),
         cmocka_unit_test(known_keys_allocate_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
