@@ -60,6 +60,7 @@ struct fth_checkpoint_state {
     int finished;                   /* all epochs are done */
     double train_seconds;           /* wall time of training so far; not in the digest */
     uint64_t tuning_digest;         /* fth_tuning_digest */
+    uint32_t cores;                 /* the machine's, by which tiles are cut; 0: an older checkpoint does not say */
     const char *isa;                /* instruction set that trained; not in the digest */
     const char *program;            /* version that wrote it (read only); not in the digest */
     struct fth_data_file *data;     /* [n_data] of an epoch, in their order; not in the digest. Older ones have none */

@@ -99,14 +99,14 @@ static json_t *make(const struct fth_checkpoint_state *state, uint64_t digest, c
         stopping = NULL; /* and so is the manifest */
     }
     json_t *manifest = json_pack(
-        "{s:s, s:i, s:s, s:o, s:I, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:O}", "format",
+        "{s:s, s:i, s:s, s:o, s:I, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:I, s:o, s:o, s:O}", "format",
         "fathom-checkpoint", "version", FTH_CHECKPOINT_VERSION, "program", FTH_VERSION, "digest",
         hex(digest), "step", (json_int_t)state->step, "seed", hex(state->seed), "finished",
         state->finished, "position", position_json(&state->position), "data", data_json(state),
         "early_stopping", stopping,
         "train_seconds", number(state->train_seconds), "tuning", hex(state->tuning_digest), "isa",
-        state->isa, "files", whole_list(list, n_files), "packs", whole_list(pack_list, n_packs),
-        "features", state->features);
+        state->isa, "cores", (json_int_t)state->cores, "files", whole_list(list, n_files), "packs",
+        whole_list(pack_list, n_packs), "features", state->features);
     uint64_t check;
     if (manifest && check_value(manifest, &check) &&
         json_object_set_new(manifest, "check", hex(check)) == 0)
@@ -215,6 +215,8 @@ static void read_state(const json_t *json, struct fth_checkpoint_state *state, c
     state->train_seconds = get_number(json, "train_seconds", bad);
     state->tuning_digest = get_hex(json, "tuning", bad);
     state->isa = get_text(json, "isa", bad);
+    if (json_object_get(json, "cores"))
+        state->cores = (uint32_t)get_count(json, "cores", bad);
     state->program = get_text(json, "program", bad);
     state->features = json_object_get(json, "features");
     if (!state->features && !*bad)

@@ -68,7 +68,7 @@ static fth_status check_csv(struct fth_loader *l) {
     if (strchr(data->comment, '\n') || strchr(data->comment, '\r'))
         return fth_load_fail_path(l, "data.csv.comment", "a line cannot start with a line break");
     if (*data->escape && strstr(data->delimiter, data->escape))
-        return fth_load_fail_path(l, "data.csv.escape", FTH_CHECK_ESCAPE);
+        return fth_load_fail_path(l, "data.csv.escape", FTH_ESCAPE_IN_DELIMITER);
     return FTH_OK;
 }
 

@@ -16,7 +16,7 @@ struct field {
     int keep_last, sequence;
 };
 
-#define FTH_CHECK_ESCAPE "the delimiter has this sign, too, and could not be told from an escape; choose another"
+#define FTH_ESCAPE_IN_DELIMITER "the delimiter has this sign, too, and could not be told from an escape; choose another"
 
 struct fields {
     struct field *items; /* embedding fields */

@@ -81,13 +81,13 @@ int fth_check_is_label(const struct fth_config *config, const char *column) {
     return found && config->data.format == FTH_FORMAT_CSV;
 }
 
-/* Whether the column before `item` of this name is a cross of n columns. */
 static int are_ascii(const char *characters) {
-    while (*characters > 0)
+    while (*characters && !(*characters & 0x80))
         characters++;
     return !*characters;
 }
 
+/* Whether the column before `item` of this name is a cross of n columns. */
 static int is_cross(const struct fth_loader *l, uint32_t item, const char *name, uint32_t n) {
     for (uint32_t d = 0; d < item; d++) {
         const struct fth_derived_config *derived = &l->config->features.derived[d];
@@ -112,7 +112,7 @@ fth_status fth_check_derived(struct fth_loader *l, uint32_t item) {
         return fth_check_fail_item(l, &at, "several",
                                    "must be the same as separator: a key's values stand in the list like any others");
     if (join && *derived->escape && strstr(derived->delimiter, derived->escape))
-        return fth_check_fail_item(l, &at, "escape", FTH_CHECK_ESCAPE);
+        return fth_check_fail_item(l, &at, "escape", FTH_ESCAPE_IN_DELIMITER);
     if (derived->as == FTH_DERIVE_CROSS && derived->from.n < 2)
         return fth_check_fail_item(l, &at, "from", "a cross needs two columns or more");
     if (derived->as != FTH_DERIVE_CROSS && derived->from.n > 1)

@@ -38,7 +38,8 @@ void fth_key_expected(const struct fth_key *key, struct fth_text *out) {
         [FTH_KEY_BYTES] = "a size such as 64k, 1MiB or 2GB",
         [FTH_KEY_STRING] = "a text",
         [FTH_KEY_DELIMITER] = "one character, or up to eight bytes without letters and digits; no quote, no line break",
-        [FTH_KEY_ESCAPE] = "one ASCII sign that is no letter, digit, quote or space, such as a backslash, or \"\" for none",
+        [FTH_KEY_ESCAPE] =
+            "one ASCII sign that is no letter, digit, double quote or space, such as one backslash, or \"\" for none",
         [FTH_KEY_STRINGS] = "a list of texts",
         [FTH_KEY_COLUMNS] = "a list of one or more column names",
         [FTH_KEY_INTS] = "a list of whole numbers",

@@ -39,14 +39,14 @@ static const struct fth_key derived_keys[] = {
     {ENUM("as", fth_derived_config, as, "cross", derivations),
      .help = "join: the value that a side file has for it; date: a part of a point in time; cross: the "
              "texts of several columns as one; sessions: for a list of points in time, from the earliest to the "
-             "latest, the number of the session that each falls into; replace: a cell's text without some characters, or with "
-             "another in their place"},
+             "latest, the number of the session that each falls into; replace: a cell's text without some characters, or "
+             "with another in their place"},
     {STRING("name", fth_derived_config, name), .help = "the new column's name"},
     {COLUMNS("from", fth_derived_config, from),
      .help = "what it is made from, derived columns that stand before it too; cross: two or more, else one"},
     {STRING("characters", fth_derived_config, characters), .used_by = REPLACE,
-     .help = "what is left out wherever it stands, as \"[]'\" of lists like ['a', 'b'] or \"$,\" of $1,234.50; nothing left is "
-             "missing"},
+     .help = "what is left out wherever it stands, as \"[]'\" of lists like ['a', 'b'] or \"$,\" of $1,234.50; a cell of "
+             "which nothing is left is missing"},
     {STRING("by", fth_derived_config, by), .used_by = REPLACE,
      .help = "a character that is put in the place of each, as \".\" for the \",\" of 3,50; \"\": none"},
     {STRING("separator", fth_derived_config, separator), .used_by = JOIN | DATE | SESSIONS,

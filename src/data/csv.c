@@ -92,7 +92,9 @@ static void on_quote(struct csv_walk *walk, uint32_t at) {
             walk->open = at + 1;
         } else {
             walk_bad(walk, at,
-                     "a quote within an unquoted cell; quote the whole cell and double it, or set quotes: false");
+                     at > walk->cell && walk->text[at - 1] == '\\' && walk->parser->escape < 0
+                         ? "a quote within an unquoted cell; \\\" is text with escape: '\\'"
+                         : "a quote within an unquoted cell; quote the whole cell and double it, or set quotes: false");
         }
         break;
     case CSV_QUOTED:

@@ -81,12 +81,11 @@ fth_status fth_compile_categorical(fth_feature_program *p, const char *key,
     FTH_TRY(where ? fth_compile_find_column(p, where, column, &field->column, err) : fth_compile_no_memory(err));
     field->info.column = column;
     fth_compile_separator(&field->separator, config->separator);
-    field->in_brackets = fth_arena_alloc(p->arena, 1, sizeof *field->in_brackets);
-    if (!field->in_brackets)
-        return fth_compile_no_memory(err);
-    if (field->separator.length > 0)
-        return join_group(p, key, config->group ? config->group : "", config, &field->info.group,
-                          err);
+    if (field->separator.length > 0) {
+        field->in_brackets = fth_arena_alloc(p->arena, 1, sizeof *field->in_brackets);
+        return field->in_brackets ? join_group(p, key, config->group ? config->group : "", config, &field->info.group, err)
+                                  : fth_compile_no_memory(err);
+    }
     if (config->sequence)
         return fth_fail(err, FTH_E_CONFIG, "%s.sequence: needs a separator that splits '%s'", key,
                         column);

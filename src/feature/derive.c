@@ -213,7 +213,7 @@ static fth_status map_list(struct context *c, struct fth_feature_text in, struct
 static fth_status replace(const struct context *c, struct fth_feature_text in, struct fth_feature_text *out) {
     const struct fth_feature_put *puts = c->derived->puts;
     uint32_t n = 0;
-    *out = (struct fth_feature_text){nothing, 0};
+    *out = in.bytes == fth_feature_one_missing ? in : (struct fth_feature_text){nothing, 0};
     if (fth_feature_is_missing(c->chunk->program, in.bytes, in.length))
         return FTH_OK;
     char *text = fth_feature_scratch_take(c->scratch, in.length);

@@ -59,6 +59,15 @@ static void put_join(struct fth_text *out, const struct fth_derived_config *conf
                     *config->several ? "' between" : "");
 }
 
+static void put_replaced(struct fth_text *out, const struct fth_derived_config *config) {
+    char characters[600], by[16];
+    fth_text_quote(characters, sizeof characters, config->characters, (uint32_t)strlen(config->characters));
+    fth_text_quote(by, sizeof by, config->by, (uint32_t)strlen(config->by));
+    fth_text_printf(out, " | without the characters '%s'", characters);
+    if (*by)
+        fth_text_printf(out, ", '%s' in the place of each", by);
+}
+
 static void put_derived(struct fth_text *out, const fth_feature_program *p,
                         const struct fth_feature_derived *derived) {
     const struct fth_derived_config *config = derived->config;
@@ -75,8 +84,7 @@ static void put_derived(struct fth_text *out, const fth_feature_program *p,
         fth_text_printf(out, " | sessions of times (%s), cut where more than %lld s lie between two", config->format,
                         (long long)config->gap);
     else if (config->as == FTH_DERIVE_REPLACE)
-        fth_text_printf(out, *config->by ? " | %s for the characters %s" : "%s | without the characters %s", config->by,
-                        config->characters);
+        put_replaced(out, config);
     else
         fth_text_printf(out, " | cross");
     if (config->as == FTH_DERIVE_JOIN && !derived->not_fused) {

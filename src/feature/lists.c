@@ -6,37 +6,36 @@
 
 #include <string.h>
 
-#include "base/log.h"
-
 /* Brackets around lists, as Python prints them, become part of the first and the last value, which trains without an
- * error. Looked at until a list is in none, or so many are. */
+ * error. Looked at until a list has none, or so many have. */
 #define IN_BRACKETS 100u
-#define DECIDED UINT32_MAX
 
 static int is_in_brackets(struct fth_feature_text text) {
     static const char brackets[] = "[](){}";
     const char *begin = text.length > 1 ? strchr(brackets, text.bytes[0]) : NULL;
-    return begin && *begin && (begin - brackets) % 2 == 0 && text.bytes[text.length - 1] == begin[1];
+    return begin && *begin && (begin - brackets) % 2 == 0 && text.bytes[text.length - 1] == begin[1] &&
+           !memchr(text.bytes + 1, *begin, text.length - 1); /* else its values may be, each by itself */
 }
 
 static void look_for_brackets(const struct fth_feature_chunk *chunk, const struct fth_feature_field *field) {
     uint32_t before = atomic_load_explicit(field->in_brackets, memory_order_relaxed), found = before;
-    struct fth_feature_text list = {"", 0};
-    for (uint32_t i = 0; i < chunk->n && found != DECIDED; i++) {
+    for (uint32_t i = 0; i < chunk->n && found < IN_BRACKETS; i++) {
         struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
-        if (fth_feature_no_list(chunk->program, text))
-            continue;
-        found = is_in_brackets(text) ? found + 1 : DECIDED;
-        list = text;
+        if (!fth_feature_no_list(chunk->program, text))
+            found = is_in_brackets(text) ? found + 1 : FTH_FEATURE_BARE;
     }
-    int tell = found != DECIDED && found >= IN_BRACKETS;
-    /* Of two threads one counts. */
-    if (found == before || !atomic_compare_exchange_strong(field->in_brackets, &before, tell ? DECIDED : found) || !tell)
-        return;
-    fth_log(FTH_LOG_WARN,
-            "features.categorical: '%s': each of the first %u lists is in brackets, which belong to its first and last "
-            "value; a column {as: replace, from: %s, characters: \"%c%c'\"} (features.derived) is without them",
-            field->info.name, IN_BRACKETS, field->info.column, list.bytes[0], list.bytes[list.length - 1]);
+    if (found == FTH_FEATURE_BARE)
+        atomic_store_explicit(field->in_brackets, found, memory_order_relaxed);
+    else if (found != before) /* of two threads one counts, and a bare list stays known */
+        atomic_compare_exchange_strong(field->in_brackets, &before, found);
+}
+
+const char *fth_feature_bracketed(const fth_feature_program *program, uint32_t field) {
+    const struct fth_feature_field *of = &program->fields[field];
+    uint32_t found = of->in_brackets ? atomic_load(of->in_brackets) : 0;
+    if (found < IN_BRACKETS || found == FTH_FEATURE_BARE)
+        return NULL;
+    return of->joined ? of->joined->config->from.items[0] : of->info.column;
 }
 
 /* Elements of a cell: none in an empty or missing one, else one more than separators. */

@@ -80,11 +80,12 @@ void fth_feature_tell_cut(struct fth_feature_chunk *chunk, uint32_t i, const cha
     va_end(args);
 }
 
-/* What to do about spaces around a cell that should be something else. */
-static const char *about_spaces(struct fth_feature_text text) {
-    if (text.length && (text.bytes[0] == ' ' || text.bytes[text.length - 1] == ' '))
-        return "; data.csv.strip drops spaces around cells";
-    return "";
+/* What to do about spaces around a text that should be something else, in a column of the files or a derived one. */
+static const char *about_spaces(struct fth_feature_text text, int derived) {
+    if (!text.length || (text.bytes[0] != ' ' && text.bytes[text.length - 1] != ' '))
+        return "";
+    return derived ? "; the spaces around it come from what the column is made from"
+                   : "; data.csv.strip drops spaces around cells";
 }
 
 const char *fth_feature_about_signs(const char *bytes, uint32_t length) {
@@ -114,7 +115,8 @@ int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_f
                        result == FTH_NUMBER_MALFORMED
                            ? "column '%s': '%s' is not a number%s%s"
                            : "column '%s': '%s' is too large for a 32-bit float%s%s",
-                       fth_feature_name_told(chunk->program, column, room), quoted, about_spaces(text),
+                       fth_feature_name_told(chunk->program, column, room), quoted,
+                       about_spaces(text, column >= chunk->program->n_columns),
                        result == FTH_NUMBER_MALFORMED ? fth_feature_about_signs(text.bytes, text.length) : "");
     return 0;
 }
@@ -154,11 +156,11 @@ static void refuse_label(struct fth_feature_chunk *chunk, uint32_t i, struct fth
     fth_text_quote(quoted, sizeof quoted, text.bytes, text.length);
     if (positive->n)
         fth_feature_refuse(chunk, i, text.bytes, "column '%s': label '%s' is not a number, which %s (%s) asks for%s", name,
-                           quoted, key, positive->items[0], about_spaces(text));
+                           quoted, key, positive->items[0], about_spaces(text, 0));
     else
         fth_feature_refuse(chunk, i, text.bytes,
                            "column '%s': label '%s' is neither 0 nor 1 (nor -1); %s names texts that mean 1, or a bound "
-                           "(\">= 4\")%s", name, quoted, key, about_spaces(text));
+                           "(\">= 4\")%s", name, quoted, key, about_spaces(text, 0));
 }
 
 static void run_label(struct fth_feature_chunk *chunk, uint32_t column) {

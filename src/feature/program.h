@@ -63,6 +63,10 @@ int fth_feature_makes(const fth_feature_program *program, uint32_t k);
 fth_status fth_feature_set_side_table(fth_feature_program *program, uint32_t k,
                                       const fth_side_table *table, fth_error *err);
 
+/* The column that a list of the field is read from, where more than a few lists have been read and all of them are in
+ * brackets, as in "[a, b]"; NULL: else. Borrowed for the program's life. */
+const char *fth_feature_bracketed(const fth_feature_program *program, uint32_t field);
+
 /* Borrowed for the program's life. */
 const struct fth_schema *fth_feature_schema(const fth_feature_program *program);
 const struct fth_field_info *fth_feature_fields(const fth_feature_program *program, uint32_t *n);

@@ -57,6 +57,8 @@ struct fth_feature_osrp {
     uint64_t hash[4]; /* of its two hash functions: factor, summand, factor, summand */
 };
 
+#define FTH_FEATURE_BARE UINT32_MAX /* a list is not in brackets */
+
 struct fth_feature_field {
     struct fth_field_info info;
     uint32_t column;
@@ -67,7 +69,7 @@ struct fth_feature_field {
     struct fth_feature_lookups *lookups; /* of texts that are not missing in the vocabulary; of a join's: its file's */
     const struct fth_feature_osrp *osrp; /* NULL: made of its one column */
     struct fth_separator separator; /* length 0: one value */
-    _Atomic uint32_t *in_brackets;  /* how many lists are (lists.c) */
+    _Atomic uint32_t *in_brackets;  /* how many of its lists are, or FTH_FEATURE_BARE; NULL: it has none */
     /* A join that is made here, value by value, instead of before (join.c): `column` is then the join's source. */
     const struct fth_feature_derived *joined; /* NULL none */
     uint64_t *joined_keys; /* owned: [pairs of the side table] the key of each pair's value */

@@ -11,12 +11,17 @@
 
 #define STRETCH 256
 
+static void cut(const struct fth_prepare *prepare, const struct fth_view *x, const struct fth_view *dy,
+                struct fth_blocks *out) {
+    fth_blocks_make(x->columns, dy->columns, 128, 256, out);
+    fth_blocks_for_cores(prepare->cores, out);
+}
+
 fth_status fth_domain_blocks_make(const struct fth_prepare *prepare, const struct fth_view *x,
                                   const struct fth_view *dy, uint32_t ld, struct fth_domain_blocks *out,
                                   size_t *bytes, fth_error *err) {
     struct fth_blocks *b = &out->blocks;
-    fth_blocks_make(x->columns, dy->columns, 128, 256, b);
-    fth_blocks_for_cores(prepare->cores, b);
+    cut(prepare, x, dy, b);
     out->ld = ld;
     out->ldx = fth_padded_columns(b->block_rows);
     out->ldy = fth_padded_columns(b->block_columns);
@@ -177,7 +182,7 @@ static fth_status update_prepare(struct fth_prepare *prepare, fth_error *err) {
     if (!state)
         return FTH_E_MEMORY;
     struct fth_blocks blocks;
-    fth_blocks_make(x->columns, dy->columns, 128, 256, &blocks);
+    cut(prepare, x, dy, &blocks);
     uint32_t ld = fth_padded_columns(blocks.block_columns);
     state->optimizer = prepare->optimizer;
     for (int i = 0; i < 2; i++)

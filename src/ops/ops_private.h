@@ -130,8 +130,8 @@ void fth_blocks_make(uint32_t rows, uint32_t columns, uint32_t most_rows, uint32
 static inline uint32_t fth_blocks_count(const struct fth_blocks *blocks) {
     return blocks->down * blocks->across;
 }
-/* For more than two cores cut further, until there are as many as cores or none is larger than 64 x 64: a few large ones
- * would last longer than all else that is shared out. Products want them large, as operands are read once for a block. */
+/* For more than two cores sides of more than 64 are halved until there are as many blocks as cores: a few large ones would
+ * last longer than all else that is shared out. Products want them large, as operands are read once for a block. */
 void fth_blocks_for_cores(uint32_t cores, struct fth_blocks *blocks);
 struct fth_block_range fth_blocks_range(const struct fth_blocks *blocks, uint32_t block);
 

@@ -11,8 +11,8 @@ struct fth_weight_blocks {
     fth_gemm *gemms[4]; /* [2 * (last row of blocks) + (last column)]; they may be smaller */
 };
 
-/* The cut of dW[x's columns, dy's columns]: blocks as the precision wants them (gemm.h), on more than two cores as many as
- * these at least where none gets smaller than 64 x 64 by that; on up to two, one of more than 256 columns in two. */
+/* The cut of dW[x's columns, dy's columns]: blocks as the precision wants them (gemm.h), on more than two cores as
+ * fth_blocks_for_cores cuts these; on up to two, one of more than 256 columns in two. */
 void fth_weight_blocks_cut(const struct fth_prepare *prepare, const struct fth_view *x, const struct fth_view *dy,
                            struct fth_blocks *out);
 /* x and dy as prepare sees them, zeros (fth_gemm_shape) of which may be left out; ldc of the block that the products write. */

@@ -37,8 +37,8 @@ static int walks_in_time(const fth_graph *graph) {
     return 0;
 }
 
-/* As many as the products want, but a sixteenth of the batch, for the sake of the workers; at least 64, on more than eight
- * cores 32, as 512 examples are eight tiles of 64. */
+/* As many as the products want, but a sixteenth of the batch, for the sake of the workers; at least 64, or 32 on more cores
+ * than 512 examples make tiles of 64. */
 static uint32_t usual_tile(fth_precision precision, uint32_t batch, uint32_t cores) {
     uint32_t tile = fth_gemm_cut(precision).tile, least = cores > 8 ? 32 : 64;
     while (tile > least && tile > batch / 16)

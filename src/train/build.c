@@ -274,6 +274,13 @@ void fth_session_plan_options(const struct fth_session *session, int training,
     };
 }
 
+uint32_t fth_session_tile(const struct fth_session *session, uint32_t cores) {
+    const struct fth_config *config = session->config;
+    return config->tile ? (uint32_t)config->tile
+                        : fth_plan_tile(session->graph, fth_feature_schema(session->program)->group_max, config->precision,
+                                        (uint32_t)config->train.batch_size, cores ? cores : fth_cpu_get()->cores);
+}
+
 fth_status fth_session_plan(struct fth_session *session, int training, fth_plan **out, fth_error *err) {
     fth_plan **plan = training ? &session->train_plan : &session->eval_plan;
     if (!*plan) {

@@ -59,13 +59,13 @@ static void tell(const struct fth_session *session, uint32_t t, uint64_t example
             about_positive(positive));
 }
 
-void fth_session_warn_labels(struct fth_session *session) {
+void fth_session_warn_labels(struct fth_session *session, const fth_feature_program *program) {
     const struct fth_config *config = session->config;
     if (session->labels_warned || session->labels_noted < FEWEST || session->labels_noted != session->examples)
         return; /* one that was resumed has not met all of the epoch */
     session->labels_warned = 1;
     fth_session_warn_indicators(session);
-    fth_session_warn_lists(session);
+    fth_session_warn_lists(session, program);
     for (uint32_t t = 0; t < fth_session_tasks(config); t++) {
         uint8_t seen = session->labels_seen[t];
         if (seen == 0)

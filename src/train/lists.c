@@ -1,5 +1,5 @@
 /* Lists that never have more than one value: with another separator than the data's a whole list is one text, which trains
- * without an error. Noted and told beside the labels. */
+ * without an error. Noted and told beside the labels; as are lists that all stand in brackets. */
 #include <string.h>
 
 #include "base/log.h"
@@ -28,12 +28,19 @@ static const char *separator_of(const struct fth_config *config, const char *nam
     return "";
 }
 
-void fth_session_warn_lists(const struct fth_session *session) {
+void fth_session_warn_lists(const struct fth_session *session, const fth_feature_program *program) {
     const struct fth_schema *schema = fth_feature_schema(session->program);
     uint32_t n;
     const struct fth_field_info *fields = fth_feature_fields(session->program, &n);
     for (uint32_t f = 0; f < n; f++) {
         const char *separator = separator_of(session->config, fields[f].name);
+        const char *bracketed = fth_feature_bracketed(program, f);
+        if (bracketed)
+            fth_log(FTH_LOG_WARN,
+                    "features.categorical: '%s': all lists of '%s' that were looked at are in brackets, which are taken for "
+                    "parts of their first and last values; leave them out by a column {as: replace, from: %s, characters: "
+                    "\"[](){}'\"} in features.derived",
+                    fields[f].name, bracketed, bracketed);
         if (fields[f].group == FTH_NO_GROUP || schema->group_max[fields[f].group] < 2 ||
             session->lists_seen[fields[f].group] != ONE || !*separator)
             continue;

@@ -64,6 +64,7 @@ static fth_status describe(struct fth_session *session, struct fth_checkpoint_st
         .train_seconds = session->earlier_seconds + (double)session->times.total * 1e-9,
         .tuning_digest = fth_tuning_digest(session->tuning),
         .isa = fth_cpu_instructions(session->config->precision != FTH_FP32),
+        .cores = fth_cpu_get()->cores,
     };
     FTH_TRY(fth_feature_state_save(session->program, session->position.feature_state,
                                    session->position.n_feature_state, &state->features, err));
@@ -227,6 +228,8 @@ fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *chec
     session->earlier_seconds = state->train_seconds;
     if (!*session->other.key && !same_instructions(session, state->isa))
         session->other = (struct fth_difference){"instruction set", {0}};
+    if (!*session->other.key && state->cores && fth_session_tile(session, state->cores) != fth_session_tile(session, 0))
+        session->other = (struct fth_difference){"number of cores", {0}};
     if (!*session->other.key && strcmp(state->program, FTH_VERSION) != 0)
         session->other = (struct fth_difference){"version of Fathom", {0}};
     snprintf(session->made_by, sizeof session->made_by, "%s", state->program);

@@ -139,21 +139,24 @@ fth_status fth_session_vocabularies(struct fth_session *session, fth_error *err)
 /* After lines have run through the program: warns, once a session, of vocabularies in which hardly a text was found. */
 void fth_session_warn(struct fth_session *session, const fth_feature_program *program);
 
-/* labels.c: warns at the end of the first epoch, once a session, of a task whose labels were all alike. */
+/* labels.c: warns at the end of the first epoch, once a session, of a task whose labels were all alike. program: that the
+ * epoch was read by. */
 void fth_session_note_labels(struct fth_session *session, const struct fth_batch *batch);
-void fth_session_warn_labels(struct fth_session *session);
+void fth_session_warn_labels(struct fth_session *session, const fth_feature_program *program);
 void fth_session_warn_evaluated(const struct fth_session *session, const fth_evaluation *all);
 
 /* indicators.c: warns, beside the labels, of those of which no value was met. */
 void fth_session_note_indicators(struct fth_session *session, const struct fth_batch *batch);
 void fth_session_warn_indicators(const struct fth_session *session);
 
-/* lists.c: likewise of lists of which none has several values. */
+/* lists.c: likewise of lists of which none has several values, or which all are in brackets. */
 void fth_session_note_lists(struct fth_session *session, const struct fth_batch *batch);
-void fth_session_warn_lists(const struct fth_session *session);
+void fth_session_warn_lists(const struct fth_session *session, const fth_feature_program *program);
 
 /* build.c: program -> graph -> parameters, embedding, pool. */
 fth_status fth_session_build(struct fth_session *session, fth_error *err);
+/* Examples of a tile on a machine of so many cores, 0: this one. */
+uint32_t fth_session_tile(const struct fth_session *session, uint32_t cores);
 void fth_session_plan_options(const struct fth_session *session, int training,
                               struct fth_plan_options *out);
 /* Makes the plan if it is not there. */

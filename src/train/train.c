@@ -92,7 +92,7 @@ static fth_status between_steps(struct fth_loop *loop, const struct fth_batch *b
         loop->result->epochs++;
         report(loop);
         fth_session_warn(session, loop->program);
-        fth_session_warn_labels(session);
+        fth_session_warn_labels(session, loop->program);
         if (!session->config->train.eval_every)
             FTH_TRY(fth_loop_evaluate(loop, FTH_DUE_DECISION, err));
     }

@@ -1,6 +1,7 @@
 /* Feature programs over cells of any bytes: what the fused forms give must be what the separate steps give
- * (feature/plain.c), for lists of numbers and texts, indicators, vocabularies, joins, dates, sessions and crosses. The input's
- * first eight bytes choose a configuration, the rest are lines of up to four cells: LF ends a line, TAB a cell. */
+ * (feature/plain.c), for lists of numbers and texts, indicators, vocabularies, joins, dates, sessions, crosses and
+ * replaced characters. The input's first eight bytes choose a configuration, the rest are lines of up to four cells:
+ * LF ends a line, TAB a cell. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,15 +16,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char *const columns[COLUMNS] = {"label", "x", "c", "t"};
 static const char *const of_x[] = {"x"}, *const of_c[] = {"c"}, *const of_t[] = {"t"};
 static const char *const of_kinds[] = {"kinds"}, *const of_kind[] = {"kind"}, *const of_pair[] = {"pair"};
-static const char *const of_visit[] = {"visit"};
+static const char *const of_visit[] = {"visit"}, *const of_bare[] = {"bare"};
 static const char *const of_hour[] = {"hour"}, *const pair[] = {"c", "t"};
 
 /* All of a configuration; it points into itself. */
 struct setting {
-    struct fth_derived_config derived[5];
+    struct fth_derived_config derived[6];
     struct fth_numeric_config numeric[4];
     struct fth_indicator_config indicator[2];
-    struct fth_categorical_config categorical[6];
+    struct fth_categorical_config categorical[7];
     struct fth_config config;
 };
 
@@ -36,6 +37,9 @@ static void derive(struct setting *s, const uint8_t *choice, const char *separat
                                                 .format = choice[5] & 1 ? "iso" : "unix", .part = choice[5] % 11};
     s->config.features.derived = s->derived;
     s->config.features.n_derived = choice[5] & 0x80 ? 4 : 3;
+    s->derived[s->config.features.n_derived++] = (struct fth_derived_config){
+        .as = FTH_DERIVE_REPLACE, .name = "bare", .from = {of_c, 1}, .characters = choice[6] & 0x40 ? "[];'" : "a1",
+        .by = choice[6] & 1 ? ";" : ""};
     /* The last one: its place depends on whether there is a date. */
     s->derived[s->config.features.n_derived++] = (struct fth_derived_config){
         .as = FTH_DERIVE_SESSIONS, .name = "visit", .from = {of_c, 1}, .separator = separator,
@@ -78,12 +82,14 @@ static void set(struct setting *s, const uint8_t *choice) {
                                                         .vocabulary_min_count = 2};
     s->categorical[5] = (struct fth_categorical_config){.columns = {of_visit, 1}, .separator = separator,
                                                         .max_length = most, .keep_last = (int)last};
+    s->categorical[6] = (struct fth_categorical_config){.columns = {of_bare, 1}, .separator = separator,
+                                                        .max_length = most, .keep_last = (int)last};
     s->config.features.numeric = s->numeric;
     s->config.features.indicator = s->indicator;
     s->config.features.categorical = s->categorical;
     s->config.features.n_numeric = choice[6] & 0x80 ? 4 : 3;
     s->config.features.n_indicator = 2;
-    s->config.features.n_categorical = 6;
+    s->config.features.n_categorical = 7;
     s->config.features.learn_lines = choice[6] % 100;
     s->config.features.missing = (struct fth_strings){missing, choice[7] % 5u};
 }

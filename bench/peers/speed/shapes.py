@@ -6,7 +6,7 @@ CARDINALITIES = [1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 56
 NUMBERS, DIM, DIN_DIM = 13, 16, 18
 LONGEST, MEAN_LENGTH = 100, 52
 LEARNING_RATE, EPSILON, INITIAL = 0.02, 1e-10, 1e-6  # Adagrad's, everywhere
-THREADS = int(os.environ.get("THREADS", "2"))  # of everyone
+THREADS = int(os.environ.get("PEERS_THREADS", "2"))  # of everyone
 HELD = 16  # batches in memory
 
 MODELS = {

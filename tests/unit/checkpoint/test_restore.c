@@ -124,6 +124,7 @@ static void test_state(void **state) {
     assert_true(s->best_metric == 0.7 && s->best_step == 90 && s->evaluations_without_better == 1);
     assert_true(!s->stopped_early && !s->finished && s->train_seconds == 1.5 && s->tuning_digest == 5);
     assert_string_equal(s->isa, "avx2");
+    assert_int_equal(s->cores, 16);
     assert_string_equal(fth_checkpoint_path(c), path);
     assert_int_equal(c->n_tensors, 3 + 2 * 2 + 6 + 6 + 3);
     char *report = NULL;

@@ -165,7 +165,7 @@ static inline struct world world_create(const struct world_options *o) {
         .features = json_pack("{s:{}, s:{s:[f, f, f]}}", "boundaries", "running", "age", 10.0,
                               0.1 + (double)o->seed, 1e-300),
         .best_metric = 0.7, .best_step = 90, .evaluations_without_better = 1, .train_seconds = 1.5,
-        .tuning_digest = 5, .isa = "avx2"};
+        .tuning_digest = 5, .isa = "avx2", .cores = 16};
     return w;
 }
 

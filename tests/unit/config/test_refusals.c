@@ -1,7 +1,7 @@
 /* config: every kind of refusal of keys, values and overrides, by its exact message. */
 #include "refusals.h"
 
-#define ESCAPE "one ASCII sign that is no letter, digit, quote or space, such as a backslash, or \"\" for none"
+#define ESCAPE "one ASCII sign that is no letter, digit, double quote or space, such as one backslash, or \"\" for none"
 
 static void keys(void **state) {
     static const struct bad cases[] = {

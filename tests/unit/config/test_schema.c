@@ -87,7 +87,8 @@ static const char *const bases[] = {
     "data: {format: csv, label: y}\n"
     "features: {derived: [{as: sessions, name: p, from: a, separator: ';'}], categorical: [{columns: a}, {columns: item}]}\n",
     "data: {format: csv, label: y}\n"
-    "features: {derived: [{as: replace, name: p, from: a, characters: '$', by: '.'}], categorical: [{columns: a}, {columns: item}]}\n",
+    "features: {derived: [{as: replace, name: p, from: a, characters: '$', by: '.'}],\n"
+    "           categorical: [{columns: a}, {columns: item}]}\n",
     "data: {format: libffm}\n"
     "features: {categorical: [{columns: a}, {columns: item}]}\n",
 };

@@ -76,11 +76,12 @@ static void test_linear_update(void **state) {
     }
 }
 
-/* A layer has a block for each core, none smaller than 64 x 64 for that; on up to two, as large ones as products want. */
+/* A layer has a block for each core, or sides of up to 64; on up to two cores, blocks as large as products want them. */
 static void test_blocks_for_cores(void **state) {
     static const struct {
         uint32_t rows, columns;
-    } layers[] = {{1024, 512}, {479, 512}, {512, 256}, {429, 1024}, {200, 80}, {64, 64}, {16, 400}, {13, 1}, {700, 33}, {1, 1000}};
+    } layers[] = {{1024, 512}, {479, 512}, {512, 256}, {429, 1024}, {200, 80}, {64, 64},
+                  {16, 400}, {13, 1}, {700, 33}, {1, 1000}};
     static const uint32_t cores[] = {0, 1, 2, 3, 4, 8, 16, 64, 1000};
     (void)state;
     for (int precision = FTH_FP32; precision < FTH_PRECISIONS; precision++)

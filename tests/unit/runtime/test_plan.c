@@ -250,7 +250,7 @@ static void test_every_model(void **state) {
     assert_true(phases >= 6); /* batch norm and clipping cut the graph */
 }
 
-/* Tile and, in fp32, places are the plan's, never the number of workers'. */
+/* Tile and, in fp32, places are the plan's, never the number of workers'; tile and tasks are cut by the cores. */
 static void test_workers_change_nothing(void **state) {
     static const uint32_t group_max[] = {ZOO_GROUP_MAX};
     struct planned p = make(&(struct zoo_options){.model = "din"}, 0, 1);
@@ -268,6 +268,15 @@ static void test_workers_change_nothing(void **state) {
     for (uint32_t i = 0; i < other->n_nodes; i++)
         assert_int_equal(other->nodes[i].prepare.tasks, p.plan->nodes[i].prepare.tasks);
     assert_memory_equal(other->places, p.plan->places, p.graph->n_values * sizeof *other->places);
+    fth_plan_destroy(other);
+    /* By the machine's cores, which nodes are told. */
+    options.cores = 16;
+    options.max_batch = 512;
+    if (fth_plan_create(p.graph, p.parameters, &options, &other, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(other->options.tile, 32);
+    for (uint32_t i = 0; i < other->n_nodes; i++)
+        assert_int_equal(other->nodes[i].prepare.cores, 16);
     fth_plan_destroy(other);
     destroy(&p);
 }

@@ -101,6 +101,22 @@ static const char *const one_thread[] = {"threads=1"};
 static const char *const three_threads[] = {"threads=3"};
 static const char *const clipped[] = {"threads=1", "train.clip_norm=0.5", "without=[packing]"};
 
+/* Plans are cut for this machine's cores; a batch of 512 has smaller tiles on more than eight. */
+static void test_cores(void **state) {
+    static const char *const small[] = {"train.batch_size=512", "threads=1"}, *const asked[] = {"tile=48", "threads=1"};
+    struct stepper s = make("deepfm", small, 2);
+    struct fth_plan_options options;
+    fth_session_plan_options(s.session, 1, &options);
+    assert_int_equal(options.cores, fth_cpu_get()->cores);
+    assert_int_equal(fth_session_tile(s.session, 2), 64);
+    assert_int_equal(fth_session_tile(s.session, 16), 32);
+    assert_int_equal(fth_session_tile(s.session, 0), fth_session_tile(s.session, fth_cpu_get()->cores));
+    destroy(&s);
+    s = make("deepfm", asked, 2);
+    assert_int_equal(fth_session_tile(s.session, 16), 48);
+    destroy(&s);
+}
+
 static void test_no_allocation(void **state) {
     if (!count_alloc_works())
         skip();
@@ -202,6 +218,7 @@ static void test_no_system_call(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_system_call),
+        cmocka_unit_test(test_cores),
         cmocka_unit_test(test_no_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
