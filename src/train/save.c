@@ -196,6 +196,18 @@ static int same_instructions(const struct fth_session *session, const char *isa)
            strcmp(isa, fth_isa_name(fth_cpu_get()->isa)) == 0;
 }
 
+/* cores: of the machine that the checkpoint is from. */
+static void tell_tiles(struct fth_session *session, uint32_t cores) {
+    uint32_t there = cores ? fth_session_tile(session, cores) : 0, here = fth_session_tile(session, 0);
+    if (!there || there == here || session->weights_only)
+        return;
+    if (!*session->other.key)
+        session->other = (struct fth_difference){"number of cores", {0}};
+    fth_log(FTH_LOG_WARN,
+            "the checkpoint was trained on %u cores, in tiles of %u examples, %u here; results will differ in the last bits, "
+            "but with tile: %u", cores, there, here, there);
+}
+
 fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *checkpoint,
                                fth_error *err) {
     const struct fth_checkpoint_state *state = fth_checkpoint_state(checkpoint);
@@ -228,8 +240,6 @@ fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *chec
     session->earlier_seconds = state->train_seconds;
     if (!*session->other.key && !same_instructions(session, state->isa))
         session->other = (struct fth_difference){"instruction set", {0}};
-    if (!*session->other.key && state->cores && fth_session_tile(session, state->cores) != fth_session_tile(session, 0))
-        session->other = (struct fth_difference){"number of cores", {0}};
     if (!*session->other.key && strcmp(state->program, FTH_VERSION) != 0)
         session->other = (struct fth_difference){"version of Fathom", {0}};
     snprintf(session->made_by, sizeof session->made_by, "%s", state->program);
@@ -239,6 +249,7 @@ fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *chec
         fth_log(FTH_LOG_WARN,
                 "the checkpoint was trained with another tuning table; results will differ in the last bits");
     }
+    tell_tiles(session, state->cores);
     session->checkpoint_path = strdup(fth_checkpoint_path(checkpoint));
     if (!session->checkpoint_path)
         return fth_fail(err, FTH_E_MEMORY, "no memory for a path");
