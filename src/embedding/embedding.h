@@ -106,8 +106,8 @@ uint64_t fth_embedding_export(const fth_embedding *embedding, uint32_t pack, uin
 uint64_t fth_embedding_export_candidates(const fth_embedding *embedding, uint32_t pack,
                                          uint64_t first, uint64_t max, uint64_t *keys,
                                          uint32_t *tables, uint64_t *counts);
-/* Adds rows (restore, initial weights from elsewhere); a row that is there already is overwritten.
- * keys and tables are needed; where another array is NULL, a new row has its first values and an
+/* Adds rows one by one, the plain form of fth_embedding_import_shards, which restores; a row that is there already is
+ * overwritten. keys and tables are needed; where another array is NULL, a new row has its first values and an
  * old one keeps its own. A prepared batch is no longer prepared. Importing in the order of an
  * export gives that order again. */
 fth_status fth_embedding_import(fth_embedding *embedding, uint32_t pack, uint64_t n,
