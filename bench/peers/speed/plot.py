@@ -4,11 +4,12 @@ from html import escape
 import report
 import shapes
 
-LABELS = {"fathom": "Fathom", "fathom-plain": "Fathom, all products",
+LABELS = {"fathom": "Fathom", "fathom-unfactorised": "Fathom, factorising off", "fathom-plain": "Fathom, all products",
           **{name: f"Fathom, {precision}" for name, precision in report.SPLIT.items()},
           "pytorch-bags": "PyTorch, a bag a field", "pytorch-stacked": "PyTorch, one table",
           "pytorch-compiled": "PyTorch, torch.compile", "tensorflow": "TensorFlow"}
-COLOURS = {"fathom": "#0b5fa5", "fathom-plain": "#7fb2dd", "fathom-bf16x6": "#2f7d6b", "fathom-bf16x3": "#7cc4a4",
+COLOURS = {"fathom": "#0b5fa5", "fathom-unfactorised": "#4487c2", "fathom-plain": "#7fb2dd",
+           "fathom-bf16x6": "#2f7d6b", "fathom-bf16x3": "#7cc4a4",
            "pytorch-bags": "#f3c98b", "pytorch-stacked": "#e89b3f", "pytorch-compiled": "#c0651a", "tensorflow": "#8a8f98"}
 BAR, GAP, LEFT, WIDTH, LEGEND, COLUMNS = 13, 16, 100, 860, 20, 3
 

@@ -6,8 +6,8 @@ import comparisons
 import shapes
 from comparisons import TITLES
 
-HEADS = {"fathom": "Fathom", "fathom-plain": "all products", "pytorch-bags": "PyTorch, a bag a field",
-         "pytorch-stacked": "one table", "pytorch-compiled": "torch.compile", "tensorflow": "TensorFlow"}
+HEADS = {"fathom": "Fathom", "fathom-unfactorised": "factorising off", "fathom-plain": "all products",
+         "pytorch-bags": "PyTorch, a bag a field", "pytorch-stacked": "one table", "pytorch-compiled": "torch.compile", "tensorflow": "TensorFlow"}
 SPLIT = {"fathom-bf16x6": "bf16x6", "fathom-bf16x3": "bf16x3"}  # precisions by AMX, which make all products
 PEERS = [name for name in HEADS if not name.startswith("fathom")]
 
@@ -65,7 +65,7 @@ def split_cells(case, name):
     if not case.rates[name]:
         return ["–"] * 3
     key = case.model, case.batch
-    targets = sorted({table[key] for table in (shapes.SHARE_PLAIN, shapes.SHARE_FACTORISED) if key in table})
+    targets = sorted({table[key] for table in (shapes.SHARE_UNFACTORISED, shapes.SHARE_FACTORISED) if key in table})
     return [f"{case.rates[name] / 1e3:.1f}", figure(case.ratios.get(name), shapes.SPEEDUP.get(key)),
             figure(case.shares[name], *targets)]
 
@@ -74,7 +74,7 @@ def table(results, models):
     cases = [case for case in cases_of(results) if case.model in models]
     shown = [name for name in HEADS if any(case.rates[name] for case in cases)]
     heads = ["model", "batch"] + [HEADS[name] for name in shown]
-    heads += ["against the best peer", "GFLOP/s", "share of peak", "all products"]
+    heads += ["against the best peer", "GFLOP/s", "share of peak", "factorising off", "all products"]
     left = any(case.between.get(name) for case in cases for name in ("fathom", "fathom-plain"))
     heads += ["of FMAs between steps", "all products"] if left else []
     split = [name for name in SPLIT if any(case.rates[name] for case in cases)]
@@ -88,7 +88,8 @@ def table(results, models):
         gflops = case.gflops.get("fathom")
         cells += [figure(case.ratios.get("fathom"), shapes.SPEEDUP.get(key)), f"{gflops:.0f}" if gflops else ""]
         cells += [figure(case.shares.get("fathom"), shapes.SHARE_FACTORISED.get(key)),
-                  figure(case.shares.get("fathom-plain"), shapes.SHARE_PLAIN.get(key))]
+                  figure(case.shares.get("fathom-unfactorised"), shapes.SHARE_UNFACTORISED.get(key)),
+                  figure(case.shares.get("fathom-plain"))]
         cells += [figure(case.between.get(name)) for name in ("fathom", "fathom-plain")] if left else []
         for name in split:
             cells += split_cells(case, name)
