@@ -1,4 +1,4 @@
-/* Measuring steps on batches held in memory: nothing is read or saved meanwhile.
+/* Measuring steps on batches held in memory: nothing is read (but where bench_turns.c asks what that costs) or saved meanwhile.
  *
  * First plain steps, for the examples a second, with short bursts of multiplications between them, which say what the
  * machine had left for anybody in that time; then steps with every node's time counted, for where the time
@@ -332,12 +332,25 @@ static fth_status ablate(struct bench *bench, fth_error *err) {
 
 /* ---- all of it ---- */
 
+static fth_status check_reading(const struct bench *bench, fth_error *err) {
+    if (!bench->options->from_text)
+        return FTH_OK;
+    if (bench->batches.generated)
+        return fth_fail(err, FTH_E_CONFIG,
+                        "data.train: steps from text need files that are there, and no generated batches in their place");
+    if (!fth_data_set_again(bench->session->train_set))
+        return fth_fail(err, FTH_E_CONFIG,
+                        "data.train: steps from text need files that can be read twice, not standard input or a pipe");
+    return FTH_OK;
+}
+
 static fth_status run(struct bench *bench, const fth_config *config, fth_error *err) {
     struct fth_bench_report *r = bench->report;
     int generated = bench->options->generated || !fth_bench_has_data(config);
     FTH_TRY(fth_session_create(config, generated ? FTH_FOR_SHAPE : FTH_FOR_ALL, &bench->session, err));
     tell(bench, generated ? "generating batches" : "reading batches");
     FTH_TRY(fth_bench_hold(bench->session, bench->options->batches, generated, &bench->batches, err));
+    FTH_TRY(check_reading(bench, err));
     FTH_TRY(fth_session_plan(bench->session, 1, &bench->plan, err));
     r->model = bench->session->config->model.name;
     r->isa = fth_cpu_instructions(bench->session->config->precision != FTH_FP32);
@@ -353,6 +366,10 @@ static fth_status run(struct bench *bench, const fth_config *config, fth_error *
     FTH_TRY(peaks(bench, err));
     FTH_TRY(measure(bench, err));
     FTH_TRY(profile(bench, err));
+    if (bench->options->from_text) {
+        tell(bench, "steps from text");
+        FTH_TRY(fth_bench_in_turns(bench->session, bench->plan, &bench->batches, bench->options->seconds, &r->turns, err));
+    }
     if (bench->options->ablate)
         FTH_TRY(ablate(bench, err));
     if (bench->options->seconds >= 1) /* a short look needs no second opinion */

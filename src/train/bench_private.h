@@ -1,5 +1,5 @@
-/* What `fathom bench` is made of: batches held in memory (bench_batches.c), measured steps (bench.c), the
- * table for people and the JSON for programs (bench_report.c). */
+/* What `fathom bench` is made of: batches held in memory (bench_batches.c), measured steps (bench.c), those on text
+ * (bench_turns.c), the table for people and the JSON for programs (bench_report.c). */
 #ifndef FTH_TRAIN_BENCH_PRIVATE_H
 #define FTH_TRAIN_BENCH_PRIVATE_H
 
@@ -63,6 +63,25 @@ struct fth_bench_ablation {
     double examples_per_second, ratio; /* ratio: with / without, measured in turns */
 };
 
+/* Steps of one kind, in all. */
+struct fth_bench_side {
+    uint64_t steps, examples;
+    double ns;      /* of these: */
+    double waiting; /* for a batch: reading and parsing that nothing hid */
+    double lookup;  /* finding rows, and making new ones */
+};
+
+/* Turns of steps from text and turns of steps on batches held. */
+struct fth_bench_turns {
+    struct fth_bench_side text, memory;
+    uint32_t n;    /* of each */
+    double median; /* of examples/s from text over those in memory, of neighbouring turns */
+};
+
+/* Turns until those from text have taken so long, of data that can be read again; *out is zeros before. */
+fth_status fth_bench_in_turns(struct fth_session *session, fth_plan *plan, const struct fth_bench_batches *held, double seconds,
+                              struct fth_bench_turns *out, fth_error *err);
+
 #define FTH_BENCH_SAMPLES 65536
 #define FTH_BENCH_DIMS 8
 
@@ -87,6 +106,7 @@ struct fth_bench_report {
     double fma_between; /* GFLOP/s of bursts between the steps: what the machine had left for them */
     uint32_t dims[FTH_BENCH_DIMS], n_dims;
     double gather[FTH_BENCH_DIMS]; /* 1e6 rows a second of dims[i] floats */
+    struct fth_bench_turns turns; /* n 0: not asked for */
     struct fth_bench_ablation *ablations;
     uint32_t n_ablations;
 };

@@ -106,6 +106,27 @@ static void print_reading(const struct fth_bench_report *r, struct fth_text *tex
                     (double)c->bytes * 1e3 / (double)(c->assemble_ns + 1), (double)c->lines * 1e9 / ns);
 }
 
+static double side_rate(const struct fth_bench_side *side) { return (double)side->examples * 1e9 / side->ns; }
+
+static void side_line(struct fth_text *text, const char *name, const struct fth_bench_side *side) {
+    double ms = 1e-6 / (double)side->steps;
+    fth_text_printf(text, "%-49s %12.3f %12.3f %12.3f %12.3f %12.0f\n", name, side->ns * ms, side->waiting * ms,
+                    side->lookup * ms, (side->ns - side->waiting - side->lookup) * ms, side_rate(side));
+}
+
+static void print_turns(const struct fth_bench_turns *turns, struct fth_text *text) {
+    char name[48];
+    if (!turns->n)
+        return;
+    snprintf(name, sizeof name, "steps in turns, %llu of each", (unsigned long long)turns->text.steps);
+    fth_text_printf(text, "\n%-49s %12s %12s %12s %12s %12s\n", name, "ms/step", "for a batch", "finding rows", "the rest",
+                    "examples/s");
+    side_line(text, "from text", &turns->text);
+    side_line(text, "on the batches in memory", &turns->memory);
+    fth_text_printf(text, "from text over in memory: %.3f, median of %u turns %.3f\n",
+                    side_rate(&turns->text) / side_rate(&turns->memory), turns->n, turns->median);
+}
+
 fth_status fth_bench_text(const struct fth_bench_report *r, char **out, fth_error *err) {
     struct fth_text text = {0};
     struct fth_bench_sum all = {.ns = r->profiled_ns, .gather_share = -1};
@@ -134,6 +155,7 @@ fth_status fth_bench_text(const struct fth_bench_report *r, char **out, fth_erro
     }
     if (r->n_nodes > MOST_NODES)
         fth_text_printf(&text, "and %u more (--json FILE has all)\n", r->n_nodes - MOST_NODES);
+    print_turns(&r->turns, &text);
     if (r->n_ablations)
         fth_text_printf(&text, "\n%-49s %12s %12s\n", "left out", "examples/s", "with/without");
     for (uint32_t i = 0; i < r->n_ablations; i++)
@@ -182,6 +204,19 @@ static json_t *nodes_json(const struct fth_bench_report *r) {
     return nodes;
 }
 
+static json_t *side_json(const struct fth_bench_side *side) {
+    double ms = 1e-6 / (double)side->steps;
+    return json_pack("{s:I, s:f, s:f, s:f, s:f}", "steps", (json_int_t)side->steps, "ms_per_step", side->ns * ms,
+                     "ms_for_a_batch", side->waiting * ms, "ms_finding_rows", side->lookup * ms, "examples_per_second",
+                     side_rate(side));
+}
+
+static json_t *turns_json(const struct fth_bench_turns *turns) {
+    return json_pack("{s:o, s:o, s:i, s:f, s:f}", "from_text", side_json(&turns->text), "in_memory", side_json(&turns->memory),
+                     "turns", (int)turns->n, "ratio", side_rate(&turns->text) / side_rate(&turns->memory), "ratio_median",
+                     turns->median);
+}
+
 static json_t *peaks_json(const struct fth_bench_report *r) {
     json_t *gather = json_object();
     for (uint32_t i = 0; i < r->n_dims; i++) {
@@ -219,6 +254,8 @@ fth_status fth_bench_json(const struct fth_bench_report *r, char **out, fth_erro
         json_object_set_new(root, "parts", parts);
         json_object_set_new(root, "nodes", nodes_json(r));
         json_object_set_new(root, "ablations", ablations);
+        if (r->turns.n)
+            json_object_set_new(root, "text_and_memory_in_turns", turns_json(&r->turns));
         json_object_set_new(root, "peaks", peaks_json(r));
     }
     char *dump = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL;

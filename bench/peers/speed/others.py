@@ -50,6 +50,8 @@ def in_turns(options, results, measure, model, batch, ways):
     for repetition in range(options.repetitions):
         for name, way in ways.items():
             sample = way()
+            for beside, rate in sample.pop("beside", {}).items():
+                results.add(measure, model, batch, beside, {"value": rate})
             value = sample.pop("examples_per_second", None)
             sample = sample if value is None else {"value": value} | sample
             results.add(measure, model, batch, name, sample)
@@ -57,7 +59,7 @@ def in_turns(options, results, measure, model, batch, ways):
             options.progress(f"{measure}: {model}, {repetition + 1} of {options.repetitions}, {name}: {sample['value']:,.6g}")
 
 
-MORE = 600  # batches: as many as 20 seconds train, so that none is learnt by heart
+MORE = 600  # batches in memory: as many as 20 seconds train, so that none is learnt by heart
 
 
 def rate_from_text(options, fathom, file, *arguments):
@@ -75,10 +77,13 @@ def pandas_peer(options, model, file):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def rate_in_memory(fathom, held, *arguments):
-    """Of all steps' time, as training from text reports it: a median would leave out what disturbs the machine."""
-    rates = fathom.bench(4096, "--batches", str(held), *arguments, seconds=20)["examples_per_second"]
-    return {"value": rates["in_all"], "median": rates["median"]}
+def rates_in_turns(options, fathom, file, memory, *arguments):
+    """Steps from text and, as `memory`, in memory, in turns in one process: both meet the same disturbances of the machine, and
+    the same weights, so as many zeros to leave out."""
+    with held_in_memory(options.work / file):
+        read = fathom.bench(4096, "--from-text", "--batches", str(MORE), *arguments, seconds=20)["text_and_memory_in_turns"]
+    return {"value": read["from_text"]["examples_per_second"], "ratio": read["ratio_median"],
+            "beside": {memory: read["in_memory"]["examples_per_second"]}}
 
 
 def text(options, results):
@@ -88,8 +93,8 @@ def text(options, results):
         ways = {}
         for name, arguments in fathom.precisions().items():
             ways |= {name: lambda arguments=arguments: rate_from_text(options, fathom, file, *arguments),
-                     f"{name} in memory": lambda arguments=arguments: rate_in_memory(fathom, shapes.HELD, *arguments),
-                     f"{name} in memory, more": lambda arguments=arguments: rate_in_memory(fathom, MORE, *arguments)}
+                     f"{name} in turns": lambda name=name, arguments=arguments: rates_in_turns(
+                         options, fathom, file, f"{name} in memory", *arguments)}
         if needs(options, "pytorch"):
             ways["pytorch"] = lambda: pandas_peer(options, model, file)
         in_turns(options, results, "text", model, 4096, ways)
