@@ -106,15 +106,11 @@ uint64_t fth_embedding_export(const fth_embedding *embedding, uint32_t pack, uin
 uint64_t fth_embedding_export_candidates(const fth_embedding *embedding, uint32_t pack,
                                          uint64_t first, uint64_t max, uint64_t *keys,
                                          uint32_t *tables, uint64_t *counts);
-/* Adds rows one by one, the plain form of fth_embedding_import_shards, which restores; a row that is there already is
- * overwritten. keys and tables are needed; where another array is NULL, a new row has its first values and an
- * old one keeps its own. A prepared batch is no longer prepared. Importing in the order of an
- * export gives that order again. */
-fth_status fth_embedding_import(fth_embedding *embedding, uint32_t pack, uint64_t n,
-                                const struct fth_row_arrays *arrays, fth_error *err);
-/* The same by several threads, each with shards of its own: those of the rows whose keys are in shards whose bits are set.
- * Row i's table is tables[arrays->tables[i]]. No batch may be prepared. Where the answer is FTH_E_LIMIT,
- * fth_embedding_import_limit says why, when all threads have ended. */
+/* Adds rows, by one thread or by several, each with shards of its own: of the rows those whose keys are in shards whose
+ * bits are set. Row i's table is tables[arrays->tables[i]]; keys and tables are needed. A row that is there already is
+ * overwritten; where another array is NULL, a new row has its first values and an old one keeps its own. Importing in the
+ * order of an export gives that order again. A batch that was prepared before is to be prepared again. Where the answer is
+ * FTH_E_LIMIT, fth_embedding_import_limit says why, when all threads have ended. */
 struct fth_embedding_table {
     uint32_t pack, table;
 };

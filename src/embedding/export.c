@@ -206,22 +206,6 @@ fth_status fth_embedding_import_limit(const fth_embedding *embedding, fth_error 
     return FTH_E_LIMIT;
 }
 
-fth_status fth_embedding_import(fth_embedding *embedding, uint32_t number, uint64_t n,
-                                const struct fth_row_arrays *arrays, fth_error *err) {
-    if (!arrays->keys || !arrays->tables)
-        return fth_fail(err, FTH_E_ARGUMENT, "embedding rows need keys and tables");
-    embedding->batch = NULL; /* rows found before may have a row now */
-    embedding->n_tasks = 0;
-    for (uint64_t i = 0; i < n; i++) {
-        struct found at;
-        FTH_TRY(find_shard(embedding, (struct fth_embedding_table){number, arrays->tables[i]}, arrays->keys[i], &at, err));
-        at.i = i;
-        fth_status status = import_row(&at, arrays, err);
-        FTH_TRY(status == FTH_E_LIMIT ? fth_embedding_limit_error(embedding, at.pack, at.table, err) : status);
-    }
-    return FTH_OK;
-}
-
 fth_status fth_embedding_import_candidates(fth_embedding *embedding, uint32_t number, uint64_t n,
                                            const uint64_t *keys, const uint32_t *tables,
                                            const uint64_t *counts, fth_error *err) {

@@ -118,7 +118,8 @@ static void make_good(void) {
     uint32_t tables[] = {0, 1, 1};
     float weights[6] = {1, 2, 3, 4, 5, 6}, slots[6] = {0.5f};
     struct fth_row_arrays rows = {keys, tables, weights, {slots}, counts, steps};
-    CHECK(fth_embedding_import(m.embedding, 0, 3, &rows, NULL) == FTH_OK);
+    const struct fth_embedding_table same[] = {{0, 0}, {0, 1}};
+    CHECK(fth_embedding_import_shards(m.embedding, same, UINT64_MAX, 3, &rows, NULL) == FTH_OK);
     CHECK(fth_embedding_import_candidates(m.embedding, 0, 1, steps, tables, counts + 1, NULL) == FTH_OK);
     struct fth_checkpoint_state state = {.step = 4, .seed = 1, .config_yaml = "seed: 1\n", .isa = "avx2",
                                          .features = json_object()};

@@ -34,7 +34,7 @@ static int save_one(void **state) {
             uint64_t key = 5000 + i;
             uint32_t table = (uint32_t)(i % info.n_tables);
             const struct fth_row_arrays row = {.keys = &key, .tables = &table, .frequency = &i};
-            OK(fth_embedding_import(saved.embedding, p, 1, &row, err));
+            OK(import_rows(saved.embedding, p, 1, &row, err));
         }
     }
     dir = scratch_create();

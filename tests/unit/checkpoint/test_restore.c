@@ -74,7 +74,7 @@ static void test_many_rows(void **state) {
         for (uint64_t key = 2000; key < 2000 + MANY; key++) {
             uint64_t candidate = key + MANY, count = 1 + key % 4;
             uint32_t table = 0;
-            OK(fth_embedding_import(a.embedding, p, 1, &(struct fth_row_arrays){.keys = &key, .tables = &table}, err));
+            OK(import_rows(a.embedding, p, 1, &(struct fth_row_arrays){.keys = &key, .tables = &table}, err));
             if (info.candidates)
                 OK(fth_embedding_import_candidates(a.embedding, p, 1, &candidate, &table, &count, err));
         }
@@ -84,8 +84,8 @@ static void test_many_rows(void **state) {
         const struct fth_row_arrays last = {.keys = &key, .tables = &table};
         world_digest(&a, before);
         assert_int_equal(fth_embedding_export(a.embedding, p, info.rows - 1, 1, &last), 1);
-        OK(fth_embedding_import(a.embedding, p, 1,
-                                &(struct fth_row_arrays){.keys = &key, .tables = &table, .frequency = &count}, err));
+        const struct fth_row_arrays again = {.keys = &key, .tables = &table, .frequency = &count};
+        OK(import_rows(a.embedding, p, 1, &again, err));
         world_digest(&a, after);
         assert_string_not_equal(before, after);
         if (!info.candidates)
@@ -168,7 +168,7 @@ static void test_digest(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char row[17];
         world_digest(&w, row);
-        OK(fth_embedding_import(w.embedding, 0, 1, &rows[i], err));
+        OK(import_rows(w.embedding, 0, 1, &rows[i], err));
         world_digest(&w, after);
         assert_string_not_equal(row, after);
     }

@@ -201,14 +201,14 @@ static void test_diverged(void **state) {
     float weights[64] = {0, 0, NAN}, slots[2][64] = {{0}};
     struct fth_row_arrays row = {.keys = &key, .tables = &table, .weights = weights, .slots = {slots[0], slots[1]},
                                  .frequency = &count, .last_step = &step};
-    OK(fth_embedding_import(a.embedding, 0, 1, &row, err));
+    OK(import_rows(a.embedding, 0, 1, &row, err));
     REFUSED(FTH_E_NUMERIC, world_save(&a, files, dir, 1, NULL, err), "pack-0.safetensors: weights", "not finite");
     world_destroy(&a);
     a = world_create(&(struct world_options){.seed = 1});
     a.state.step++;
     weights[2] = 0;
     slots[0][1] = INFINITY;
-    OK(fth_embedding_import(a.embedding, 0, 1, &row, err));
+    OK(import_rows(a.embedding, 0, 1, &row, err));
     REFUSED(FTH_E_NUMERIC, world_save(&a, files, dir, 1, NULL, err), "pack-0.safetensors: ", "not finite");
     assert_int_equal(count_names(dir, ""), 1);
     assert_true(exists(join(dir, 101)));

@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "checkpoint/checkpoint_private.h"
 #include "fault_io.h"
+#include "import_rows.h"
 
 #define OK(expr)                                              \
     do {                                                      \
@@ -117,7 +118,7 @@ static inline void world_rows(struct world *w, uint64_t seed) {
                 struct fth_row_arrays row = {.keys = &key, .tables = &t, .weights = weights,
                                              .slots = {slots[0], slots[1]}, .frequency = &count,
                                              .last_step = &step};
-                OK(fth_embedding_import(w->embedding, p, 1, &row, err));
+                OK(import_rows(w->embedding, p, 1, &row, err));
             }
         for (uint32_t t = 0; t < info.n_tables; t++)
             for (uint64_t key = 1000; !strcmp(info.table_names[t], "category") &&

@@ -1,6 +1,7 @@
 /* The gradient that reaches rows through every way of pooling, against finite differences of what
  * gather gives: the rows are moved along a random direction, and the change of a weighted sum of
  * the outputs compared with what one SGD step of rate 1 took off the rows. */
+#include "import_rows.h"
 #include "world.h"
 
 #define PACKS 8
@@ -46,7 +47,7 @@ static double moved_output(uint32_t l, const struct world_gradients *gradients, 
         for (uint64_t r = 0; r < rows.n; r++)
             for (uint32_t d = 0; d < rows.info.dim; d++)
                 rows.rows.weights[r * rows.info.dim + d] += by * direction(&rows, r, d);
-        OK(fth_embedding_import(embedding, p, rows.n, &rows.rows, err));
+        OK(import_rows(embedding, p, rows.n, &rows.rows, err));
         snapshot_free(&rows);
     }
     OK(fth_embedding_prepare(embedding, pool, batch, 0, 1, err));

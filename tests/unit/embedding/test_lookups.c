@@ -1,6 +1,7 @@
 /* embedding/: many one-key fields of one embedding: gathers side by side, admission, hot rows,
  * tables that share rows, hostile keys, refusals. */
 #include "columns.h"
+#include "import_rows.h"
 
 static void side_by_side_is_one_by_one(void **state) {
     uint32_t dims[] = {1, 3, 4, 16, 20};
@@ -132,7 +133,7 @@ static void admission_counts_whole_batches(void **state) {
     /* A candidate that is imported as a row is one no more; its count is not lost. */
     uint32_t table = 0;
     struct fth_row_arrays row = {.keys = &candidate, .tables = &table};
-    OK(fth_embedding_import(embedding, 0, 1, &row, err));
+    OK(import_rows(embedding, 0, 1, &row, err));
     OK(fth_embedding_import_candidates(embedding, 0, 1, &candidate, &table, &count, err));
     fth_embedding_pack_info(embedding, 0, &info);
     assert_int_equal(info.rows, 2);
@@ -161,7 +162,7 @@ static void check_sums(fth_embedding *embedding, fth_pool *pool, uint32_t rows, 
         struct fth_row_arrays row = {
             .keys = &key, .tables = &table, .weights = zero, .slots = {zero}};
         if (i < rows)
-            OK(fth_embedding_import(embedding, 0, 1, &row, err));
+            OK(import_rows(embedding, 0, 1, &row, err));
     }
     const struct fth_rows *of = fth_embedding_rows(embedding);
     struct fth_row_gradient list[] = {{.gradient = gradient, .ld = DIM},

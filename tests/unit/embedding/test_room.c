@@ -1,6 +1,7 @@
 /* embedding/: the room that rows take: growth, the memory limit, no allocation for known keys. */
 #include "columns.h"
 #include "count_alloc.h"
+#include "import_rows.h"
 
 static uint64_t rows_in(const fth_embedding *embedding) {
     struct fth_pack_info info;
@@ -145,7 +146,7 @@ static void room_that_is_reserved(void **state) {
                 uint32_t table = 0;
                 const struct fth_row_arrays row = {.keys = &key, .tables = &table};
                 fth_error error = {0};
-                fth_status status = fth_embedding_import(embedding, 0, 1, &row, &error);
+                fth_status status = import_rows(embedding, 0, 1, &row, &error);
                 if (reserve < 2)
                     assert_int_equal(status, FTH_OK);
                 else

@@ -1,4 +1,5 @@
 /* embedding/: threads, packing and a stop in between change no bit. */
+#include "import_rows.h"
 #include "world.h"
 
 #define STEPS 9
@@ -121,7 +122,7 @@ static void taken_over_from_tables_apart(void **state) {
                 all.rows.tables[i] = table;
             for (uint64_t i = 0; i < all.n_candidates; i++)
                 all.tables[i] = table;
-            OK(fth_embedding_import(packed, pack, all.n, &all.rows, err));
+            OK(import_rows(packed, pack, all.n, &all.rows, err));
             OK(fth_embedding_import_candidates(packed, pack, all.n_candidates, all.keys, all.tables,
                                                all.counts, err));
             snapshot_free(&all);
@@ -156,7 +157,7 @@ static fth_embedding *copied(const fth_embedding *from, const char *optimizer) {
             struct fth_row_arrays only_keys = {.keys = keys};
             assert_int_equal(fth_embedding_export(from, p, at, n, &only_keys), n);
             assert_memory_equal(keys, part.keys, n * 8);
-            OK(fth_embedding_import(to, p, n, &part, err));
+            OK(import_rows(to, p, n, &part, err));
         }
         OK(fth_embedding_import_candidates(to, p, all.n_candidates, all.keys, all.tables,
                                            all.counts, err));
@@ -192,7 +193,7 @@ static void import_overwrites_and_checks(void **state) {
     float weights[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     struct fth_row_arrays row = {
         .keys = before.rows.keys + 3, .tables = before.rows.tables + 3, .weights = weights};
-    OK(fth_embedding_import(embedding, 0, 1, &row, err));
+    OK(import_rows(embedding, 0, 1, &row, err));
     snapshot_take(embedding, 0, &after);
     assert_int_equal(after.n, before.n);
     assert_memory_equal(after.rows.weights + 3 * 8, weights, sizeof weights);
@@ -201,7 +202,7 @@ static void import_overwrites_and_checks(void **state) {
     uint32_t table = 1000;
     row.tables = &table;
     fth_error error = {0};
-    assert_int_equal(fth_embedding_import(embedding, 0, 1, &row, &error), FTH_E_CHECKPOINT);
+    assert_int_equal(import_rows(embedding, 0, 1, &row, &error), FTH_E_CHECKPOINT);
     assert_non_null(strstr(error.message, "1000"));
     snapshot_free(&before);
     snapshot_free(&after);
@@ -222,7 +223,7 @@ static void large_counts(void **state) {
                 now[e].rows.frequency[i] = frequency[e];
                 now[e].rows.last_step[i] = step - 1;
             }
-            OK(fth_embedding_import(embedding[e], p, now[e].n, &now[e].rows, err));
+            OK(import_rows(embedding[e], p, now[e].n, &now[e].rows, err));
             snapshot_free(&now[e]);
         }
     }
