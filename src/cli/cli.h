@@ -71,10 +71,8 @@ struct cli_output {
 int cli_may_write(const char *command, const char *path);
 /* 0: it cannot be written, as has been told. */
 int cli_output_open(struct cli_output *out, const char *command, const char *path);
-/* Whether the path is the very file that is read: `input`, or standard input where that is NULL or "-". */
-int cli_is_input(const char *path, const char *input);
-/* Whether the path is that file (the configuration's own or what is read besides, as above, or a pattern of files; NULL:
- * none) or data that the configuration names, as has been told. */
+/* Whether the path is that file (the configuration's own or what is read besides, "-" where it is standard input, or a
+ * pattern of files; NULL: none) or data that the configuration names, as has been told. */
 int cli_is_read(const char *command, const char *path, const fth_config *config, const char *file);
 /* Whether the path is a file of the checkpoint, as has been told. */
 int cli_is_of_checkpoint(const char *command, const char *path, const char *checkpoint);

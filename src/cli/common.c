@@ -164,9 +164,10 @@ double cli_real(const struct argp_state *state, const char *option, const char *
     return value;
 }
 
-int cli_is_input(const char *path, const char *input) {
+/* Whether the path is the very file that is read: `input`, or standard input where that is "-". */
+static int is_input(const char *path, const char *input) {
     struct stat out, in;
-    int known = input && strcmp(input, "-") != 0 ? stat(input, &in) == 0 : fstat(STDIN_FILENO, &in) == 0;
+    int known = strcmp(input, "-") != 0 ? stat(input, &in) == 0 : fstat(STDIN_FILENO, &in) == 0;
     return known && stat(path, &out) == 0 && S_ISREG(in.st_mode) && in.st_dev == out.st_dev &&
            in.st_ino == out.st_ino;
 }
@@ -174,11 +175,11 @@ int cli_is_input(const char *path, const char *input) {
 /* Whether it is that file, or one of those that the pattern names. */
 static int is_one_of(const char *path, const char *pattern) {
     glob_t found;
-    int is = cli_is_input(path, pattern);
+    int is = is_input(path, pattern);
     if (is || glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
         return is;
     for (size_t i = 0; i < found.gl_pathc && !is; i++)
-        is = cli_is_input(path, found.gl_pathv[i]);
+        is = is_input(path, found.gl_pathv[i]);
     globfree(&found);
     return is;
 }
@@ -196,7 +197,7 @@ int cli_is_of_checkpoint(const char *command, const char *path, const char *chec
     int is = 0;
     for (struct dirent *entry; folder && !is && (entry = readdir(folder));) {
         int n = snprintf(file, sizeof file, "%s/%s", checkpoint, entry->d_name);
-        is = n > 0 && (size_t)n < sizeof file && cli_is_input(path, file);
+        is = n > 0 && (size_t)n < sizeof file && is_input(path, file);
     }
     if (folder)
         closedir(folder);

@@ -136,10 +136,6 @@ fth_status fth_load_no_memory(struct fth_loader *l);
 /* How often "-" is among the files. */
 uint32_t fth_config_standard_inputs(const struct fth_data_config *data);
 
-/* Appends ".name" to l->path; returns the length to hand to fth_path_pop. */
-size_t fth_path_push(struct fth_loader *l, const char *name);
-void fth_path_pop(struct fth_loader *l, size_t length);
-
 fth_status fth_section_read(struct fth_loader *l, const struct fth_section *section,
                             const struct fth_node *node, void *base);
 fth_status fth_value_read(struct fth_loader *l, const struct fth_key *key,
@@ -161,7 +157,5 @@ uint32_t fth_utf8_next(const char **text);
 void fth_print_number(struct fth_text *out, double value);
 /* The key's value in the struct, as YAML. */
 void fth_print_value(struct fth_text *out, const struct fth_key *key, const void *base);
-/* As a double-quoted YAML text. */
-void fth_print_string(struct fth_text *out, const char *text);
 
 #endif

@@ -56,7 +56,8 @@ static void print_real(struct fth_text *out, double value) {
     fth_text_printf(out, "%.*s%s%s", (int)mantissa, text, whole ? ".0" : "", text + mantissa);
 }
 
-void fth_print_string(struct fth_text *out, const char *text) {
+/* As a double-quoted YAML text. */
+static void print_string(struct fth_text *out, const char *text) {
     fth_text_append(out, "\"", 1);
     while (*text) {
         const char *start = text;
@@ -91,7 +92,7 @@ static void print_list(struct fth_text *out, const struct fth_key *key, const ch
         else if (key->type == FTH_KEY_FLOATS)
             print_real(out, ((const struct fth_floats *)field)->items[i]);
         else
-            fth_print_string(out, ((const struct fth_strings *)field)->items[i]);
+            print_string(out, ((const struct fth_strings *)field)->items[i]);
     }
     fth_text_append(out, "]", 1);
 }
@@ -143,7 +144,7 @@ void fth_print_value(struct fth_text *out, const struct fth_key *key, const void
         if (key->choices && **(const char *const *)field)
             fth_text_printf(out, "%s", *(const char *const *)field);
         else
-            fth_print_string(out, *(const char *const *)field);
+            print_string(out, *(const char *const *)field);
         break;
     case FTH_KEY_ENUM:
         for (const struct fth_choice *choice = key->choices; choice->name; choice++)
@@ -152,7 +153,7 @@ void fth_print_value(struct fth_text *out, const struct fth_key *key, const void
         break;
     case FTH_KEY_DELIMITER:
     case FTH_KEY_ESCAPE:
-        fth_print_string(out, *(const char *const *)field);
+        print_string(out, *(const char *const *)field);
         break;
     case FTH_KEY_STRINGS:
     case FTH_KEY_COLUMNS:

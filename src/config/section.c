@@ -65,13 +65,14 @@ fth_status fth_load_fail_path(struct fth_loader *l, const char *path, const char
     return status;
 }
 
-size_t fth_path_push(struct fth_loader *l, const char *name) {
+/* Appends ".name" to l->path; returns the length to hand to pop_path. */
+static size_t push_path(struct fth_loader *l, const char *name) {
     size_t length = strlen(l->path);
     snprintf(l->path + length, sizeof l->path - length, "%s%s", length ? "." : "", name);
     return length;
 }
 
-void fth_path_pop(struct fth_loader *l, size_t length) {
+static void pop_path(struct fth_loader *l, size_t length) {
     l->path[length] = 0;
 }
 
@@ -178,10 +179,10 @@ static fth_status find_keys(struct fth_loader *l, const struct fth_section *sect
         if (i == section->n_keys)
             return unknown_key(l, section, child);
         if (found[i]) {
-            size_t length = fth_path_push(l, child->key);
+            size_t length = push_path(l, child->key);
             fth_status status = fth_load_fail(l, child, "given a second time (first in line %u)",
                                               found[i]->key_line);
-            fth_path_pop(l, length);
+            pop_path(l, length);
             return status;
         }
         found[i] = child;
@@ -208,9 +209,9 @@ static fth_status read_items(struct fth_loader *l, const struct fth_key *key,
     for (const struct fth_node *item = node->first; item; item = item->next, n++) {
         char number[16];
         snprintf(number, sizeof number, "%u", n);
-        size_t length = fth_path_push(l, number);
+        size_t length = push_path(l, number);
         FTH_TRY(fth_section_read(l, key->section, item, items + (size_t)n * key->section->size));
-        fth_path_pop(l, length);
+        pop_path(l, length);
     }
     memcpy(base + key->offset, &items, sizeof items);
     memcpy(base + key->count_offset, &n, sizeof n);
@@ -243,9 +244,9 @@ fth_status fth_section_read(struct fth_loader *l, const struct fth_section *sect
             int of_another = pass == 1 && section->selector >= 0 && found[i] && !found[i]->override &&
                              found[section->selector] && found[section->selector]->override &&
                              !fth_key_used(&section->keys[i], selected);
-            size_t length = fth_path_push(l, section->keys[i].name);
+            size_t length = push_path(l, section->keys[i].name);
             FTH_TRY(read_key(l, section, &section->keys[i], selected, of_another ? NULL : found[i], base));
-            fth_path_pop(l, length);
+            pop_path(l, length);
         }
         selected = fth_section_selected(section, base);
     }

@@ -54,8 +54,8 @@ static fth_status check_end(const struct fth_source *source, fth_error *err) {
     return FTH_OK;
 }
 
-fth_status fth_source_raw_read(struct fth_source *source, void *buffer, size_t size, size_t *got,
-                               fth_error *err) {
+/* Bytes straight from the file, at least one unless at its end. */
+static fth_status read_raw(struct fth_source *source, void *buffer, size_t size, size_t *got, fth_error *err) {
     if (source->file < 0) {
         size_t left = (size_t)(source->size - source->raw_offset);
         *got = size < left ? size : left;
@@ -93,7 +93,7 @@ fth_status fth_source_fill_input(struct fth_source *source, fth_error *err) {
     if (source->input_at < source->input_n || source->input_end)
         return FTH_OK;
     size_t got;
-    FTH_TRY(fth_source_raw_read(source, source->input, FTH_SOURCE_INPUT_BYTES, &got, err));
+    FTH_TRY(read_raw(source, source->input, FTH_SOURCE_INPUT_BYTES, &got, err));
     source->input_at = 0;
     source->input_n = got;
     source->input_end = got == 0;
@@ -134,7 +134,7 @@ static fth_status detect(struct fth_source *source, fth_error *err) {
     size_t n = 0;
     while (n < sizeof source->first) {
         size_t got;
-        FTH_TRY(fth_source_raw_read(source, source->input + n, sizeof source->first - n, &got, err));
+        FTH_TRY(read_raw(source, source->input + n, sizeof source->first - n, &got, err));
         if (got == 0)
             break;
         n += got;
@@ -270,7 +270,7 @@ static fth_status read_stream(struct fth_source *source, char *buffer, size_t si
         return fth_source_decode(source, buffer, size, got, err);
     size_t left = source->input_n - source->input_at;
     if (left == 0)
-        return fth_source_raw_read(source, buffer, size, got, err);
+        return read_raw(source, buffer, size, got, err);
     *got = size < left ? size : left;
     memcpy(buffer, source->input + source->input_at, *got);
     source->input_at += *got;

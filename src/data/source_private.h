@@ -42,9 +42,6 @@ struct fth_source {
     size_t peeked_at, peeked_n, peeked_capacity;
 };
 
-/* Bytes straight from the file, at least one unless at its end. */
-fth_status fth_source_raw_read(struct fth_source *source, void *buffer, size_t size, size_t *got,
-                               fth_error *err);
 /* Makes sure that input[at .. n) is not empty unless at the end. */
 fth_status fth_source_fill_input(struct fth_source *source, fth_error *err);
 

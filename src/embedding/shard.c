@@ -17,7 +17,8 @@
 #define CHUNK_FETCHED 1024 /* bytes of a new chunk's rows that are asked for */
 #define ROWS_AHEAD 16      /* whose groups an index that doubles asks for */
 
-int fth_budget_take(struct fth_budget *budget, uint64_t bytes) {
+/* Takes the bytes and returns 1, or 0 when they would pass the limit. */
+static int take_bytes(struct fth_budget *budget, uint64_t bytes) {
     uint64_t before = atomic_fetch_add_explicit(&budget->used, bytes, memory_order_relaxed);
     if (before + bytes <= budget->limit)
         return 1;
@@ -117,7 +118,7 @@ fth_status fth_pack_create(struct fth_pack *pack, fth_error *err) {
     for (uint32_t i = 0; i < FTH_SHARDS; i++)
         FTH_TRY(fth_index_create(&pack->shards[i].index, &pack->index_space, i, FIRST_GROUPS,
                                  err));
-    if (!fth_budget_take(pack->budget, FTH_SHARDS * FIRST_GROUPS * sizeof(struct fth_index_group)))
+    if (!take_bytes(pack->budget, FTH_SHARDS * FIRST_GROUPS * sizeof(struct fth_index_group)))
         return fth_fail(err, FTH_E_LIMIT,
                         "embedding.memory_limit of %llu bytes is too small to hold empty tables",
                         (unsigned long long)pack->budget->limit);
@@ -228,7 +229,7 @@ static fth_status grow_index(const struct fth_pack *pack, struct fth_shard *shar
 }
 
 static fth_status grow_within_budget(struct fth_pack *pack, struct fth_shard *shard, fth_error *err) {
-    if (!fth_budget_take(pack->budget, fth_index_bytes(&shard->index)))
+    if (!take_bytes(pack->budget, fth_index_bytes(&shard->index)))
         return past_limit(err);
     return grow_index(pack, shard, shard->index.n_groups * 2, err);
 }
@@ -241,7 +242,7 @@ void fth_pack_reserve(struct fth_pack *pack, uint64_t keys) {
     for (uint32_t i = 0; i < FTH_SHARDS; i++) {
         struct fth_shard *shard = &pack->shards[i];
         uint32_t now = shard->index.n_groups;
-        if (now < n_groups && (!fth_budget_take(pack->budget, (n_groups - now) * sizeof(struct fth_index_group)) ||
+        if (now < n_groups && (!take_bytes(pack->budget, (n_groups - now) * sizeof(struct fth_index_group)) ||
                                grow_index(pack, shard, n_groups, NULL) != FTH_OK))
             return;
     }
@@ -272,7 +273,7 @@ static fth_status take_chunk(struct fth_pack *pack, struct fth_shard *shard, fth
         FTH_TRY(grow_list(&list, &shard->chunks_capacity, sizeof *shard->chunks, err));
         shard->chunks = list;
     }
-    if (!fth_budget_take(pack->budget, FTH_ROW_CHUNK * row_bytes(pack)))
+    if (!take_bytes(pack->budget, FTH_ROW_CHUNK * row_bytes(pack)))
         return past_limit(err);
     uint32_t chunk = atomic_fetch_add_explicit(&pack->next_chunk, 1, memory_order_relaxed);
     if (((uint64_t)chunk + 1) * FTH_ROW_CHUNK > pack->max_rows)
@@ -352,7 +353,7 @@ fth_status fth_shard_add_candidate(struct fth_pack *pack, struct fth_shard *shar
     FTH_TRY(reserve_entry(pack, shard, err));
     if (shard->n_candidates == shard->candidates_capacity) {
         uint32_t more = shard->candidates_capacity ? shard->candidates_capacity : FIRST_CAPACITY;
-        if (!fth_budget_take(pack->budget, more * sizeof(struct fth_candidate)))
+        if (!take_bytes(pack->budget, more * sizeof(struct fth_candidate)))
             return past_limit(err);
         void *list = shard->candidates;
         FTH_TRY(grow_list(&list, &shard->candidates_capacity, sizeof *shard->candidates, err));

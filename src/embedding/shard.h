@@ -38,8 +38,6 @@ struct fth_budget {
     _Atomic uint64_t used;
     uint64_t limit;
 };
-/* Takes the bytes and returns 1, or 0 when they would pass the limit. */
-int fth_budget_take(struct fth_budget *budget, uint64_t bytes);
 
 struct fth_table {
     const char *name; /* owned by the embedding */

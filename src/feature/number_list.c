@@ -12,8 +12,9 @@
 /* One window's elements, and the one behind it; kernels write in eights. */
 #define MOST (FTH_SPLIT_WINDOW + 8)
 
-void fth_number_list_bad(struct fth_number_list *list, const char *bytes, uint32_t length,
-                         const char *problem, const char *advice) {
+/* A bad value, as on_bad_value says; `bytes` lies in the list. advice: what to do about it, behind a semicolon, or "". */
+static void bad_value(struct fth_number_list *list, const char *bytes, uint32_t length, const char *problem,
+                      const char *advice) {
     struct fth_feature_chunk *chunk = list->chunk;
     char quoted[96], room[320];
     fth_text_quote(quoted, sizeof quoted, bytes, length);
@@ -35,11 +36,11 @@ int fth_number_list_value(struct fth_number_list *list, const char *bytes, uint3
         return 1;
     int spaces = length && (bytes[0] == ' ' || bytes[length - 1] == ' ');
     if (result != FTH_NUMBER_MALFORMED)
-        fth_number_list_bad(list, bytes, length, "is too large for a 32-bit float", "");
+        bad_value(list, bytes, length, "is too large for a 32-bit float", "");
     else
-        fth_number_list_bad(list, bytes, length, "is not a number",
-                            spaces ? "; spaces between a list's values belong into its separator (\"; \")"
-                                   : fth_feature_about_signs(bytes, length));
+        bad_value(list, bytes, length, "is not a number",
+                  spaces ? "; spaces between a list's values belong into its separator (\"; \")"
+                         : fth_feature_about_signs(bytes, length));
     return 0;
 }
 
@@ -73,7 +74,7 @@ static void bad_sum(struct fth_number_list *list) {
         text.length = fth_feature_join_text(list->chunk->program, joined, text, start, sizeof start);
         text.bytes = start;
     }
-    fth_number_list_bad(list, text.bytes, text.length, "has a sum too large for a 32-bit float", "");
+    bad_value(list, text.bytes, text.length, "has a sum too large for a 32-bit float", "");
 }
 
 int fth_number_list_result(struct fth_number_list *list, float *out) {

@@ -22,9 +22,6 @@ struct fth_number_list {
 void fth_number_list_begin(struct fth_number_list *list, struct fth_feature_chunk *chunk,
                            const struct fth_feature_numeric *numeric, uint32_t row,
                            struct fth_feature_text text);
-/* A bad value, as on_bad_value says; `bytes` lies in the list. advice: what to do about it, behind a semicolon, or "". */
-void fth_number_list_bad(struct fth_number_list *list, const char *bytes, uint32_t length,
-                         const char *problem, const char *advice);
 /* The general way from text to number: 1 and *out; 0 when it is missing or bad (told). */
 int fth_number_list_value(struct fth_number_list *list, const char *bytes, uint32_t length,
                           float *out);

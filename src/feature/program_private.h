@@ -382,10 +382,7 @@ fth_status fth_feature_join_vocabularies(fth_feature_program *program, fth_error
 /* compile_derived.c */
 fth_status fth_feature_check_side_tables(const fth_feature_program *program, fth_error *err);
 
-/* vocabulary.c. The number in [0, size + oov) of a text that is not missing; size + oov: it counts as missing. */
-uint64_t fth_feature_vocabulary_number(const struct fth_feature_vocabulary *vocabulary,
-                                       const char *bytes, size_t length);
-/* The key of a text that is not missing, of a field with a vocabulary; counts it. */
+/* vocabulary.c. The key of a text that is not missing, of a field with a vocabulary; counts it. */
 uint64_t fth_feature_vocabulary_key(const struct fth_feature_field *field, const char *bytes, size_t length);
 fth_status fth_feature_vocabulary_set(struct fth_feature_vocabulary *vocabulary, const uint64_t *hashes,
                                       uint32_t n, uint32_t *twice, fth_error *err);

@@ -19,8 +19,8 @@ struct fth_feature_counts {
     uint64_t met; /* texts that were new when they came */
 };
 
-uint64_t fth_feature_vocabulary_number(const struct fth_feature_vocabulary *vocabulary,
-                                       const char *bytes, size_t length) {
+/* In [0, size + oov), of a text that is not missing; size + oov: it counts as missing. */
+static uint64_t number_of(const struct fth_feature_vocabulary *vocabulary, const char *bytes, size_t length) {
     uint64_t hash = fth_hash_bytes(bytes, length, 0);
     uint32_t n = vocabulary->codes.n, place = fth_codes_find(&vocabulary->codes, hash);
     return place == n && vocabulary->oov ? n + hash % vocabulary->oov : place;
@@ -31,7 +31,7 @@ uint64_t fth_feature_vocabulary_number(const struct fth_feature_vocabulary *voca
 uint64_t fth_feature_vocabulary_key(const struct fth_feature_field *field, const char *bytes, size_t length) {
     const struct fth_feature_vocabulary *vocabulary = field->vocabulary;
     struct fth_feature_lookups *lookups = field->lookups;
-    uint64_t number = fth_feature_vocabulary_number(vocabulary, bytes, length);
+    uint64_t number = number_of(vocabulary, bytes, length);
     if (field->joined || atomic_load_explicit(&lookups->values, memory_order_relaxed) < FIRST_TEXTS) {
         atomic_fetch_add_explicit(&lookups->values, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&lookups->found, number < vocabulary->codes.n, memory_order_relaxed);

@@ -37,22 +37,4 @@ fth_id fth_domain_panels(const fth_graph *graph, fth_id weights, int turned);
 void fth_domain_gather(uint32_t n, const uint32_t *rows, const struct fth_view *from, uint32_t column,
                        uint32_t columns, float *to, uint32_t ld);
 
-/* Blocks of every domain's weight gradient, x^T dy over its rows of the batch. */
-struct fth_domain_blocks {
-    struct fth_blocks blocks;
-    fth_gemm *gemms[4]; /* 2 * (last block down) + (last across); NULL: one column */
-    uint32_t ldx, ldy, ld; /* ld: of the block that is made */
-    size_t rows, x, y, own; /* where in scratch */
-};
-
-/* x and dy as prepare sees them; their scratch from *bytes on. */
-fth_status fth_domain_blocks_make(const struct fth_prepare *prepare, const struct fth_view *x,
-                                  const struct fth_view *dy, uint32_t ld, struct fth_domain_blocks *out,
-                                  size_t *bytes, fth_error *err);
-void fth_domain_blocks_free(struct fth_domain_blocks *blocks);
-/* Block `block` of domain d's gradient. */
-void fth_domain_blocks_run(const struct fth_run *run, const struct fth_domain_blocks *blocks,
-                           const struct fth_view *x, const struct fth_view *domain, const struct fth_view *dy,
-                           uint32_t d, uint32_t block, float *out);
-
 #endif

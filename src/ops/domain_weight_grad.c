@@ -11,15 +11,23 @@
 
 #define STRETCH 256
 
+/* Blocks of every domain's weight gradient, x^T dy over its rows of the batch. */
+struct domain_blocks {
+    struct fth_blocks blocks;
+    fth_gemm *gemms[4]; /* 2 * (last block down) + (last across); NULL: one column */
+    uint32_t ldx, ldy, ld; /* ld: of the block that is made */
+    size_t rows, x, y, own; /* where in scratch */
+};
+
 static void cut(const struct fth_prepare *prepare, const struct fth_view *x, const struct fth_view *dy,
                 struct fth_blocks *out) {
     fth_blocks_make(x->columns, dy->columns, 128, 256, out);
     fth_blocks_for_cores(prepare->cores, out);
 }
 
-fth_status fth_domain_blocks_make(const struct fth_prepare *prepare, const struct fth_view *x,
-                                  const struct fth_view *dy, uint32_t ld, struct fth_domain_blocks *out,
-                                  size_t *bytes, fth_error *err) {
+/* x and dy as prepare sees them; their scratch from *bytes on. */
+static fth_status make_blocks(const struct fth_prepare *prepare, const struct fth_view *x, const struct fth_view *dy,
+                              uint32_t ld, struct domain_blocks *out, size_t *bytes, fth_error *err) {
     struct fth_blocks *b = &out->blocks;
     cut(prepare, x, dy, b);
     out->ld = ld;
@@ -46,7 +54,7 @@ fth_status fth_domain_blocks_make(const struct fth_prepare *prepare, const struc
     return FTH_OK;
 }
 
-void fth_domain_blocks_free(struct fth_domain_blocks *blocks) {
+static void free_blocks(struct domain_blocks *blocks) {
     for (int i = 0; i < 4; i++)
         fth_gemm_destroy(blocks->gemms[i]);
 }
@@ -59,9 +67,9 @@ static void add_weighted(uint32_t n, const float *x, uint32_t ldx, const float *
             dw[(size_t)j * ld] += dy[(size_t)i * ldy] * x[(size_t)i * ldx + j];
 }
 
-void fth_domain_blocks_run(const struct fth_run *run, const struct fth_domain_blocks *blocks,
-                           const struct fth_view *x, const struct fth_view *domain, const struct fth_view *dy,
-                           uint32_t d, uint32_t block, float *out) {
+/* Block `block` of domain d's gradient. */
+static void run_block(const struct fth_run *run, const struct domain_blocks *blocks, const struct fth_view *x,
+                      const struct fth_view *domain, const struct fth_view *dy, uint32_t d, uint32_t block, float *out) {
     const struct fth_blocks *b = &blocks->blocks;
     struct fth_block_range range = fth_blocks_range(b, block);
     const fth_gemm *gemm =
@@ -102,29 +110,28 @@ static fth_status weight_grad_shape(fth_graph *graph, struct fth_node *node, fth
 }
 
 static void weight_grad_release(void *prepared) {
-    fth_domain_blocks_free(prepared);
+    free_blocks(prepared);
     fth_free(prepared);
 }
 
 static fth_status weight_grad_prepare(struct fth_prepare *prepare, fth_error *err) {
-    struct fth_domain_blocks *blocks = fth_ops_state(prepare, sizeof *blocks, err);
+    struct domain_blocks *blocks = fth_ops_state(prepare, sizeof *blocks, err);
     size_t bytes = 0;
     if (!blocks)
         return FTH_E_MEMORY;
-    FTH_TRY(fth_domain_blocks_make(prepare, &prepare->in[0], &prepare->in[2], prepare->out[0].ld, blocks, &bytes,
-                                   err));
+    FTH_TRY(make_blocks(prepare, &prepare->in[0], &prepare->in[2], prepare->out[0].ld, blocks, &bytes, err));
     prepare->tasks = prepare->in[1].columns * fth_blocks_count(&blocks->blocks);
     prepare->scratch_bytes = bytes;
     return FTH_OK;
 }
 
 static void weight_grad_run(const struct fth_run *run) {
-    const struct fth_domain_blocks *blocks = run->prepared;
+    const struct domain_blocks *blocks = run->prepared;
     const struct fth_view *dw = &run->out[0];
     uint32_t count = fth_blocks_count(&blocks->blocks), d = run->task / count, block = run->task % count;
     struct fth_block_range range = fth_blocks_range(&blocks->blocks, block);
-    fth_domain_blocks_run(run, blocks, &run->in[0], &run->in[1], &run->in[2], d, block,
-                          dw->data + ((size_t)d * blocks->blocks.rows + range.row) * dw->ld + range.column);
+    run_block(run, blocks, &run->in[0], &run->in[1], &run->in[2], d, block,
+              dw->data + ((size_t)d * blocks->blocks.rows + range.row) * dw->ld + range.column);
 }
 
 static void weight_grad_cost(const fth_graph *graph, const struct fth_node *node, double examples,
@@ -150,7 +157,7 @@ const struct fth_op fth_op_domain_linear_weight_grad = {.name = "domain_linear_w
 /* ---- with the updates ---- */
 
 struct update {
-    struct fth_domain_blocks blocks;
+    struct domain_blocks blocks;
     const struct fth_optimizer *optimizer;
     int no_decay[2];
     size_t product, shared, row; /* where in scratch: a block of a domain's, the shared one's, a row */
@@ -169,7 +176,7 @@ static fth_status update_shape(fth_graph *graph, struct fth_node *node, fth_erro
 
 static void update_release(void *prepared) {
     struct update *state = prepared;
-    fth_domain_blocks_free(&state->blocks);
+    free_blocks(&state->blocks);
     fth_free(state);
 }
 
@@ -190,7 +197,7 @@ static fth_status update_prepare(struct fth_prepare *prepare, fth_error *err) {
     state->product = fth_ops_section(&bytes, (size_t)blocks.block_rows * ld);
     state->shared = fth_ops_section(&bytes, (size_t)blocks.block_rows * ld);
     state->row = fth_ops_section(&bytes, ld);
-    FTH_TRY(fth_domain_blocks_make(prepare, x, dy, ld, &state->blocks, &bytes, err));
+    FTH_TRY(make_blocks(prepare, x, dy, ld, &state->blocks, &bytes, err));
     prepare->tasks = fth_blocks_count(&state->blocks.blocks);
     prepare->scratch_bytes = bytes;
     return FTH_OK;
@@ -225,8 +232,7 @@ static void update_run(const struct fth_run *run) {
     const struct fth_view *domain = &run->in[3];
     struct fth_block_range range = fth_blocks_range(&state->blocks.blocks, run->task);
     for (uint32_t d = 0; d < domain->columns; d++) {
-        fth_domain_blocks_run(run, &state->blocks, &run->in[2], domain, &run->in[4], d, run->task,
-                              fth_ops_at(run, state->product));
+        run_block(run, &state->blocks, &run->in[2], domain, &run->in[4], d, run->task, fth_ops_at(run, state->product));
         update_own(run, d, range);
     }
     fth_ops_apply(state->optimizer, state->no_decay[0] ? run->opt_no_decay : run->opt, &run->in[0], range,

@@ -33,9 +33,8 @@ struct fth_optimizer {
     void (*begin)(const struct fth_optimizer_config *config, size_t n, const float *w, float *const *slots);
 };
 
-/* NULL when unknown; fth_optimizer_names lists them all (NULL-terminated). */
+/* NULL when unknown. */
 const struct fth_optimizer *fth_optimizer_find(const char *name);
-const char *const *fth_optimizer_names(void);
 
 /* Minus the learning rate times the ratio of two norms, whose squares are given: the weights' and the direction's. */
 float fth_optimizer_norm_factor(float lr, double weights, double direction);

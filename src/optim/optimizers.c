@@ -91,23 +91,12 @@ static const struct fth_optimizer optimizers[] = {
 #undef FTH_OPTIMIZER
 };
 
-static const char *const names[] = {
-#define FTH_OPTIMIZER(id, slots, slot0, slot1, by_row, for_dense, for_sparse, whole, first, from, on_the_way) #id,
-#include "optim/optimizers.def"
-#undef FTH_OPTIMIZER
-    NULL,
-};
-
 const struct fth_optimizer *fth_optimizer_find(const char *name) {
     for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++) {
         if (strcmp(optimizers[i].name, name) == 0)
             return &optimizers[i];
     }
     return NULL;
-}
-
-const char *const *fth_optimizer_names(void) {
-    return names;
 }
 
 void fth_optimizer_args(const struct fth_optimizer *optimizer,

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "optim/optim.h"
+#include "optimizer_names.h"
 
 static const struct fth_optimizer_config config = {.lr = 0.5,
                                                    .eps = 1e-8,
@@ -24,7 +25,7 @@ static const struct fth_optimizer_config config = {.lr = 0.5,
 static const struct fth_schedule_config warm = {.kind = FTH_SCHEDULE_CONSTANT, .warmup_steps = 4};
 
 static void names_and_the_list_agree(void **state) {
-    const char *const *names = fth_optimizer_names();
+    const char *const *names = optimizer_names;
     size_t n = 0;
     for (; names[n]; n++) {
         const struct fth_optimizer *optimizer = fth_optimizer_find(names[n]);
@@ -47,7 +48,7 @@ static void names_and_the_list_agree(void **state) {
 /* The schema's choices are the list, and it knows who starts with an accumulator. */
 static void configurations_name_them(void **state) {
     static const char text[] = "model: {name: lr}\nfeatures: {numeric: [{columns: I1}]}\n";
-    for (const char *const *name = fth_optimizer_names(); *name; name++)
+    for (const char *const *name = optimizer_names; *name; name++)
         for (int sparse = 0; sparse < 2; sparse++)
             for (int accumulator = 0; accumulator < 2; accumulator++) {
                 const struct fth_optimizer *optimizer = fth_optimizer_find(*name);
