@@ -217,6 +217,8 @@ fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *chec
         return fth_fail(err, FTH_E_MEMORY, "no memory for the feature state");
     fth_status status =
         fth_feature_state_load(session->program, state->features, features, n, err);
+    if (status == FTH_E_CHECKPOINT)
+        fth_error_frame(err, "%s/manifest.json", fth_checkpoint_path(checkpoint));
     if (status == FTH_OK)
         status = fth_checkpoint_restore(checkpoint, session->pool, session->parameters, session->embedding,
                                         session->weights_only, err);
