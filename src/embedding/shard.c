@@ -228,10 +228,15 @@ static fth_status grow_index(const struct fth_pack *pack, struct fth_shard *shar
     return FTH_OK;
 }
 
-static fth_status grow_within_budget(struct fth_pack *pack, struct fth_shard *shard, fth_error *err) {
-    if (!take_bytes(pack->budget, fth_index_bytes(&shard->index)))
+/* What is not grown is not counted. */
+static fth_status grow_within_budget(struct fth_pack *pack, struct fth_shard *shard, uint32_t n_groups, fth_error *err) {
+    uint64_t bytes = (uint64_t)(n_groups - shard->index.n_groups) * sizeof(struct fth_index_group);
+    if (!take_bytes(pack->budget, bytes))
         return past_limit(err);
-    return grow_index(pack, shard, shard->index.n_groups * 2, err);
+    fth_status status = grow_index(pack, shard, n_groups, err);
+    if (status != FTH_OK)
+        atomic_fetch_sub_explicit(&pack->budget->used, bytes, memory_order_relaxed);
+    return status;
 }
 
 void fth_pack_reserve(struct fth_pack *pack, uint64_t keys) {
@@ -239,18 +244,15 @@ void fth_pack_reserve(struct fth_pack *pack, uint64_t keys) {
     uint32_t n_groups = FIRST_GROUPS;
     while (n_groups < MOST_GROUPS && (double)n_groups * FTH_INDEX_LOAD < fewest)
         n_groups *= 2;
-    for (uint32_t i = 0; i < FTH_SHARDS; i++) {
-        struct fth_shard *shard = &pack->shards[i];
-        uint32_t now = shard->index.n_groups;
-        if (now < n_groups && (!take_bytes(pack->budget, (n_groups - now) * sizeof(struct fth_index_group)) ||
-                               grow_index(pack, shard, n_groups, NULL) != FTH_OK))
+    for (uint32_t i = 0; i < FTH_SHARDS; i++)
+        if (pack->shards[i].index.n_groups < n_groups &&
+            grow_within_budget(pack, &pack->shards[i], n_groups, NULL) != FTH_OK)
             return;
-    }
 }
 
 /* Room for one more key. */
 static inline fth_status reserve_entry(struct fth_pack *pack, struct fth_shard *shard, fth_error *err) {
-    return fth_index_full(&shard->index) ? grow_within_budget(pack, shard, err) : FTH_OK;
+    return fth_index_full(&shard->index) ? grow_within_budget(pack, shard, shard->index.n_groups * 2, err) : FTH_OK;
 }
 
 /* Doubles an owned array; the new capacity is in *capacity. */
