@@ -65,7 +65,7 @@ typedef struct fth_bench_options {
     uint32_t batches; /* held in memory; at least 1 */
     double seconds;   /* of measuring, for each variant; above 0 */
     int ablate;       /* also with every optimisation left out alone */
-    int from_text;    /* also steps on what is read from data.train, in turns with steps in memory */
+    int from_text;    /* also steps on what is read from data.train, in turns with as many in memory: `seconds` each */
     int generated;    /* generated batches even where data.train has files */
     int perf;         /* also cycles, instructions and cache misses, where the kernel counts them */
     void (*begun)(void *ctx, const char *what); /* the next stage begins; may be NULL */
@@ -74,8 +74,9 @@ typedef struct fth_bench_options {
 
 /* Steps of a new model on batches held in memory, of data.train or, where no file matches it, generated ones:
  * examples a second, time, rates and shares of this machine's peaks (measured, 1 to 2 s) by part of the step
- * and by node; and what short bursts between the steps say that other work leaves of the peak. Owned: free() both;
- * json may be NULL. FTH_E_CONFIG: from_text where the data are generated or can be read only once. */
+ * and by node; and what short bursts between the steps say that other work leaves of the peak. from_text: what reading and
+ * new rows cost. Owned: free() both; json may be NULL. FTH_E_CONFIG: from_text where the data are generated or can be read
+ * only once, or with data.parse_threads. */
 FTH_API fth_status fth_bench(const fth_config *config, const fth_bench_options *options, char **text,
                              char **json, fth_error *err);
 

@@ -125,7 +125,8 @@ int cli_bench(int argc, char **argv) {
     if (argp_parse(&argp, argc, argv, 0, NULL, &a))
         return CLI_USAGE;
     if (strcmp(a.config, "features") == 0) {
-        int more = a.json || a.bench.ablate || a.bench.from_text || a.bench.generated || a.bench.perf || a.overrides.n || a.bench.batches;
+        int more = a.json || a.bench.ablate || a.bench.from_text || a.bench.generated || a.bench.perf || a.overrides.n ||
+                   a.bench.batches;
         cli_overrides_free(&a.overrides);
         if (!more)
             return bench_features(a.bench.seconds);

@@ -1,9 +1,10 @@
-/* Measuring steps on batches held in memory: nothing is read (but where bench_turns.c asks what that costs) or saved meanwhile.
+/* Measuring steps on batches held in memory.
  *
  * First plain steps, for the examples a second, with short bursts of multiplications between them, which say what the
  * machine had left for anybody in that time; then steps with every node's time counted, for where the time
  * goes; then, if asked, each optimisation left out alone, in turns with the whole, so that a disturbance of
- * the machine meets both. Threads: the session's pool; one bench at a time. */
+ * the machine meets both; and steps on what is read meanwhile, in turns, too (bench_turns.c). Threads: the session's
+ * pool; one bench at a time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -332,15 +333,21 @@ static fth_status ablate(struct bench *bench, fth_error *err) {
 
 /* ---- all of it ---- */
 
-static fth_status check_reading(const struct bench *bench, fth_error *err) {
+/* Steps from text are refused before anything is read or drawn. */
+static fth_status check_reading(const struct bench *bench, int generated, fth_error *err) {
     if (!bench->options->from_text)
         return FTH_OK;
-    if (bench->batches.generated)
+    if (generated)
         return fth_fail(err, FTH_E_CONFIG,
                         "data.train: steps from text need files that are there, and no generated batches in their place");
+    FTH_TRY(fth_session_train_set(bench->session, err));
     if (!fth_data_set_again(bench->session->train_set))
         return fth_fail(err, FTH_E_CONFIG,
                         "data.train: steps from text need files that can be read twice, not standard input or a pipe");
+    if (bench->session->config->data.parse_threads)
+        return fth_fail(err, FTH_E_CONFIG,
+                        "data.parse_threads: steps from text are measured with 0; threads of their own would read ahead "
+                        "while the steps in memory are timed");
     return FTH_OK;
 }
 
@@ -348,9 +355,9 @@ static fth_status run(struct bench *bench, const fth_config *config, fth_error *
     struct fth_bench_report *r = bench->report;
     int generated = bench->options->generated || !fth_bench_has_data(config);
     FTH_TRY(fth_session_create(config, generated ? FTH_FOR_SHAPE : FTH_FOR_ALL, &bench->session, err));
+    FTH_TRY(check_reading(bench, generated, err));
     tell(bench, generated ? "generating batches" : "reading batches");
     FTH_TRY(fth_bench_hold(bench->session, bench->options->batches, generated, &bench->batches, err));
-    FTH_TRY(check_reading(bench, err));
     FTH_TRY(fth_session_plan(bench->session, 1, &bench->plan, err));
     r->model = bench->session->config->model.name;
     r->isa = fth_cpu_instructions(bench->session->config->precision != FTH_FP32);
@@ -366,12 +373,12 @@ static fth_status run(struct bench *bench, const fth_config *config, fth_error *
     FTH_TRY(peaks(bench, err));
     FTH_TRY(measure(bench, err));
     FTH_TRY(profile(bench, err));
+    if (bench->options->ablate)
+        FTH_TRY(ablate(bench, err));
     if (bench->options->from_text) {
         tell(bench, "steps from text");
         FTH_TRY(fth_bench_in_turns(bench->session, bench->plan, &bench->batches, bench->options->seconds, &r->turns, err));
     }
-    if (bench->options->ablate)
-        FTH_TRY(ablate(bench, err));
     if (bench->options->seconds >= 1) /* a short look needs no second opinion */
         FTH_TRY(peaks(bench, err));
     share_of_gather(bench);

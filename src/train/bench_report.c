@@ -106,7 +106,9 @@ static void print_reading(const struct fth_bench_report *r, struct fth_text *tex
                     (double)c->bytes * 1e3 / (double)(c->assemble_ns + 1), (double)c->lines * 1e9 / ns);
 }
 
-static double side_rate(const struct fth_bench_side *side) { return (double)side->examples * 1e9 / side->ns; }
+static double side_rate(const struct fth_bench_side *side) {
+    return (double)side->examples * 1e9 / side->ns;
+}
 
 static void side_line(struct fth_text *text, const char *name, const struct fth_bench_side *side) {
     double ms = 1e-6 / (double)side->steps;
@@ -212,9 +214,9 @@ static json_t *side_json(const struct fth_bench_side *side) {
 }
 
 static json_t *turns_json(const struct fth_bench_turns *turns) {
-    return json_pack("{s:o, s:o, s:i, s:f, s:f}", "from_text", side_json(&turns->text), "in_memory", side_json(&turns->memory),
-                     "turns", (int)turns->n, "ratio", side_rate(&turns->text) / side_rate(&turns->memory), "ratio_median",
-                     turns->median);
+    return json_pack("{s:o, s:o, s:i, s:f, s:f}", "from_text", side_json(&turns->text), "in_memory",
+                     side_json(&turns->memory), "turns", (int)turns->n, "ratio",
+                     side_rate(&turns->text) / side_rate(&turns->memory), "ratio_median", turns->median);
 }
 
 static json_t *peaks_json(const struct fth_bench_report *r) {

@@ -22,7 +22,7 @@ class Comparison:
 
 FROM_TEXT = [
     Comparison("text", "{model} from Criteo text", "fathom", ("pytorch",), "PyTorch, pandas in a loader process", 4.0),
-    Comparison("text", "{model} from Criteo text, in turns", "fathom in turns", ("fathom in memory",),
+    Comparison("text", "{model} from Criteo text, in turns", "fathom in turns", ("fathom in turns, in memory",),
                "Fathom, 600 batches in memory", 0.95),
 ]
 

@@ -15,7 +15,7 @@ import shapes
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = os.path.dirname(HERE)
-# What makes fewer multiplications than the plain model has: by unique ids of a batch, and by ReLU's zeros.
+# Without what makes fewer multiplications than the plain model has: by a batch's unique ids; by ReLU's zeros, too.
 NOT_FACTORISED = ["--without", "factorise_first_layer"]
 ALL_PRODUCTS = [*NOT_FACTORISED, "--without", "skip_zeros"]
 # Each number as so many bf16: nearly fp32's accuracy, or all of it. Both make all products of the plain model, too. Only AMX

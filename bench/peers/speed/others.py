@@ -59,7 +59,7 @@ def in_turns(options, results, measure, model, batch, ways):
             options.progress(f"{measure}: {model}, {repetition + 1} of {options.repetitions}, {name}: {sample['value']:,.6g}")
 
 
-MORE = 600  # batches in memory: as many as 20 seconds train, so that none is learnt by heart
+HELD_BESIDE_TEXT = 600  # batches: a few passes over them do not learn them by heart
 
 
 def rate_from_text(options, fathom, file, *arguments):
@@ -78,12 +78,12 @@ def pandas_peer(options, model, file):
 
 
 def rates_in_turns(options, fathom, file, memory, *arguments):
-    """Steps from text and, as `memory`, in memory, in turns in one process: both meet the same disturbances of the machine, and
-    the same weights, so as many zeros to leave out."""
+    """Steps from text and, as `memory`, in memory, in turns in one process."""
     with held_in_memory(options.work / file):
-        read = fathom.bench(4096, "--from-text", "--batches", str(MORE), *arguments, seconds=20)["text_and_memory_in_turns"]
-    return {"value": read["from_text"]["examples_per_second"], "ratio": read["ratio_median"],
-            "beside": {memory: read["in_memory"]["examples_per_second"]}}
+        read = fathom.bench(4096, "--from-text", "--batches", str(HELD_BESIDE_TEXT), *arguments, seconds=20)
+    turns = read["text_and_memory_in_turns"]
+    return {"value": turns["from_text"]["examples_per_second"],
+            "beside": {memory: turns["in_memory"]["examples_per_second"]}}
 
 
 def text(options, results):
@@ -94,7 +94,7 @@ def text(options, results):
         for name, arguments in fathom.precisions().items():
             ways |= {name: lambda arguments=arguments: rate_from_text(options, fathom, file, *arguments),
                      f"{name} in turns": lambda name=name, arguments=arguments: rates_in_turns(
-                         options, fathom, file, f"{name} in memory", *arguments)}
+                         options, fathom, file, f"{name} in turns, in memory", *arguments)}
         if needs(options, "pytorch"):
             ways["pytorch"] = lambda: pandas_peer(options, model, file)
         in_turns(options, results, "text", model, 4096, ways)

@@ -7,7 +7,8 @@ import shapes
 from comparisons import TITLES
 
 HEADS = {"fathom": "Fathom", "fathom-unfactorised": "factorising off", "fathom-plain": "all products",
-         "pytorch-bags": "PyTorch, a bag a field", "pytorch-stacked": "one table", "pytorch-compiled": "torch.compile", "tensorflow": "TensorFlow"}
+         "pytorch-bags": "PyTorch, a bag a field", "pytorch-stacked": "one table", "pytorch-compiled": "torch.compile",
+         "tensorflow": "TensorFlow"}
 SPLIT = {"fathom-bf16x6": "bf16x6", "fathom-bf16x3": "bf16x3"}  # precisions by AMX, which make all products
 PEERS = [name for name in HEADS if not name.startswith("fathom")]
 

@@ -41,7 +41,7 @@ SPEEDUP = {("dlrm", 512): 1.7, ("dlrm", 4096): 1.7, ("wide_deep", 512): 1.5, ("w
            ("deepfm", 512): 1.6, ("deepfm", 4096): 2.0, ("dcnv2", 512): 1.5, ("dcnv2", 4096): 1.6,
            ("din", 512): 6.0, ("din", 4096): 6.0, ("dlrm", 128): 1.8, ("wide_deep", 128): 1.8}
 SHARE_UNFACTORISED = {(model, batch): share for batch in (512, 4096)
-               for model, share in (("dlrm", 0.82), ("wide_deep", 0.84), ("deepfm", 0.84), ("dcnv2", 0.85))}
+                      for model, share in (("dlrm", 0.82), ("wide_deep", 0.84), ("deepfm", 0.84), ("dcnv2", 0.85))}
 SHARE_FACTORISED = {("dlrm", 512): 0.82, ("dlrm", 4096): 0.82, ("wide_deep", 4096): 0.98, ("deepfm", 4096): 1.05,
                     ("dcnv2", 4096): 0.97}
 
