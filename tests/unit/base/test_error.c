@@ -63,8 +63,17 @@ static void long_messages_keep_both_ends(void **state) {
     }
 }
 
+static void statuses_have_names(void **state) {
+    (void)state;
+    assert_string_equal(fth_status_name(FTH_OK), "ok");
+    for (int a = FTH_E_NUMERIC; a <= FTH_OK; a++)
+        for (int b = FTH_E_NUMERIC - 1; b < a; b++) /* the first is none */
+            assert_string_not_equal(fth_status_name((fth_status)a), fth_status_name((fth_status)b));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(statuses_have_names),
         cmocka_unit_test(fail_writes_code_and_message),
         cmocka_unit_test(frame_goes_in_front),
         cmocka_unit_test(long_messages_stay_terminated),
