@@ -377,7 +377,8 @@ static fth_status run(struct bench *bench, const fth_config *config, fth_error *
         FTH_TRY(ablate(bench, err));
     if (bench->options->from_text) {
         tell(bench, "steps from text");
-        FTH_TRY(fth_bench_in_turns(bench->session, bench->plan, &bench->batches, bench->options->seconds, &r->turns, err));
+        FTH_TRY(fth_bench_in_turns(bench->session, bench->plan, &bench->batches, bench->options->seconds, bench->samples,
+                                   &r->turns, err));
     }
     if (bench->options->seconds >= 1) /* a short look needs no second opinion */
         FTH_TRY(peaks(bench, err));

@@ -78,11 +78,12 @@ struct fth_bench_turns {
     double median; /* of examples/s from text over those in memory, of neighbouring turns */
 };
 
-/* Turns until those from text have taken so long, of data that can be read again; *out is zeros before. */
-fth_status fth_bench_in_turns(struct fth_session *session, fth_plan *plan, const struct fth_bench_batches *held,
-                              double seconds, struct fth_bench_turns *out, fth_error *err);
-
 #define FTH_BENCH_SAMPLES 65536
+/* Turns until those from text have taken so long, of data that can be read again; *out is zeros before. ratios: room for
+ * FTH_BENCH_SAMPLES. */
+fth_status fth_bench_in_turns(struct fth_session *session, fth_plan *plan, const struct fth_bench_batches *held,
+                              double seconds, double *ratios, struct fth_bench_turns *out, fth_error *err);
+
 #define FTH_BENCH_DIMS 8
 
 struct fth_bench_report {

@@ -92,13 +92,11 @@ static fth_status take_turns(struct fth_session *session, fth_plan *plan, const 
 }
 
 fth_status fth_bench_in_turns(struct fth_session *session, fth_plan *plan, const struct fth_bench_batches *held,
-                              double seconds, struct fth_bench_turns *out, fth_error *err) {
+                              double seconds, double *ratios, struct fth_bench_turns *out, fth_error *err) {
     struct reading reading = {0};
-    double *ratios = fth_alloc(FTH_BENCH_SAMPLES, sizeof *ratios);
-    fth_status status = ratios ? begin(session, held, &reading, err) : fth_fail(err, FTH_E_MEMORY, "no memory for timings");
+    fth_status status = begin(session, held, &reading, err);
     if (status == FTH_OK)
         status = take_turns(session, plan, held, &reading, seconds, ratios, out, err);
     end(&reading);
-    fth_free(ratios);
     return status;
 }

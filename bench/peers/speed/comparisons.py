@@ -30,7 +30,8 @@ FROM_TEXT = [
 def in_bf16x3(comparison):
     """The same of Fathom in bf16x3, with the same target."""
     c = comparison
-    return replace(c, what=f"{c.what}, bf16x3", ours=c.ours.replace("fathom", "fathom bf16x3"), peer=c.peer.replace("Fathom,", "Fathom, bf16x3,"),
+    return replace(c, what=f"{c.what}, bf16x3", ours=c.ours.replace("fathom", "fathom bf16x3"),
+                   peer=c.peer.replace("Fathom,", "Fathom, bf16x3,"),
                    theirs=tuple(name.replace("fathom", "fathom bf16x3") for name in c.theirs))
 
 
