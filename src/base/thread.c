@@ -145,15 +145,14 @@ static void *worker_main(void *argument) {
     struct worker *self = argument;
     fth_pool *pool = self->pool;
     uint64_t state = CLOSED;
-    for (;;) {
+    while (!atomic_load(&pool->stop)) { /* of the generation seen last, which come_in may have been the first to see */
         state = wait_for_job(pool, state);
-        if (atomic_load(&pool->stop))
-            return NULL;
         if (come_in(pool, &state)) {
             pool->fn(pool->arg, self->index);
             leave(pool);
         }
     }
+    return NULL;
 }
 
 static void open_door(fth_pool *pool, uint64_t lower) {

@@ -111,6 +111,19 @@ static void sharing_ends_when_it_returns(void **state) {
         skip(); /* one processor: nobody came */
 }
 
+static void do_nothing(void *arg, uint32_t worker) {}
+
+/* A worker may be on its way to a shared job that is over, and find the pool's end in its place. */
+static void a_pool_ends_while_workers_are_late(void **state) {
+    for (int i = 0; i < 500; i++) {
+        fth_pool *pool;
+        assert_int_equal(fth_pool_create(17, &pool, NULL), FTH_OK);
+        for (int k = 0; k < 3; k++)
+            fth_pool_share(pool, do_nothing, NULL);
+        fth_pool_destroy(pool);
+    }
+}
+
 static void note_free_signals(void *arg, uint32_t worker) {
     uint32_t *free_signals = arg;
     sigset_t blocked;
@@ -359,6 +372,7 @@ int main(void) {
         cmocka_unit_test(run_calls_every_worker_once),
         cmocka_unit_test(sharing_calls_who_comes),
         cmocka_unit_test(sharing_ends_when_it_returns),
+        cmocka_unit_test(a_pool_ends_while_workers_are_late),
         cmocka_unit_test(signals_stay_with_the_programs_threads),
         cmocka_unit_test(stacks_have_room),
         cmocka_unit_test(for_runs_every_task_once),
