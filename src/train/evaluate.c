@@ -133,9 +133,7 @@ static fth_status evaluate(struct fth_session *session, const struct fth_data_se
     struct fth_forward forward = {0};
     struct tasks tasks = {0};
     fth_status status;
-    struct fth_data_set_options reading = *options;
-    reading.wake = session->wake;
-    FTH_TRY_GOTO(status, fth_forward_open(session, &reading, 1, &forward, err), done);
+    FTH_TRY_GOTO(status, fth_forward_open(session, options, 1, &forward, err), done);
     if (options->part == FTH_PART_VALID)
         fth_resume_warn_moved(session, forward.set);
     if (options->part == FTH_PART_VALID && session->config->data.valid.n)

@@ -98,7 +98,6 @@ static fth_status predict(fth_session *session, struct fth_data_set_options *opt
     FTH_TRY(fth_session_needs_data(session, err));
     options->part = FTH_PART_FILES;
     options->labels_optional = 1;
-    options->wake = session->wake;
     writer->tasks = fth_session_tasks(session->config);
     struct fth_forward forward = {0};
     fth_status status = fth_forward_open(session, options, 0, &forward, err);

@@ -11,9 +11,10 @@
 
 fth_status fth_session_open_set(struct fth_session *session, const struct fth_data_set_options *options,
                                 fth_data_set **out, fth_error *err) {
-    struct fth_data_set_options with_seed = *options;
+    struct fth_data_set_options of_session = *options;
     const struct fth_config *config = session->config;
-    with_seed.seed = config->seed;
+    of_session.seed = config->seed;
+    of_session.wake = session->wake;
     if (config->n_tasks && !session->labels.n) {
         const char **labels = fth_arena_alloc(config->arena, config->n_tasks, sizeof *labels);
         if (!labels)
@@ -22,8 +23,8 @@ fth_status fth_session_open_set(struct fth_session *session, const struct fth_da
             labels[t] = config->tasks[t].label;
         session->labels = (struct fth_strings){labels, config->n_tasks};
     }
-    with_seed.labels = session->labels;
-    return fth_data_set_create(&session->config->data, &with_seed, out, err);
+    of_session.labels = session->labels;
+    return fth_data_set_create(&session->config->data, &of_session, out, err);
 }
 
 #define LEARNING_TOLD_NS 5000000000ull /* between two lines on how far a first pass is */

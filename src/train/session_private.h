@@ -185,6 +185,7 @@ fth_status fth_session_learn(struct fth_session *session, fth_error *err);
 /* How much of the epoch's bytes lie behind the position, 0..1; -1 where that is not known (compressed files,
  * pipes). */
 double fth_session_epoch_fraction(const struct fth_session *session);
+/* With the session's seed and labels; an interruption ends its waits. */
 fth_status fth_session_open_set(struct fth_session *session, const struct fth_data_set_options *options,
                                 fth_data_set **out, fth_error *err);
 /* A program for a set's columns with the session's learned state. labels 0: for prediction. */

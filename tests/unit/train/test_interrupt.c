@@ -114,8 +114,46 @@ static void test_pipe_without_a_writer(void **state) {
     interrupted_while_waiting("data.parse_threads=2", behind);
 }
 
+static void *interrupt_soon(void *arg) {
+    (void)arg;
+    usleep(50000);
+    fth_session_interrupt(training);
+    return NULL;
+}
+
+/* Without a header it is training that opens the first file, and waits for its first byte. */
+static void test_pipe_that_never_begins(void **state) {
+    char train[330], dir[300];
+    (void)state;
+    snprintf(train, sizeof train, "data.train=%s.next", pipe_path);
+    snprintf(dir, sizeof dir, "checkpoint.dir=%s", run_new_dir());
+    const char *overrides[] = {train, dir, "data.holdout.by=none", "train.epochs=1", "data.csv.header=false",
+                               "data.csv.columns=[label, age, hours, user, item, category, hist_item, hist_category, query]",
+                               "features.numeric=[{columns: [hours]}]"};
+    fth_config *config = NULL;
+    fth_session *session = NULL;
+    fth_training result;
+    fth_error err = {0};
+    pthread_t interrupter;
+    const char *text = run_config("fm", run_data(0));
+    if (fth_config_parse("test", text, strlen(text), overrides, 7, &config, &err) != FTH_OK ||
+        fth_session_create(config, FTH_FOR_ALL, &session, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    training = session;
+    alarm(60);
+    pthread_create(&interrupter, NULL, interrupt_soon, NULL);
+    if (fth_session_train(session, NULL, &result, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    pthread_join(interrupter, NULL);
+    assert_true(result.interrupted);
+    assert_int_equal(result.steps, 0);
+    fth_session_destroy(session);
+    fth_config_free(config);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipe_that_says_nothing),
-                                       cmocka_unit_test(test_pipe_without_a_writer)};
+                                       cmocka_unit_test(test_pipe_without_a_writer),
+                                       cmocka_unit_test(test_pipe_that_never_begins)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
