@@ -298,6 +298,8 @@ void fth_session_interrupt_heard(struct fth_session *session) {
     atomic_store(&session->interrupted, 0);
     ssize_t unused_count = read(session->wake, &woken, sizeof woken); /* the next one's waits are its own */
     (void)unused_count;
+    if (atomic_load(&session->interrupted)) /* another request, come between: its event may be gone */
+        fth_session_interrupt(session);
 }
 
 void fth_session_interrupt(fth_session *session) {

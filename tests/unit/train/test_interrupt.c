@@ -1,4 +1,5 @@
 /* Training on a pipe that says nothing any more: an interruption is heard all the same, and what was trained is saved. */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -151,9 +152,50 @@ static void test_pipe_that_never_begins(void **state) {
     fth_config_free(config);
 }
 
+static int another; /* comes while what ended the last wait is taken back */
+
+/* In place of the C library's. */
+ssize_t read(int file, void *bytes, size_t n) {
+    ssize_t (*real)(int, void *, size_t);
+    void *symbol = dlsym(RTLD_NEXT, "read");
+    memcpy(&real, &symbol, sizeof real);
+    if (another && n == sizeof(uint64_t)) {
+        another = 0;
+        fth_session_interrupt(training);
+    }
+    return real(file, bytes, n);
+}
+
+/* Asked between a training's end and a prediction, which is the next one: it does not wait. */
+static void test_asked_at_the_end(void **state) {
+    char dir[300];
+    (void)state;
+    snprintf(dir, sizeof dir, "checkpoint.dir=%s", run_new_dir());
+    const char *overrides[] = {dir, "data.holdout.by=none", "train.max_steps=2"};
+    fth_config *config = NULL;
+    fth_training result;
+    fth_error err = {0};
+    const char *text = run_config("fm", run_data(0));
+    if (fth_config_parse("test", text, strlen(text), overrides, 3, &config, &err) != FTH_OK ||
+        fth_session_create(config, FTH_FOR_ALL, &training, &err) != FTH_OK)
+        fail_msg("%s", err.message);
+    alarm(60);
+    another = 1;
+    assert_int_equal(fth_session_train(training, NULL, &result, &err), FTH_OK);
+    assert_false(result.interrupted);
+    assert_int_equal(another, 0);
+    char silent[310];
+    uint64_t lines;
+    snprintf(silent, sizeof silent, "%s.next", pipe_path);
+    assert_int_equal(fth_session_predict(training, silent, stdout, &lines, &err), FTH_E_INTERRUPTED);
+    fth_session_destroy(training);
+    fth_config_free(config);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipe_that_says_nothing),
                                        cmocka_unit_test(test_pipe_without_a_writer),
-                                       cmocka_unit_test(test_pipe_that_never_begins)};
+                                       cmocka_unit_test(test_pipe_that_never_begins),
+                                       cmocka_unit_test(test_asked_at_the_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
