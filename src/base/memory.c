@@ -30,10 +30,16 @@ static int round_up(size_t bytes, size_t unit, size_t *out) {
 }
 
 void *fth_alloc(size_t count, size_t size) {
-    size_t bytes;
-    if (!fth_mul_size(count, size, &bytes) || !round_up(bytes ? bytes : 1, FTH_CACHE_LINE, &bytes))
+    size_t bytes, unit = FTH_CACHE_LINE;
+    if (!fth_mul_size(count, size, &bytes))
         return NULL;
-    void *block = aligned_alloc(FTH_CACHE_LINE, bytes);
+    if (bytes >= HUGE_PAGE / 4 * 3)
+        unit = HUGE_PAGE;
+    if (!round_up(bytes ? bytes : 1, unit, &bytes))
+        return NULL;
+    void *block = aligned_alloc(unit, bytes);
+    if (block && unit == HUGE_PAGE)
+        (void)madvise(block, bytes, MADV_HUGEPAGE); /* only advice */
     if (block)
         memset(block, 0, bytes);
     return block;

@@ -36,13 +36,42 @@ static uint32_t next_capacity(uint32_t capacity, uint32_t need) {
     return larger > need ? (uint32_t)larger : need;
 }
 
-static int grow_keys(struct fth_keys *keys, int weighted, size_t used, size_t capacity) {
+/* Whether an array is a piece of the block that appending made for all lists. */
+static int in_lists(const struct fth_batch *batch, const void *array) {
+    return (uintptr_t)array - (uintptr_t)batch->lists < batch->lists_bytes;
+}
+
+static void free_keys(const struct fth_batch *batch, struct fth_keys *field) {
+    if (in_lists(batch, field->keys))
+        return;
+    fth_free(field->keys);
+    fth_free(field->values);
+}
+
+/* These arrays in place of those that a field had, if it had any, with what was in them. */
+static void keep_keys(const struct fth_batch *batch, struct fth_keys *field, size_t used, size_t capacity, uint64_t *keys,
+                      float *values) {
+    if (field->keys && used)
+        memcpy(keys, field->keys, used * sizeof *keys);
+    if (field->values && used)
+        memcpy(values, field->values, used * sizeof *values);
+    free_keys(batch, field);
+    field->keys = keys;
+    field->values = values;
+    field->capacity = capacity;
+}
+
+static int grow_keys(struct fth_batch *batch, struct fth_keys *keys, int weighted, size_t used, size_t capacity) {
     if (keys->capacity >= capacity)
         return 1;
-    if (!grow(&keys->keys, sizeof *keys->keys, used, capacity) ||
-        (weighted && !grow(&keys->values, sizeof *keys->values, used, capacity)))
+    uint64_t *fresh = fth_alloc(capacity, sizeof *fresh);
+    float *values = weighted ? fth_alloc(capacity, sizeof *values) : NULL;
+    if (!fresh || (weighted && !values)) {
+        fth_free(fresh);
+        fth_free(values);
         return 0;
-    keys->capacity = capacity;
+    }
+    keep_keys(batch, keys, used, capacity, fresh, values);
     return 1;
 }
 
@@ -76,10 +105,9 @@ void fth_batch_destroy(struct fth_batch *batch) {
         return;
     for (uint32_t g = 0; batch->groups && g < batch->schema->n_groups; g++)
         fth_free(batch->groups[g].offsets);
-    for (uint32_t f = 0; batch->fields && f < batch->schema->n_fields; f++) {
-        fth_free(batch->fields[f].keys);
-        fth_free(batch->fields[f].values);
-    }
+    for (uint32_t f = 0; batch->fields && f < batch->schema->n_fields; f++)
+        free_keys(batch, &batch->fields[f]);
+    fth_free(batch->lists);
     fth_free(batch->groups);
     fth_free(batch->fields);
     fth_free(batch->dense);
@@ -111,7 +139,7 @@ fth_status fth_batch_reserve(struct fth_batch *batch, uint32_t examples, fth_err
         ok = grow(&batch->groups[g].offsets, sizeof(uint32_t), batch->capacity ? n + 1 : 0, count + 1);
     for (uint32_t f = 0; ok && f < schema->n_fields; f++)
         if (schema->field_group[f] == FTH_NO_GROUP)
-            ok = grow_keys(&batch->fields[f], schema->field_weighted[f], n, count);
+            ok = grow_keys(batch, &batch->fields[f], schema->field_weighted[f], n, count);
     if (!ok)
         return no_memory(err, count, "examples");
     batch->capacity = (uint32_t)count;
@@ -126,7 +154,7 @@ fth_status fth_batch_reserve_positions(struct fth_batch *batch, uint32_t group, 
         if (keys->group != (int32_t)group || keys->capacity >= positions)
             continue;
         size_t capacity = next_capacity((uint32_t)keys->capacity, positions);
-        if (!grow_keys(keys, schema->field_weighted[f], batch->groups[group].total, capacity))
+        if (!grow_keys(batch, keys, schema->field_weighted[f], batch->groups[group].total, capacity))
             return no_memory(err, capacity, "ragged positions");
     }
     return FTH_OK;
@@ -176,6 +204,66 @@ static uint32_t expected_positions(const struct fth_batch *batch, uint32_t examp
     return all > (double)positions && all < UINT32_MAX ? (uint32_t)all : (uint32_t)positions;
 }
 
+/* The group's positions when these examples are appended. */
+static uint64_t positions_with(const struct fth_batch *to, const struct fth_batch *from, uint32_t group,
+                               const uint32_t *index, uint32_t n) {
+    const uint32_t *offsets = from->groups[group].offsets;
+    uint64_t total = to->groups[group].total;
+    for (uint32_t k = 0; k < n; k++)
+        total += offsets[index[k] + 1] - offsets[index[k]];
+    return total;
+}
+
+/* Whole lines, and one more, so that fields' arrays do not begin in the same places of the cache's sets. */
+static size_t room_for(size_t count, size_t size) { return (count * size / FTH_CACHE_LINE + 2) * FTH_CACHE_LINE; }
+
+/* One block for the lists of all fields, so that it lies on huge pages where single fields' would be too small for that:
+ * expected[f] positions of field f. */
+static int place_lists(struct fth_batch *batch, const uint32_t *expected) {
+    const struct fth_schema *schema = batch->schema;
+    size_t bytes = 0;
+    for (uint32_t f = 0; f < schema->n_fields; f++)
+        bytes += expected[f] ? room_for(expected[f], schema->field_weighted[f] ? 12 : 8) : 0;
+    char *block = fth_alloc(bytes, 1), *at = block, *before = batch->lists;
+    if (!block)
+        return 0;
+    for (uint32_t f = 0; f < schema->n_fields; f++) {
+        struct fth_keys *field = &batch->fields[f];
+        if (!expected[f])
+            continue;
+        uint64_t *keys = (uint64_t *)(void *)at;
+        int weighted = schema->field_weighted[f];
+        float *values = weighted ? (float *)(void *)(keys + expected[f]) : NULL;
+        keep_keys(batch, field, batch->groups[field->group].total, expected[f], keys, values);
+        at += room_for(expected[f], weighted ? 12 : 8);
+    }
+    fth_free(before);
+    batch->lists = block;
+    batch->lists_bytes = bytes;
+    return 1;
+}
+
+/* Room for the lists of `examples` examples, these appended. */
+static fth_status reserve_lists(struct fth_batch *to, const struct fth_batch *from, const uint32_t *index, uint32_t n,
+                                uint32_t examples, fth_error *err) {
+    const struct fth_schema *schema = to->schema;
+    uint32_t *expected = fth_alloc(schema->n_fields, sizeof *expected);
+    if (!expected)
+        return no_memory(err, schema->n_fields, "fields");
+    for (uint32_t f = 0; f < schema->n_fields; f++) {
+        const struct fth_keys *field = &to->fields[f];
+        if (field->group == FTH_NO_GROUP)
+            continue;
+        uint64_t positions = positions_with(to, from, (uint32_t)field->group, index, n);
+        expected[f] = expected_positions(to, examples, positions);
+        if (field->capacity > expected[f])
+            expected[f] = (uint32_t)field->capacity;
+    }
+    int placed = place_lists(to, expected);
+    fth_free(expected);
+    return placed ? FTH_OK : no_memory(err, examples, "examples' lists");
+}
+
 static fth_status reserve_for(struct fth_batch *to, const struct fth_batch *from,
                               const uint32_t *index, uint32_t n, fth_error *err) {
     uint32_t examples;
@@ -185,18 +273,15 @@ static fth_status reserve_for(struct fth_batch *to, const struct fth_batch *from
         if (index[k] >= from->n)
             return fth_fail(err, FTH_E_ARGUMENT, "example %u of a batch of %u", index[k], from->n);
     FTH_TRY(fth_batch_reserve(to, examples, err));
+    int lacking = 0;
     for (uint32_t g = 0; g < to->schema->n_groups; g++) {
-        const uint32_t *offsets = from->groups[g].offsets;
-        uint64_t total = to->groups[g].total;
-        for (uint32_t k = 0; k < n; k++)
-            total += offsets[index[k] + 1] - offsets[index[k]];
+        uint64_t total = positions_with(to, from, g, index, n);
         if (total > UINT32_MAX)
             return fth_fail(err, FTH_E_LIMIT, "a batch cannot hold more than %u positions of one group",
                             UINT32_MAX);
-        if (total > group_capacity(to, g))
-            FTH_TRY(fth_batch_reserve_positions(to, g, expected_positions(to, examples, total), err));
+        lacking |= total > group_capacity(to, g);
     }
-    return FTH_OK;
+    return lacking ? reserve_lists(to, from, index, n, examples, err) : FTH_OK;
 }
 
 /* Whether the indices are consecutive, as they are where nothing is held out or shuffled. */

@@ -135,6 +135,8 @@ struct fth_batch {
     uint32_t dense_ld;        /* fth_padded_columns(n_dense), or 0 */
     struct fth_ragged *groups; /* [n_groups] */
     struct fth_keys *fields;   /* [n_fields] */
+    char *lists;               /* one block for the ragged fields' arrays that appending has made room for */
+    size_t lists_bytes;
     float *label;             /* [n][tasks] 0 or 1 */
     float *weight;            /* [n][tasks] or NULL: all 1 */
     uint64_t *query;          /* [n] or NULL: the grouping column's hash, for grouped AUC */

@@ -128,6 +128,31 @@ static void many_at_once(void **state) {
     fth_batch_destroy(to);
 }
 
+/* Lists that appending has put into one block go into arrays of their own and back, whole, from both kinds of rooms. */
+static void lists_move(void **state) {
+    struct fth_batch *from, *to;
+    uint32_t index[40], n = 0;
+    assert_int_equal(fth_batch_create(&schema, 40, &from, NULL), FTH_OK);
+    assert_int_equal(fth_batch_create(&schema, 1, &to, NULL), FTH_OK);
+    fill(from, 40);
+    for (uint32_t k = 0; k < 40; k++)
+        index[k] = k;
+    for (int round = 0; round < 6; round++) {
+        uint32_t more = (uint32_t)to->fields[2].capacity + 1000;
+        if (round % 3 == 1)
+            assert_int_equal(fth_batch_reserve_positions(to, 0, more, NULL), FTH_OK);
+        while (to->fields[2].capacity < more) {
+            assert_int_equal(fth_batch_append(to, from, index, 40, NULL), FTH_OK);
+            n += 40;
+        }
+        for (uint32_t at = 0; at < n; at++)
+            check(to, at, at % 40);
+    }
+    assert_int_equal(to->n, n);
+    fth_batch_destroy(from);
+    fth_batch_destroy(to);
+}
+
 /* A batch that is filled in pieces makes room for its lists when it has seen a few examples, and not again; an empty one
  * is not expected to hold anything. */
 static void room_for_lists_is_made_early(void **state) {
@@ -267,6 +292,7 @@ int main(void) {
         cmocka_unit_test(totals_that_overflow_are_refused),
         cmocka_unit_test(clear_keeps_the_feature_state),
         cmocka_unit_test(many_at_once),
+        cmocka_unit_test(lists_move),
         cmocka_unit_test(room_for_lists_is_made_early),
         cmocka_unit_test(tasks_stay_together),
         cmocka_unit_test(blocks_are_empty),
