@@ -29,19 +29,20 @@ static int round_up(size_t bytes, size_t unit, size_t *out) {
     return 1;
 }
 
+/* Huge pages that begin with the block and that it fills: the last one, too, where that takes an eighth more at most. */
 void *fth_alloc(size_t count, size_t size) {
-    size_t bytes, unit = FTH_CACHE_LINE;
-    if (!fth_mul_size(count, size, &bytes))
+    size_t bytes, whole;
+    if (!fth_mul_size(count, size, &bytes) || !round_up(bytes ? bytes : 1, FTH_CACHE_LINE, &bytes))
         return NULL;
-    if (bytes >= HUGE_PAGE / 4 * 3)
-        unit = HUGE_PAGE;
-    if (!round_up(bytes ? bytes : 1, unit, &bytes))
+    size_t room = bytes, huge = bytes & ~(HUGE_PAGE - 1);
+    if (round_up(bytes, HUGE_PAGE, &whole) && whole - bytes <= bytes / 8)
+        room = huge = whole;
+    void *block;
+    if (posix_memalign(&block, huge ? HUGE_PAGE : FTH_CACHE_LINE, room))
         return NULL;
-    void *block = aligned_alloc(unit, bytes);
-    if (block && unit == HUGE_PAGE)
-        (void)madvise(block, bytes, MADV_HUGEPAGE); /* only advice */
-    if (block)
-        memset(block, 0, bytes);
+    if (huge)
+        (void)madvise(block, huge, MADV_HUGEPAGE); /* only advice */
+    memset(block, 0, bytes);
     return block;
 }
 

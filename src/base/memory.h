@@ -8,8 +8,8 @@
 
 #define FTH_CACHE_LINE 64
 
-/* count * size zeroed bytes, aligned to 64; NULL when the product overflows or memory is out. From 1.5 MiB on they are on
- * huge pages where the kernel has them. Owned: give to fth_free. */
+/* count * size zeroed bytes, aligned to 64; NULL when the product overflows or memory is out. For blocks that fill huge
+ * pages these are asked for. Owned: give to fth_free. */
 void *fth_alloc(size_t count, size_t size);
 void fth_free(void *block); /* NULL-safe */
 

@@ -36,7 +36,7 @@ static uint32_t next_capacity(uint32_t capacity, uint32_t need) {
     return larger > need ? (uint32_t)larger : need;
 }
 
-/* Whether an array is a piece of the block that appending made for all lists. */
+/* Whether an array is a piece of the block that was made for all lists. */
 static int in_lists(const struct fth_batch *batch, const void *array) {
     return (uintptr_t)array - (uintptr_t)batch->lists < batch->lists_bytes;
 }
@@ -149,7 +149,7 @@ fth_status fth_batch_reserve(struct fth_batch *batch, uint32_t examples, fth_err
 fth_status fth_batch_reserve_positions(struct fth_batch *batch, uint32_t group, uint32_t positions,
                                        fth_error *err) {
     const struct fth_schema *schema = batch->schema;
-    for (uint32_t f = 0; f < schema->n_fields; f++) {
+    for (uint32_t f = schema->n_fields; f-- > 0;) { /* the first, whose room is asked for, when all others have it */
         struct fth_keys *keys = &batch->fields[f];
         if (keys->group != (int32_t)group || keys->capacity >= positions)
             continue;
@@ -214,36 +214,42 @@ static uint64_t positions_with(const struct fth_batch *to, const struct fth_batc
     return total;
 }
 
-/* Whole lines, and one more, so that fields' arrays do not begin in the same places of the cache's sets. */
-static size_t room_for(size_t count, size_t size) { return (count * size / FTH_CACHE_LINE + 2) * FTH_CACHE_LINE; }
+/* Whole lines, an odd number of them, so that fields' arrays of one size begin in different places of the cache's sets. */
+static size_t room_for(size_t count, size_t size) {
+    size_t lines = (count * size + FTH_CACHE_LINE - 1) / FTH_CACHE_LINE;
+    return (lines | 1) * FTH_CACHE_LINE;
+}
 
 /* One block for the lists of all fields, so that it lies on huge pages where single fields' would be too small for that:
  * expected[f] positions of field f. */
 static int place_lists(struct fth_batch *batch, const uint32_t *expected) {
     const struct fth_schema *schema = batch->schema;
     size_t bytes = 0;
-    for (uint32_t f = 0; f < schema->n_fields; f++)
-        bytes += expected[f] ? room_for(expected[f], schema->field_weighted[f] ? 12 : 8) : 0;
-    char *block = fth_alloc(bytes, 1), *at = block, *before = batch->lists;
-    if (!block)
+    for (uint32_t f = 0; f < schema->n_fields; f++) {
+        bytes += expected[f] ? room_for(expected[f], sizeof(uint64_t)) : 0;
+        bytes += expected[f] && schema->field_weighted[f] ? room_for(expected[f], sizeof(float)) : 0;
+    }
+    char *at = batch->lists = fth_alloc(bytes, 1);
+    if (!at)
         return 0;
     for (uint32_t f = 0; f < schema->n_fields; f++) {
         struct fth_keys *field = &batch->fields[f];
         if (!expected[f])
             continue;
         uint64_t *keys = (uint64_t *)(void *)at;
-        int weighted = schema->field_weighted[f];
-        float *values = weighted ? (float *)(void *)(keys + expected[f]) : NULL;
+        float *values = NULL;
+        at += room_for(expected[f], sizeof *keys);
+        if (schema->field_weighted[f]) {
+            values = (float *)(void *)at;
+            at += room_for(expected[f], sizeof *values);
+        }
         keep_keys(batch, field, batch->groups[field->group].total, expected[f], keys, values);
-        at += room_for(expected[f], weighted ? 12 : 8);
     }
-    fth_free(before);
-    batch->lists = block;
     batch->lists_bytes = bytes;
     return 1;
 }
 
-/* Room for the lists of `examples` examples, these appended. */
+/* Room for all lists of `examples` examples, these appended. */
 static fth_status reserve_lists(struct fth_batch *to, const struct fth_batch *from, const uint32_t *index, uint32_t n,
                                 uint32_t examples, fth_error *err) {
     const struct fth_schema *schema = to->schema;
@@ -273,15 +279,20 @@ static fth_status reserve_for(struct fth_batch *to, const struct fth_batch *from
         if (index[k] >= from->n)
             return fth_fail(err, FTH_E_ARGUMENT, "example %u of a batch of %u", index[k], from->n);
     FTH_TRY(fth_batch_reserve(to, examples, err));
-    int lacking = 0;
-    for (uint32_t g = 0; g < to->schema->n_groups; g++) {
-        uint64_t total = positions_with(to, from, g, index, n);
-        if (total > UINT32_MAX)
+    for (uint32_t g = 0; g < to->schema->n_groups; g++)
+        if (positions_with(to, from, g, index, n) > UINT32_MAX)
             return fth_fail(err, FTH_E_LIMIT, "a batch cannot hold more than %u positions of one group",
                             UINT32_MAX);
-        lacking |= total > group_capacity(to, g);
+    for (uint32_t g = 0; g < to->schema->n_groups; g++) {
+        uint64_t total = positions_with(to, from, g, index, n);
+        if (total <= group_capacity(to, g))
+            continue;
+        /* Once, when enough of them have been seen: where an estimate is too low the field gets arrays of its own. */
+        if (!to->lists && examples >= FEW)
+            return reserve_lists(to, from, index, n, examples, err);
+        FTH_TRY(fth_batch_reserve_positions(to, g, expected_positions(to, examples, total), err));
     }
-    return lacking ? reserve_lists(to, from, index, n, examples, err) : FTH_OK;
+    return FTH_OK;
 }
 
 /* Whether the indices are consecutive, as they are where nothing is held out or shuffled. */

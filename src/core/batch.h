@@ -135,7 +135,7 @@ struct fth_batch {
     uint32_t dense_ld;        /* fth_padded_columns(n_dense), or 0 */
     struct fth_ragged *groups; /* [n_groups] */
     struct fth_keys *fields;   /* [n_fields] */
-    char *lists;               /* one block for the ragged fields' arrays that appending has made room for */
+    char *lists;               /* NULL, or a block that ragged fields' arrays are pieces of, as fth_batch_append makes it */
     size_t lists_bytes;
     float *label;             /* [n][tasks] 0 or 1 */
     float *weight;            /* [n][tasks] or NULL: all 1 */
@@ -150,7 +150,7 @@ static inline uint32_t fth_schema_tasks(const struct fth_schema *schema) {
 }
 
 /* Room for `capacity` examples (at least 1) and no ragged positions yet. Owned: fth_batch_destroy. The
- * schema is borrowed for the batch's life. All arrays come from fth_alloc; after.feature_state is NULL
+ * schema is borrowed for the batch's life. Arrays come from fth_alloc, but for pieces of `lists`; after.feature_state is NULL
  * until `finish` below allocates it the same way. */
 fth_status fth_batch_create(const struct fth_schema *schema, uint32_t capacity, struct fth_batch **out,
                             fth_error *err);

@@ -21,10 +21,27 @@ static void blocks_are_aligned_and_zeroed(void **state) {
     fth_free(NULL);
 }
 
+static void large_blocks_begin_with_a_huge_page(void **state) {
+    static const size_t page = (size_t)2 << 20;
+    const size_t sizes[] = {page / 2, page - page / 16, page - 1, page, page + 5, 4 * page - 300000, 4 * page + 1};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int again = 0; again < 2; again++) { /* in memory that was written to, if the heap gives it again */
+            unsigned char *block = fth_alloc(sizes[i], 1);
+            assert_non_null(block);
+            assert_int_equal((uintptr_t)block % (sizes[i] > page / 2 ? page : 64), 0);
+            for (size_t k = 0; k < sizes[i]; k++)
+                if (block[k])
+                    fail_msg("byte %zu of %zu is %d", k, sizes[i], block[k]);
+            memset(block, 0xff, sizes[i]);
+            fth_free(block);
+        }
+}
+
 static void sizes_that_overflow_are_refused(void **state) {
     size_t product = 5;
     assert_null(fth_alloc(SIZE_MAX / 2, 3));
     assert_null(fth_alloc(SIZE_MAX - 8, 1));
+    assert_null(fth_alloc(SIZE_MAX - 200, 1));
     assert_null(fth_region_alloc(SIZE_MAX - 8));
     assert_false(fth_mul_size(SIZE_MAX, 2, &product));
     assert_true(fth_mul_size(SIZE_MAX / 2, 2, &product));
@@ -103,6 +120,7 @@ static void rows_are_an_odd_number_of_lines(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_aligned_and_zeroed),
+        cmocka_unit_test(large_blocks_begin_with_a_huge_page),
         cmocka_unit_test(sizes_that_overflow_are_refused),
         cmocka_unit_test(regions_are_zero_and_lazy),
         cmocka_unit_test(arena_blocks_do_not_overlap),

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/thread.h"
 
@@ -115,6 +116,7 @@ static void do_nothing(void *arg, uint32_t worker) {}
 
 /* A worker may be on its way to a shared job that is over, and find the pool's end in its place. */
 static void a_pool_ends_while_workers_are_late(void **state) {
+    alarm(120); /* if it does not */
     for (int i = 0; i < 500; i++) {
         fth_pool *pool;
         assert_int_equal(fth_pool_create(17, &pool, NULL), FTH_OK);
@@ -122,6 +124,7 @@ static void a_pool_ends_while_workers_are_late(void **state) {
             fth_pool_share(pool, do_nothing, NULL);
         fth_pool_destroy(pool);
     }
+    alarm(0);
 }
 
 static void note_free_signals(void *arg, uint32_t worker) {

@@ -8,6 +8,7 @@
 
 #include "core/batch.h"
 #include "base/memory.h"
+#include "count_alloc.h"
 
 /* Two dense columns; fields: one key, one key with values, and two of one ragged group. */
 static const int32_t groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, 0, 0};
@@ -128,7 +129,100 @@ static void many_at_once(void **state) {
     fth_batch_destroy(to);
 }
 
-/* Lists that appending has put into one block go into arrays of their own and back, whole, from both kinds of rooms. */
+/* Two groups: the fields of one always have values, the other's only in the last example. */
+static const int32_t rare_groups[] = {0, 1, 0};
+static const uint8_t rare_weighted[] = {0, 1, 1};
+static const uint32_t rare_max[] = {3, 3};
+static const struct fth_schema rare = {
+    .n_fields = 3, .field_group = rare_groups, .field_weighted = rare_weighted, .n_groups = 2, .group_max = rare_max};
+
+static struct fth_batch *rare_batch(uint32_t n) {
+    struct fth_batch *batch;
+    assert_int_equal(fth_batch_create(&rare, n, &batch, NULL), FTH_OK);
+    for (uint32_t g = 0; g < 2; g++)
+        assert_int_equal(fth_batch_reserve_positions(batch, g, 3 * n, NULL), FTH_OK);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t g = 0; g < 2; g++) {
+            uint32_t start = batch->groups[g].offsets[i], count = g == 0 ? 3 : i + 1 == n ? 2 : 0;
+            for (uint32_t f = 0; f < 3; f++)
+                for (uint32_t p = 0; rare_groups[f] == (int32_t)g && p < count; p++) {
+                    batch->fields[f].keys[start + p] = 1000 * f + 10 * i + p;
+                    if (rare_weighted[f])
+                        batch->fields[f].values[start + p] = (float)(i + p);
+                }
+            batch->groups[g].total = batch->groups[g].offsets[i + 1] = start + count;
+        }
+    batch->n = n;
+    return batch;
+}
+
+static void check_rare(const struct fth_batch *batch, uint32_t at, const struct fth_batch *from, uint32_t i) {
+    for (uint32_t f = 0; f < 3; f++) {
+        const struct fth_ragged *to = &batch->groups[rare_groups[f]], *of = &from->groups[rare_groups[f]];
+        uint32_t start = to->offsets[at], begin = of->offsets[i], count = of->offsets[i + 1] - begin;
+        assert_int_equal(to->offsets[at + 1] - start, count);
+        for (uint32_t p = 0; p < count; p++) {
+            assert_true(batch->fields[f].keys[start + p] == from->fields[f].keys[begin + p]);
+            assert_true(!rare_weighted[f] || batch->fields[f].values[start + p] == from->fields[f].values[begin + p]);
+        }
+    }
+}
+
+/* Lists that come late, where there is a block for those before, move nobody else's. */
+static void late_lists_move_no_others(void **state) {
+    struct fth_batch *from = rare_batch(300), *to;
+    uint32_t index[300];
+    for (uint32_t k = 0; k < 300; k++)
+        index[k] = k;
+    assert_int_equal(fth_batch_create(&rare, 600, &to, NULL), FTH_OK);
+    assert_int_equal(fth_batch_append(to, from, index, 299, NULL), FTH_OK);
+    assert_non_null(to->lists);
+    const uint64_t *keys = to->fields[0].keys;
+    const float *values = to->fields[2].values;
+    assert_int_equal((uintptr_t)keys % 64 | (uintptr_t)values % 64, 0);
+    assert_int_equal(to->fields[1].capacity, 0);
+    assert_int_equal(fth_batch_append(to, from, index, 300, NULL), FTH_OK);
+    assert_ptr_equal(to->fields[0].keys, keys);
+    assert_ptr_equal(to->fields[2].values, values);
+    for (uint32_t at = 0; at < 599; at++)
+        check_rare(to, at, from, at % 299 + (at == 598 ? 299 : 0));
+    fth_batch_destroy(from);
+    fth_batch_destroy(to);
+}
+
+/* Whichever allocation fails, the batch is as it was, and can be appended to afterwards. */
+static void without_memory_nothing_changes(void **state) {
+    if (!count_alloc_works())
+        skip();
+    struct fth_batch *from = rare_batch(300);
+    uint32_t index[300];
+    for (uint32_t k = 0; k < 300; k++)
+        index[k] = k;
+    fth_status status = FTH_E_MEMORY;
+    long failing = 0;
+    while (status != FTH_OK) {
+        struct fth_batch *to;
+        fth_error err = {0};
+        assert_int_equal(fth_batch_create(&rare, 1, &to, NULL), FTH_OK);
+        assert_int_equal(fth_batch_append(to, from, index, 100, NULL), FTH_OK);
+        count_alloc_start_failing(++failing);
+        status = fth_batch_append(to, from, index, 300, &err);
+        count_alloc_stop();
+        if (status != FTH_OK) {
+            assert_int_equal(status, FTH_E_MEMORY);
+            assert_int_equal(to->n, 100);
+            assert_int_equal(to->groups[0].total, 300);
+            assert_int_equal(fth_batch_append(to, from, index, 300, NULL), FTH_OK);
+        }
+        for (uint32_t at = 0; at < 400; at++)
+            check_rare(to, at, from, at < 100 ? at : at - 100);
+        fth_batch_destroy(to);
+    }
+    assert_true(failing > 5); /* labels, numbers, offsets of two groups and the lists */
+    fth_batch_destroy(from);
+}
+
+/* Lists that appending has put into one block go into arrays of their own, whole, and these grow. */
 static void lists_move(void **state) {
     struct fth_batch *from, *to;
     uint32_t index[40], n = 0;
@@ -293,6 +387,8 @@ int main(void) {
         cmocka_unit_test(clear_keeps_the_feature_state),
         cmocka_unit_test(many_at_once),
         cmocka_unit_test(lists_move),
+        cmocka_unit_test(late_lists_move_no_others),
+        cmocka_unit_test(without_memory_nothing_changes),
         cmocka_unit_test(room_for_lists_is_made_early),
         cmocka_unit_test(tasks_stay_together),
         cmocka_unit_test(blocks_are_empty),

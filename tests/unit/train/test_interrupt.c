@@ -117,7 +117,7 @@ static void test_pipe_without_a_writer(void **state) {
 
 static void *interrupt_soon(void *arg) {
     (void)arg;
-    usleep(50000);
+    usleep(50000); /* by then training waits, unless the machine is very slow */
     fth_session_interrupt(training);
     return NULL;
 }
@@ -152,17 +152,15 @@ static void test_pipe_that_never_begins(void **state) {
     fth_config_free(config);
 }
 
-static int another; /* comes while what ended the last wait is taken back */
+static atomic_int another; /* comes while what ended the last wait is taken back */
 
 /* In place of the C library's. */
 ssize_t read(int file, void *bytes, size_t n) {
     ssize_t (*real)(int, void *, size_t);
     void *symbol = dlsym(RTLD_NEXT, "read");
     memcpy(&real, &symbol, sizeof real);
-    if (another && n == sizeof(uint64_t)) {
-        another = 0;
+    if (n == sizeof(uint64_t) && atomic_exchange(&another, 0))
         fth_session_interrupt(training);
-    }
     return real(file, bytes, n);
 }
 
