@@ -113,11 +113,11 @@ class Reader:
         return list(itertools.islice((batch for chunk in self.chunks() for batch in self.batches(chunk)), n))
 
 
-def load(reading, queue):
+def load(reading, queue, kind=Reader):
     """The loader process: a chunk after the other into the queue. Without lists a chunk is sent whole, as sending many
     tensors takes its time."""
     torch.set_num_threads(1)
-    reader = Reader(reading)
+    reader = kind(reading)
     for chunk in reader.chunks():
         plain = not reading["lists"] and not reading["history"]
         queue.put({name: torch.from_numpy(np.array(a)) for name, a in chunk.items()} if plain else list(reader.batches(chunk)))

@@ -16,11 +16,13 @@ import torch.nn.functional as F
 
 import dien_torch
 import pandas_text
+import polars_text
 import shapes
 import torch_models
 import torch_steps
 
 AHEAD = 4  # chunks
+LOADERS = {"text": (pandas_text.load, 1), "text2": (pandas_text.load, 2), "text-polars": (polars_text.load, 1)}
 NETWORKS = {"wide_deep": torch_models.WideDeep, "deepfm": torch_models.DeepFM}
 
 
@@ -85,12 +87,12 @@ class Peer:
         times = sorted(b - a for a, b in zip([begin] + ends, ends))
         return self.reading["batch"] / times[len(times) // 2]
 
-    def text(self, step, seconds, n_loaders):
+    def text(self, step, seconds, load, n_loaders):
         """Between the arrivals of chunks: what the loaders had ready beforehand counts neither way. Each reads the file:
         as much work as parts of it would be."""
         context = processes.get_context("spawn")
         queue = context.Queue(AHEAD)
-        loaders = [context.Process(target=pandas_text.load, args=(self.reading, queue), daemon=True) for _ in range(n_loaders)]
+        loaders = [context.Process(target=load, args=(self.reading, queue), daemon=True) for _ in range(n_loaders)]
         for loader in loaders:
             loader.start()
         examples, begin, end = 0, None, 0
@@ -124,7 +126,7 @@ def main():
         for batch in peer.held if is_new else peer.held[:3]:  # compiled for all sizes before it is measured
             step.step(batch)
         rate = (peer.memory(step, request["seconds"]) if kind == "memory" else
-                peer.text(step, request["seconds"], 2 if kind == "text2" else 1))
+                peer.text(step, request["seconds"], *LOADERS[kind]))
         print(json.dumps({"examples_per_second": rate}), file=answers, flush=True)
 
 

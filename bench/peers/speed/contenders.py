@@ -137,7 +137,7 @@ class Field:
 
     OWN = {"fathom": [], "fathom-unfactorised": NOT_FACTORISED, "fathom-plain": ALL_PRODUCTS, "fathom-bf16x6": BF16X6,
            "fathom-bf16x3": BF16X3}
-    NAMES = [*OWN, "pytorch-bags", "pytorch-stacked", "pytorch-compiled", "tensorflow"]
+    NAMES = [*OWN, "pytorch-bags", "pytorch-stacked", "pytorch-compiled", "pytorch-packed", "tensorflow"]
     NOT_FURTHER = ["pytorch-bags", "tensorflow"]  # of shapes.FURTHER there is one way
     SCRIPTS = {"pytorch": "torch_worker.py", "tensorflow": "tf_worker.py"}
 
@@ -146,7 +146,7 @@ class Field:
         fathom = Fathom(options, model)
         left_out = self.NOT_FURTHER + ["pytorch-compiled"] * (model in shapes.NOT_COMPILED)
         asked = [name for name in options.contenders or self.NAMES
-                 if model in shapes.MODELS or name not in left_out]
+                 if (model in shapes.MODELS or name not in left_out) and (model == "din" or name != "pytorch-packed")]
         for name in asked:
             peer = name.split("-")[0]
             if name.startswith("fathom-bf16") and not fathom.amx:

@@ -10,6 +10,7 @@ HEADS = {"fathom": "Fathom", "fathom-unfactorised": "factorising off", "fathom-p
          "pytorch-bags": "PyTorch, a bag a field", "pytorch-stacked": "one table", "pytorch-compiled": "torch.compile",
          "tensorflow": "TensorFlow"}
 SPLIT = {"fathom-bf16x6": "bf16x6", "fathom-bf16x3": "bf16x3"}  # precisions by AMX, which make all products
+PACKED = "pytorch-packed"  # beside the peers that targets were set against
 PEERS = [name for name in HEADS if not name.startswith("fathom")]
 
 
@@ -32,9 +33,9 @@ def between(results, model, batch, name):
 
 
 def case_of(results, model, batch):
-    rates = {name: results.median(model, batch, name) for name in [*HEADS, *SPLIT]}
+    rates = {name: results.median(model, batch, name) for name in [*HEADS, *SPLIT, PACKED]}
     best = max((rates[name] for name in PEERS if rates[name]), default=None)
-    ours = {name: rate for name, rate in rates.items() if rate and name not in PEERS}
+    ours = {name: rate for name, rate in rates.items() if rate and name not in [*PEERS, PACKED]}
     gflops = {name: rate * shapes.flops(model, batch) / 1e9 for name, rate in ours.items()}
     return Case(model, batch, rates, {name: rate / best for name, rate in ours.items() if best}, gflops,
                 {name: value / results.peak() for name, value in gflops.items()},
@@ -81,6 +82,8 @@ def table(results, models):
     split = [name for name in SPLIT if any(case.rates[name] for case in cases)]
     for name in split:
         heads += [f"Fathom, {SPLIT[name]}", "against the best peer", "share of fp32 peak"]
+    packed = any(case.rates[PACKED] for case in cases)
+    heads += ["PyTorch without padding", "Fathom against it"] if packed else []
     lines = [row(heads), row(["---"] * len(heads))]
     for case in cases:
         key = case.model, case.batch
@@ -94,6 +97,9 @@ def table(results, models):
         cells += [figure(case.between.get(name)) for name in ("fathom", "fathom-plain")] if left else []
         for name in split:
             cells += split_cells(case, name)
+        if packed:
+            rate = case.rates[PACKED]
+            cells += [f"{rate / 1e3:.1f}", figure(case.rates["fathom"] / rate)] if rate and case.rates["fathom"] else ["", ""]
         lines.append(row(cells))
     return lines
 

@@ -14,6 +14,7 @@ import torch_models
 import torch_steps
 
 STEPS = {"bags": torch_steps.Bags, "stacked": torch_steps.Stacked, "compiled": torch_steps.Compiled,
+         "packed": torch_steps.Packed,
          "bf16": lambda model, rows: torch_steps.Stacked(model, rows, autocast=True),
          "bf16 compiled": lambda model, rows: torch_steps.Compiled(model, rows, autocast=True)}
 
