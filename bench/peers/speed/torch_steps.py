@@ -4,7 +4,8 @@ bags      an nn.EmbeddingBag a field with sparse gradients, torch.optim.Adagrad,
 stacked   one table of all fields; its Adagrad sums gradients by a sort and an embedding_bag over it, which took 6.4 ms
           where torch.optim.Adagrad on a sparse gradient took 16.0 (batch 4096, 26 fields, two Zen 4 cores)
 compiled  stacked, with model and loss through torch.compile
-packed    compiled, for any number of positions, DIN written by hand so that no position is padding"""
+packed    stacked, DIN written by hand so that no position is padding (compiled for any number of positions, on a Xeon, it
+          made 7.7 in place of 12.5 thousand examples/s)"""
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -86,7 +87,6 @@ class Packed(Stacked):
         torch.manual_seed(1)
         self.model = torch_models.PackedDIN(shapes.shape_of(model))
         self.optimizer = torch.optim.Adagrad(self.model.parameters(), fused=True, **ADAGRAD)
-        self.loss = torch.compile(loss_of, dynamic=True)
 
     def step(self, batch):
         return super().step(batch["packed"])
