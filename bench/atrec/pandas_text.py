@@ -56,32 +56,49 @@ class Reader:
         joined = SEPARATOR.join(cell for cell in cells if cell)
         return joined.split(SEPARATOR) if joined else []
 
+    @staticmethod
+    def numbers(cells):
+        return np.nan_to_num(cells)
+
+    @staticmethod
+    def list_numbers(cells):
+        return np.fromstring(SEPARATOR.join(cell for cell in cells if cell), np.float32, sep=SEPARATOR)
+
+    @staticmethod
+    def codes(texts, values):
+        """Places among the values, -1 of others."""
+        return pandas.Categorical(texts, categories=values).codes.astype(np.int64)
+
+    @staticmethod
+    def columns(chunk):
+        return {name: chunk[name].to_numpy() for name in chunk.columns}
+
     def mean(self, cells):
-        values = np.fromstring(SEPARATOR.join(cell for cell in cells if cell), np.float32, sep=SEPARATOR)
-        lengths = self.lengths(cells)
+        values, lengths = self.list_numbers(cells), self.lengths(cells)
         sums = np.bincount(np.repeat(np.arange(len(cells)), lengths), values, len(cells))
         return (sums / np.maximum(lengths, 1)).astype(np.float32)
 
     def counts(self, cells, values, is_list):
         texts, example = (self.tokens(cells), np.repeat(np.arange(len(cells)), self.lengths(cells))) if is_list else (
             cells, np.arange(len(cells)))
-        codes = pandas.Categorical(texts, categories=values).codes.astype(np.int64)
+        codes = self.codes(texts, values)
         there = codes >= 0
         out = np.bincount(example[there] * len(values) + codes[there], minlength=len(cells) * len(values))
         return out.reshape(-1, len(values)).astype(np.float32)
 
     def arrays(self, chunk):
         r, n = self.reading, len(chunk)
-        cells = {name: chunk[name].to_numpy() for name in chunk.columns}
+        cells = self.columns(chunk)
         dense = []
         for name, log in r["numbers"]:
-            values = np.nan_to_num(cells[name])
+            values = self.numbers(cells[name])
             dense.append((log1p(values) if log else values)[:, None])
         for name, log in r["means"]:
             values = self.mean(cells[name])
             dense.append((log1p(values) if log else values)[:, None])
         dense += [self.counts(cells[name], values, is_list) for name, values, is_list in r["one_hots"]]
-        out = {"label": cells["label"], "dense": np.concatenate(dense, 1).astype(np.float32) if dense else np.zeros((n, 0), np.float32),
+        out = {"label": self.numbers(cells["label"]),
+               "dense": np.concatenate(dense, 1).astype(np.float32) if dense else np.zeros((n, 0), np.float32),
                "keys": np.stack([self.rows_of(cells[name], table) for name, table in r["keys"]], 1)}
         for kind in "lists", "history":
             if r[kind]:

@@ -7,7 +7,7 @@ import numpy as np
 import polars
 
 import pandas_text
-from pandas_text import NUMBERS, SEPARATOR, TEXTS, log1p
+from pandas_text import NUMBERS, SEPARATOR, TEXTS
 
 LINE_BYTES = 1 << 10  # at first; then as many as lines have
 
@@ -65,34 +65,18 @@ class Reader(pandas_text.Reader):
     def tokens(column):
         return column.drop_nulls().str.split(SEPARATOR).explode()
 
-    def mean(self, column):
-        values, lengths = self.tokens(column).cast(polars.Float32).to_numpy(), self.lengths(column)
-        sums = np.bincount(np.repeat(np.arange(len(column)), lengths), values, len(column))
-        return (sums / np.maximum(lengths, 1)).astype(np.float32)
+    @staticmethod
+    def numbers(column):
+        return column.fill_null(0).to_numpy()
 
-    def counts(self, column, values, is_list):
-        lengths = self.lengths(column) if is_list else None
-        texts = self.tokens(column) if is_list else column
-        example = np.arange(len(column)) if lengths is None else np.repeat(np.arange(len(column)), lengths)
-        codes = texts.cast(polars.Enum(values), strict=False).to_physical().cast(polars.Int64).fill_null(-1).to_numpy()
-        there = codes >= 0
-        out = np.bincount(example[there] * len(values) + codes[there], minlength=len(column) * len(values))
-        return out.reshape(-1, len(values)).astype(np.float32)
+    def list_numbers(self, column):
+        return self.tokens(column).cast(polars.Float32).to_numpy()
 
-    def arrays(self, chunk):
-        r = self.reading
-        dense = [chunk[name].fill_null(0).to_numpy()[:, None] for name, _ in r["numbers"]]
-        dense += [self.mean(chunk[name])[:, None] for name, _ in r["means"]]
-        for column, (_, log) in zip(dense, [*r["numbers"], *r["means"]]):
-            if log:
-                column[:] = log1p(column)
-        dense += [self.counts(chunk[name], values, is_list) for name, values, is_list in r["one_hots"]]
-        n = len(chunk)
-        out = {"label": chunk["label"].to_numpy(),
-               "dense": np.concatenate(dense, 1).astype(np.float32) if dense else np.zeros((n, 0), np.float32),
-               "keys": np.stack([self.rows_of(chunk[name], table) for name, table in r["keys"]], 1)}
-        for kind in "lists", "history":
-            if r[kind]:
-                out[kind] = [self.rows_of(self.tokens(chunk[name]), table) for name, table in r[kind]]
-                out[kind + "_lengths"] = [self.lengths(chunk[name]) for name, _ in r[kind]]
-        return out
+    @staticmethod
+    def codes(texts, values):
+        codes = texts.cast(polars.Enum(values), strict=False).to_physical()
+        return codes.cast(polars.Int64).fill_null(-1).to_numpy()
+
+    @staticmethod
+    def columns(chunk):
+        return {column.name: column for column in chunk}

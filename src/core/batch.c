@@ -279,18 +279,21 @@ static fth_status reserve_for(struct fth_batch *to, const struct fth_batch *from
         if (index[k] >= from->n)
             return fth_fail(err, FTH_E_ARGUMENT, "example %u of a batch of %u", index[k], from->n);
     FTH_TRY(fth_batch_reserve(to, examples, err));
-    for (uint32_t g = 0; g < to->schema->n_groups; g++)
-        if (positions_with(to, from, g, index, n) > UINT32_MAX)
-            return fth_fail(err, FTH_E_LIMIT, "a batch cannot hold more than %u positions of one group",
-                            UINT32_MAX);
+    int lacking = 0;
     for (uint32_t g = 0; g < to->schema->n_groups; g++) {
         uint64_t total = positions_with(to, from, g, index, n);
-        if (total <= group_capacity(to, g))
-            continue;
-        /* Once, when enough of them have been seen: where an estimate is too low the field gets arrays of its own. */
-        if (!to->lists && examples >= FEW)
-            return reserve_lists(to, from, index, n, examples, err);
-        FTH_TRY(fth_batch_reserve_positions(to, g, expected_positions(to, examples, total), err));
+        if (total > UINT32_MAX)
+            return fth_fail(err, FTH_E_LIMIT, "a batch cannot hold more than %u positions of one group",
+                            UINT32_MAX);
+        lacking |= total > group_capacity(to, g);
+    }
+    /* Once, when enough of them have been seen: where an estimate is too low the field gets arrays of its own. */
+    if (lacking && !to->lists && examples >= FEW)
+        return reserve_lists(to, from, index, n, examples, err);
+    for (uint32_t g = 0; lacking && g < to->schema->n_groups; g++) {
+        uint64_t total = positions_with(to, from, g, index, n);
+        if (total > group_capacity(to, g))
+            FTH_TRY(fth_batch_reserve_positions(to, g, expected_positions(to, examples, total), err));
     }
     return FTH_OK;
 }
