@@ -52,16 +52,21 @@ static void print(const struct fth_node *node, struct fth_text *out) {
                     given(node) ? "given" : "drawn");
 }
 
-/* Row of the negative of the position `at` of example i (both counted in the tile); -1 none. */
-static int64_t drawn(const struct fth_run *run, const uint32_t *offsets, uint32_t i, uint32_t at) {
-    uint32_t draw[4], all = offsets[run->examples] - offsets[0];
-    uint32_t first = offsets[i] - offsets[0], own = offsets[i + 1] - offsets[i];
+/* Rows of the negatives of `pairs` positions of example i from `first` on (all counted in the tile); 0: no other example
+ * has any. A draw serves four positions. */
+static int draw_rows(const struct fth_run *run, const uint32_t *offsets, uint32_t i, uint32_t first, uint32_t pairs,
+                     uint32_t *rows) {
+    uint32_t draw[4], all = offsets[run->examples] - offsets[0], own = offsets[i + 1] - offsets[i];
+    uint32_t begin = offsets[0] + first, stream = attributes_of(run->node)->stream;
     if (all == own)
-        return -1;
-    fth_random_draw(run->seed, FTH_RANDOM_NEGATIVE, run->step,
-                    (uint64_t)attributes_of(run->node)->stream << 32 | (offsets[0] + at), draw);
-    uint32_t row = (uint32_t)((uint64_t)draw[0] * (all - own) >> 32);
-    return row < first ? row : row + own;
+        return 0;
+    for (uint32_t at = begin; at < begin + pairs; at++) {
+        if (at == begin || at % 4 == 0)
+            fth_random_draw(run->seed, FTH_RANDOM_NEGATIVE, run->step, (uint64_t)stream << 32 | at / 4, draw);
+        uint32_t row = (uint32_t)((uint64_t)draw[at % 4] * (all - own) >> 32);
+        rows[at - begin] = row < first ? row : row + own;
+    }
+    return 1;
 }
 
 static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
@@ -69,8 +74,9 @@ static fth_status prepare(struct fth_prepare *prepare, fth_error *err) {
     return FTH_OK;
 }
 
-/* The dot products of an example's pairs with its negatives; 0: it has none. */
-static int negative_dots(const struct fth_run *run, uint32_t i, uint32_t first, uint32_t pairs, float *z) {
+/* The dot products of an example's pairs with its negatives, and the rows of those that are drawn; 0: it has none. */
+static int negative_dots(const struct fth_run *run, uint32_t i, uint32_t first, uint32_t pairs, float *z,
+                         uint32_t *rows) {
     const struct fth_view *h = &run->in[H], *x = &run->in[X], *negatives = &run->in[NEGATIVES];
     const struct fth_kernels *k = fth_kernels_get();
     const float *from = h->data + (size_t)first * h->ld;
@@ -79,13 +85,9 @@ static int negative_dots(const struct fth_run *run, uint32_t i, uint32_t first, 
                         negatives->ld, z, 1);
         return 1;
     }
-    for (uint32_t t = 0; t < pairs; t++) {
-        int64_t row = drawn(run, h->offsets, i, first + t);
-        if (row < 0)
-            return 0;
-        k->row_dot_rows(1, h->columns, from + (size_t)t * h->ld, h->ld, x->data + (size_t)row * x->ld, x->ld,
-                        z + t, 1);
-    }
+    if (!draw_rows(run, h->offsets, i, first, pairs, rows))
+        return 0;
+    k->picked_dots(pairs, h->columns, from, h->ld, x->data, x->ld, rows, z);
     return 1;
 }
 
@@ -109,6 +111,7 @@ static void run(const struct fth_run *run) {
     const struct fth_view *h = &run->in[H], *x = &run->in[X], *loss = &run->out[0];
     const struct fth_view *dpositive = &run->out[1], *dnegative = &run->out[2];
     float factor = attributes_of(run->node)->factor, labels[64], *z = run->scratch;
+    uint32_t *rows = (uint32_t *)(void *)((char *)run->scratch + fth_ops_align(h->rows * sizeof *z));
     for (uint32_t i = 0; i < run->examples; i++) {
         uint32_t first = h->offsets[i] - h->offsets[0], length = h->offsets[i + 1] - h->offsets[i];
         float *at = loss->data + (size_t)i * loss->ld;
@@ -124,7 +127,7 @@ static void run(const struct fth_run *run) {
         fth_kernels_get()->row_dot_rows(pairs, h->columns, h->data + (size_t)first * h->ld, h->ld,
                                         x->data + (size_t)(first + 1) * x->ld, x->ld, z, 1);
         float sum = pairs_loss(pairs, z, 1.0f, scale, labels, dpositive, first);
-        if (negative_dots(run, i, first, pairs, z))
+        if (negative_dots(run, i, first, pairs, z, rows))
             sum += pairs_loss(pairs, z, 0.0f, scale, labels, dnegative, first);
         else
             for (uint32_t t = 0; t < pairs; t++)
@@ -186,15 +189,10 @@ static void negative_grads(const struct fth_run *run, uint32_t i, uint32_t first
                       row_of(dh, first), dh->ld, row_of(dh, first), dh->ld);
         return;
     }
-    for (uint32_t t = first; t < first + pairs; t++) {
-        int64_t row = drawn(run, h->offsets, i, t);
-        if (row < 0)
-            return;
-        k->scale_rows(1, h->columns, row_of(dn, t), 1, row_of(x, (size_t)row), x->ld, row_of(dh, t), dh->ld,
-                      row_of(dh, t), dh->ld);
-        k->scale_rows(1, h->columns, row_of(dn, t), 1, row_of(h, t), h->ld, row_of(dx, (size_t)row), dx->ld,
-                      row_of(dx, (size_t)row), dx->ld);
-    }
+    uint32_t *rows = run->scratch;
+    if (draw_rows(run, h->offsets, i, first, pairs, rows))
+        k->picked_grads(pairs, h->columns, scale, dn->ld, row_of(h, first), h->ld, x->data, x->ld, rows, row_of(dh, first),
+                        dh->ld, dx->data, dx->ld);
 }
 
 /* Positive pairs of all examples first: drawn negatives are rows of any of them, and are added. */
@@ -227,6 +225,7 @@ const struct fth_op fth_op_next_loss_grad = {.name = "next_loss_grad",
                                              .granularity = FTH_PER_TILE,
                                              .resource = FTH_MEMORY,
                                              .shape = grad_shape,
+                                             .prepare = prepare,
                                              .cost = cost,
                                              .print = print,
                                              .run = grad_run};

@@ -5,13 +5,7 @@
  *   s     = add(a, p)                          ->
  *   t     = add(s, dy)                               the first layer, which reads x0 in both ways: with dy
  *
- * and in reduced precision what a product adds to such a sum by that product, panel by panel in cache:
- *
- *   dx    = linear_data_grad(dy, W)
- *   s     = add(a, dx)                         ->    s     = linear_data_grad(dy, W, -, -, a)
- *
  * The same sums in the same order, and in place where nobody else reads what is added to. */
-#include "kernels/gemm.h"
 #include "ops/ops.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -33,15 +27,6 @@ static int with_dy(const struct fth_node *node) {
     return a->with_dy;
 }
 
-/* The addition goes; the node makes what it made. */
-static void replace(fth_graph *graph, struct fth_node *node, struct fth_node *add) {
-    fth_id part = node->outputs[0], sum = add->outputs[0];
-    fth_rewrite_remove(graph, fth_rewrite_find(graph, add));
-    graph->values[part].producer = FTH_NONE;
-    node->outputs[0] = sum;
-    graph->values[sum].producer = node->id;
-}
-
 /* add(other, part): the node adds what there is before it runs. */
 static fth_status add_to(fth_graph *graph, struct fth_node *node, struct fth_node *add, fth_id other, int *done,
                          fth_error *err) {
@@ -57,7 +42,7 @@ static fth_status add_to(fth_graph *graph, struct fth_node *node, struct fth_nod
     inputs[4] = other;
     node->inputs = inputs;
     node->n_inputs = 5;
-    replace(graph, node, add);
+    fth_rewrite_take_over(graph, node, add);
     if (graph->values[sum].view_of == FTH_NONE && fth_rewrite_may_overwrite(graph, other, at))
         fth_rewrite_home(graph, sum, fth_graph_root(graph, other), fth_graph_column(graph, other));
     *done = 1;
@@ -73,7 +58,7 @@ static fth_status add_dy(fth_graph *graph, struct fth_node *node, struct fth_nod
         return FTH_OK;
     a->with_dy = 1;
     node->attributes = a;
-    replace(graph, node, add);
+    fth_rewrite_take_over(graph, node, add);
     if (graph->values[part].view_of != FTH_NONE)
         fth_rewrite_home(graph, sum, graph->values[part].view_of, graph->values[part].view_column);
     *done = 1;
@@ -92,49 +77,6 @@ static fth_status fuse(fth_graph *graph, struct fth_node *add, int *done, fth_er
     return FTH_OK;
 }
 
-/* The product whose gradient the addition alone reads. fp32: factorise_first_layer looks for products of their own. */
-static struct fth_node *product_alone(const fth_graph *graph, fth_id value) {
-    struct fth_node *node = fth_graph_producer(graph, value), *reader;
-    if (graph->precision == FTH_FP32 || !node || node->op != &fth_op_linear_data_grad || node->n_inputs > 4 ||
-        node->outputs[0] != value || graph->values[value].view_of != FTH_NONE || graph->values[value].columns < 2 ||
-        fth_rewrite_has_views(graph, value) || fth_rewrite_readers(graph, value, &reader) != 1)
-        return NULL;
-    return node;
-}
-
-static fth_status add_in_product(fth_graph *graph, struct fth_node *node, struct fth_node *add, fth_id other, int *done,
-                                 fth_error *err) {
-    fth_id *inputs = fth_arena_alloc(graph->arena, 5, sizeof *inputs), sum = add->outputs[0];
-    if (!inputs)
-        return no_memory(err);
-    if (fth_graph_root(graph, sum) == fth_graph_root(graph, other))
-        return FTH_OK; /* the product would write over it */
-    for (uint32_t i = 0; i < 4; i++)
-        inputs[i] = i < node->n_inputs ? node->inputs[i] : FTH_NONE;
-    inputs[4] = other;
-    node->inputs = inputs;
-    node->n_inputs = 5;
-    fth_rewrite_move(graph, fth_rewrite_find(graph, node), fth_rewrite_find(graph, add));
-    replace(graph, node, add);
-    *done = 1;
-    return FTH_OK;
-}
-
-/* Behind all others, which make some of these additions themselves. */
-static fth_status fuse_products(fth_graph *graph, fth_error *err) {
-    for (uint32_t i = 0; i < graph->n_nodes; i++) {
-        struct fth_node *add = graph->nodes[i];
-        int done = 0;
-        for (uint32_t j = 0; add->op == &fth_op_add && add->stage == FTH_BACKWARD && j < 2 && !done; j++) {
-            struct fth_node *node = product_alone(graph, add->inputs[j]);
-            if (node && add->inputs[0] != add->inputs[1])
-                FTH_TRY(add_in_product(graph, node, add, add->inputs[1 - j], &done, err));
-        }
-        i -= (uint32_t)done;
-    }
-    return FTH_OK;
-}
-
 static fth_status run(fth_graph *graph, fth_error *err) {
     for (uint32_t i = 0; i < graph->n_nodes;) {
         int done = 0;
@@ -142,7 +84,7 @@ static fth_status run(fth_graph *graph, fth_error *err) {
             FTH_TRY(fuse(graph, graph->nodes[i], &done, err));
         i += !done; /* a node that was taken out left its place to the next one */
     }
-    return fuse_products(graph, err);
+    return FTH_OK;
 }
 
 const struct fth_pass fth_pass_fuse_crosses = {

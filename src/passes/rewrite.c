@@ -46,6 +46,14 @@ void fth_rewrite_remove(fth_graph *graph, uint32_t index) {
             (graph->n_nodes - index) * sizeof(struct fth_node *));
 }
 
+void fth_rewrite_take_over(fth_graph *graph, struct fth_node *node, const struct fth_node *gone) {
+    fth_id taken = gone->outputs[0];
+    fth_rewrite_remove(graph, fth_rewrite_find(graph, gone));
+    graph->values[node->outputs[0]].producer = FTH_NONE;
+    node->outputs[0] = taken;
+    graph->values[taken].producer = node->id;
+}
+
 void fth_rewrite_move_last(fth_graph *graph, uint32_t index) {
     struct fth_node *node = graph->nodes[graph->n_nodes - 1];
     memmove(&graph->nodes[index + 1], &graph->nodes[index],

@@ -14,6 +14,8 @@ int fth_rewrite_updates(const struct fth_node *node);
 uint32_t fth_rewrite_find(const fth_graph *graph, const struct fth_node *node);
 /* Takes the node at `index` out of the list; its outputs lose their producer. */
 void fth_rewrite_remove(fth_graph *graph, uint32_t index);
+/* `gone`, of one output, is taken out; the node makes that output instead of its own first one. */
+void fth_rewrite_take_over(fth_graph *graph, struct fth_node *node, const struct fth_node *gone);
 /* Moves the last node (just appended) to `index`. */
 void fth_rewrite_move_last(fth_graph *graph, uint32_t index);
 

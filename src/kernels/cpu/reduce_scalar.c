@@ -80,6 +80,22 @@ void fth_k_scale_rows_scalar(size_t m, size_t n, const float *s, size_t lds, con
         }
 }
 
+void fth_k_picked_dots_scalar(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb,
+                              const uint32_t *rows, float *out) {
+    for (size_t i = 0; i < m; i++)
+        fth_k_row_dot_rows_scalar(1, n, a + i * lda, lda, b + rows[i] * ldb, ldb, out + i, 1);
+}
+
+void fth_k_picked_grads_scalar(size_t m, size_t n, const float *s, size_t lds, const float *a, size_t lda,
+                               const float *b, size_t ldb, const uint32_t *rows, float *da, size_t ldda,
+                               float *db, size_t lddb) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            da[i * ldda + j] += s[i * lds] * b[rows[i] * ldb + j];
+            db[rows[i] * lddb + j] += s[i * lds] * a[i * lda + j];
+        }
+}
+
 double fth_k_sum_squares_scalar(size_t n, const float *x) {
     double sum = 0.0;
     for (size_t i = 0; i < n; i++)

@@ -123,6 +123,33 @@ void FTH_K(outer)(size_t m, size_t n, const float *s, size_t lds, const float *w
     FTH_K(scale_rows)(m, n, s, lds, w, 0, NULL, 0, out, ldo);
 }
 
+void FTH_K(picked_dots)(size_t m, size_t n, const float *a, size_t lda, const float *b, size_t ldb,
+                        const uint32_t *rows, float *out) {
+    vt t = v_tail(n % VW);
+    for (size_t i = 0; i < m; i++)
+        out[i] = dot_row(n, t, a + i * lda, b + rows[i] * ldb);
+}
+
+static FTH_INLINE void picked_lanes(int part, vt t, vf s, const float *a, const float *b, float *da, float *db) {
+    v_put(da, part, t, v_add(v_mul(s, v_get(b, part, t)), v_get(da, part, t)));
+    v_put(db, part, t, v_add(v_mul(s, v_get(a, part, t)), v_get(db, part, t)));
+}
+
+void FTH_K(picked_grads)(size_t m, size_t n, const float *s, size_t lds, const float *a, size_t lda, const float *b,
+                         size_t ldb, const uint32_t *rows, float *da, size_t ldda, float *db, size_t lddb) {
+    vt t = v_tail(n % VW);
+    for (size_t i = 0; i < m; i++, a += lda, da += ldda) {
+        const float *picked = b + rows[i] * ldb;
+        float *d_picked = db + rows[i] * lddb;
+        vf by = v_set(s[i * lds]);
+        size_t j = 0;
+        for (; j + VW <= n; j += VW)
+            picked_lanes(0, t, by, a + j, picked + j, da + j, d_picked + j);
+        if (j < n)
+            picked_lanes(1, t, by, a + j, picked + j, da + j, d_picked + j);
+    }
+}
+
 double FTH_K(sum_squares)(size_t n, const float *x) {
     vd low = vd_zero(), high = vd_zero();
     size_t i = 0;

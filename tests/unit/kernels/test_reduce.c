@@ -29,6 +29,19 @@ static void run_rows(const struct fth_kernels *k, struct call *c) {
     *call_out(c, 1, 1, NULL) = (float)k->sum_squares(n, w);
 }
 
+/* Of b's m rows every second one is picked twice. */
+static void run_picked(const struct fth_kernels *k, struct call *c) {
+    size_t m = c->m, n = c->n, lda, ldb, lds, ldda, lddb;
+    float *a = call_in(c, m, n, -1, 1, &lda), *b = call_in(c, m, n, -1, 1, &ldb), *s = call_in(c, m, 1, -1, 1, &lds);
+    uint32_t rows[1000];
+    assert_true(m <= sizeof rows / sizeof *rows);
+    for (uint32_t i = 0; i < m; i++)
+        rows[i] = (uint32_t)m - 1 - (i & ~1u) % (uint32_t)m;
+    k->picked_dots(m, n, a, lda, b, ldb, rows, call_out(c, 1, m, NULL));
+    float *da = call_inout(c, m, n, -1, 1, &ldda), *db = call_inout(c, m, n, -1, 1, &lddb);
+    k->picked_grads(m, n, s, lds, a, lda, b, ldb, rows, da, ldda, db, lddb);
+}
+
 static void run_scaled(const struct fth_kernels *k, struct call *c) {
     size_t m = c->m, n = c->n, lda, ldb, lds, ldo;
     float *a = call_in(c, m, n, -1, 1, &lda), *b = call_in(c, m, n, -1, 1, &ldb);
@@ -65,6 +78,8 @@ static void rows_agree(void **state) {
     check_shapes(run_rows, 2e-6f, 4);
     check_shape(run_rows, 3, 1000, 2e-6f, 30);
 }
+
+static void picked_rows_agree(void **state) { check_shapes(run_picked, 2e-6f, 4); }
 
 static void scaled_rows_agree_to_the_bit(void **state) { check_shapes(run_scaled, 0, 0); }
 
@@ -111,15 +126,18 @@ static void scalar_sums_follow_their_formulas(void **state) {
     struct call c = {.state = 11};
     float *a = call_in(&c, M, N, -1, 1, NULL), *b = call_in(&c, M, N, -1, 1, NULL);
     float *s = call_in(&c, M, 1, -1, 1, NULL), *out = call_out(&c, M, N, NULL);
-    float sum[N], dot[N], weighted[N], mean[N], m2[N], rows[M], pairs[M];
+    float sum[N], dot[N], weighted[N], mean[N], m2[N], rows[M], pairs[M], picked[M], da[M * N] = {0}, db[M * N] = {0};
+    static const uint32_t picks[M] = {2, 0, 6, 2, 2, 1, 5};
     k->col_sum(M, N, a, N, sum);
     k->col_dot(M, N, a, N, b, N, dot);
     k->col_weighted_sum(M, N, s, 1, a, N, weighted);
     k->col_moments(M, N, a, N, mean, m2);
     k->row_dot(M, N, a, N, b, 0.5f, rows, 1);
     k->row_dot_rows(M, N, a, N, b, N, pairs, 1);
+    k->picked_dots(M, N, a, N, b, N, picks, picked);
+    k->picked_grads(M, N, s, 1, a, N, b, N, picks, da, N, db, N);
     k->scale_rows(M, N, s, 1, a, N, b, N, out, N);
-    double squares = 0;
+    double squares = 0, want_da[M * N] = {0}, want_db[M * N] = {0};
     for (int j = 0; j < N; j++) {
         double want[3] = {0, 0, 0}, deviation = 0;
         for (int i = 0; i < M; i++) {
@@ -138,13 +156,21 @@ static void scalar_sums_follow_their_formulas(void **state) {
         assert_near(m2[j], deviation, 1e-6);
     }
     for (int i = 0; i < M; i++) {
-        double by_b0 = 0.5, by_b = 0;
+        double by_b0 = 0.5, by_b = 0, by_pick = 0;
         for (int j = 0; j < N; j++) {
+            by_pick += (double)a[i * N + j] * b[picks[i] * N + (uint32_t)j];
+            want_da[i * N + j] = (double)s[i] * b[picks[i] * N + (uint32_t)j];
+            want_db[picks[i] * N + (uint32_t)j] += (double)s[i] * a[i * N + j];
             by_b0 += (double)a[i * N + j] * b[j];
             by_b += (double)a[i * N + j] * b[i * N + j];
         }
         assert_near(rows[i], by_b0, 1e-6);
         assert_near(pairs[i], by_b, 1e-6);
+        assert_near(picked[i], by_pick, 1e-6);
+    }
+    for (int i = 0; i < M * N; i++) {
+        assert_near(da[i], want_da[i], 1e-6);
+        assert_near(db[i], want_db[i], 1e-6);
     }
     assert_near(k->sum_squares(M * N, a), squares, 1e-12);
     k->outer(M, N, s, 1, b, out, N);
@@ -206,6 +232,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_agree),
         cmocka_unit_test(rows_agree),
+        cmocka_unit_test(picked_rows_agree),
         cmocka_unit_test(scaled_rows_agree_to_the_bit),
         cmocka_unit_test(layer_norm_agrees),
         cmocka_unit_test(rows_do_not_see_their_neighbours),

@@ -112,13 +112,14 @@ static void test_rounded_as_made(void **state) {
         {"dcnv2", "model={name: dcnv2, hidden: [70, 40], cross_layers: 3}"},
         {"dlrm", "model={name: dlrm, bottom: [70, 33, 8], top: [40, 20]}"},
         {"deepfm", "model={name: deepfm, hidden: [70, 33], activation: sigmoid}"}};
-    static const char *const others[] = {"", "round_once", "fuse_act_grads", "fuse_crosses", "weight_panels"};
+    static const char *const others[] = {"", "round_once", "fuse_act_grads", "fuse_crosses", "weight_panels",
+                                         "sum_in_product"};
     if (!fth_cpu_get()->amx_bf16)
         skip();
     for (size_t i = 0; i < 4; i++)
         for (int variant = 0; variant < 4; variant++) {
             char expected[17], without[64];
-            for (size_t j = 0; j < 5; j++) {
+            for (size_t j = 0; j < 6; j++) {
                 const char *whole = variant < 2 ? "tile_weight_grads" : "", *comma = *whole && *others[j] ? ", " : "";
                 snprintf(without, sizeof without, "without=[%s%s%s]", whole, comma, others[j]);
                 struct run run = {.config = run_config(models[i][0], run_data(0)),
@@ -131,6 +132,25 @@ static void test_rounded_as_made(void **state) {
                     fail_msg("%s: %s changed bits", models[i][0], without);
             }
         }
+}
+
+/* Products that add what there is to a gradient. */
+static uint32_t count_adding(const fth_graph *graph) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        n += graph->nodes[i]->op == &fth_op_linear_data_grad && graph->nodes[i]->n_inputs == 5;
+    return n;
+}
+
+/* Recurrent layers whose gradient lies over what they kept. */
+static uint32_t count_over_kept(const fth_graph *graph) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const struct fth_node *node = graph->nodes[i];
+        if (node->op == &fth_op_gru_grad || node->op == &fth_op_lstm_grad)
+            n += fth_graph_root(graph, node->outputs[0]) == node->inputs[5];
+    }
+    return n;
 }
 
 static void test_unknown_names(void **state) {
@@ -205,7 +225,14 @@ static void test_each_does_something(void **state) {
                 /* A sum a layer and the first one's other way to x0: each is a node less. */
                 uint32_t layers = count_ops(full, "mul_add");
                 assert_true(layers > 1 && count_ops(full, "mul_add_grad") == layers);
-                assert_int_equal(count_ops(full, "add") + layers + 1, count_ops(graph, "add"));
+                assert_int_equal(count_ops(full, "add") + count_adding(full) + layers + 1,
+                                 count_ops(graph, "add") + count_adding(graph));
+            } else if (!strcmp((*pass)->name, "sum_in_product") && strstr("dcnv2 dien dsin", name)) {
+                assert_true(count_adding(full) > 0 && count_adding(graph) == 0);
+                assert_int_equal(count_ops(full, "add") + count_adding(full), count_ops(graph, "add"));
+            } else if (!strcmp((*pass)->name, "gates_in_place")) {
+                assert_int_equal(count_over_kept(full), strstr("dien dsin", name) ? 2 : 0);
+                assert_int_equal(count_over_kept(graph), 0);
             } else if (!strcmp((*pass)->name, "fuse_act_grads") && !strcmp(name, "dlrm")) {
                 uint32_t fused = 0;
                 for (uint32_t i = 0; i < full->n_nodes; i++)
