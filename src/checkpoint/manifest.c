@@ -322,6 +322,8 @@ fth_status fth_manifest_read(fth_checkpoint *c, fth_error *err) {
     status = fth_json_load(text, n, path, &c->manifest, err);
     fth_free(text);
     FTH_TRY(status);
+    if (!c->manifest)
+        return fth_fail(err, FTH_E_CHECKPOINT, "%s: damaged or cut off: it is not JSON", path);
     const char *format = json_string_value(json_object_get(c->manifest, "format"));
     if (!format || strcmp(format, "fathom-checkpoint") != 0)
         return fth_fail(err, FTH_E_CHECKPOINT, "%s: this is not a Fathom checkpoint's manifest", path);

@@ -498,8 +498,11 @@ static void test_foreign(void **state) {
     REFUSED(FTH_E_CHECKPOINT, fth_checkpoint_open(fth_io_posix(), "/nowhere/at/all", &c, err), "/nowhere");
     write_bytes(scratch_path(empty, "manifest.json"), "{\"format\": \"other\"}", 19);
     REFUSED(FTH_E_CHECKPOINT, fth_checkpoint_open(fth_io_posix(), empty, &c, err), "not a Fathom checkpoint");
-    write_bytes(scratch_path(empty, "manifest.json"), "", 0);
-    REFUSED(FTH_E_CHECKPOINT, fth_checkpoint_open(fth_io_posix(), empty, &c, err), "not a Fathom checkpoint");
+    static const char *const beginnings[] = {"", "{", "{\"format\": \"fathom-checkpoint\","}; /* of a cut-off copy */
+    for (size_t i = 0; i < 3; i++) {
+        write_bytes(scratch_path(empty, "manifest.json"), beginnings[i], strlen(beginnings[i]));
+        REFUSED(FTH_E_CHECKPOINT, fth_checkpoint_open(fth_io_posix(), empty, &c, err), "manifest.json: damaged or cut off");
+    }
     REFUSED(FTH_E_CHECKPOINT,
             fth_checkpoint_open(fth_io_posix(), scratch_path(empty, "manifest.json"), &c, err), "manifest.json");
     char *newest = NULL;
