@@ -108,13 +108,13 @@ struct overridden {
     fth_session **out;
 };
 
-/* The checkpoint's own configuration is one that this program cannot read: another version wrote it. */
+/* The checkpoint's own configuration is one that this program cannot read: another version wrote it, or another build. */
 static void say_version(const struct fth_checkpoint_state *state, const char *path, fth_status status, fth_error *err) {
     fth_config *own = NULL;
-    if (status == FTH_E_CONFIG && strcmp(state->program, FTH_VERSION) != 0 &&
+    if (status == FTH_E_CONFIG &&
         fth_config_parse(path, state->config_yaml, strlen(state->config_yaml), NULL, 0, &own, NULL) != FTH_OK)
-        fth_error_frame(err, "%s was saved by Fathom %s, whose configuration this one, %s, does not know", path, state->program,
-                        FTH_VERSION);
+        fth_error_frame(err, "%s was saved by %sFathom %s, whose configuration this one, %s, does not know", path,
+                        strcmp(state->program, FTH_VERSION) == 0 ? "another build of " : "", state->program, FTH_VERSION);
     fth_config_free(own);
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/hash.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "data_support.h"
@@ -241,6 +242,17 @@ void run_refused(struct run *run, fth_status status, const char *part) {
     if (run->status != status || !strstr(run->error.message, part))
         fail_msg("status %d, '%s' without '%s'", run->status, run->error.message, part);
     assert_int_equal(run->training.steps, 0);
+}
+
+void run_write_manifest(const char *path, json_t *manifest) {
+    char check[17];
+    json_object_del(manifest, "check");
+    char *text = json_dumps(manifest, JSON_COMPACT | JSON_SORT_KEYS);
+    snprintf(check, sizeof check, "%016llx", (unsigned long long)fth_hash_bytes(text, strlen(text), 0));
+    json_object_set_new(manifest, "check", json_string(check));
+    assert_int_equal(json_dump_file(manifest, path, JSON_INDENT(1)), 0);
+    json_decref(manifest);
+    free(text);
 }
 
 const char *run_new_dir(void) {

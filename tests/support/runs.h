@@ -5,6 +5,8 @@
 #ifndef FTH_TESTS_RUNS_H
 #define FTH_TESTS_RUNS_H
 
+#include <jansson.h>
+
 #include "fathom/session.h"
 
 #define RUN_LINES 1500
@@ -46,6 +48,9 @@ void run_resume_ok(struct run *run);
 struct run run_stopped(const char *dir, uint64_t after);
 /* Going on is refused with this status and a message that has `part` in it, before a step is made. */
 void run_refused(struct run *run, fth_status status, const char *part);
+
+/* Writes a manifest that was changed to `path`, with the check value of what it says now. `manifest` is consumed. */
+void run_write_manifest(const char *path, json_t *manifest);
 
 /* Fails the test with the message where the call, which gives it to &err, does. */
 #define OK(call)                         \

@@ -1,0 +1,76 @@
+/* Checkpoints of other versions of Fathom, and of other machines: what cannot be read is refused with who wrote it, what
+ * goes on otherwise is told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "data_support.h"
+#include "fathom/fathom.h"
+#include "runs.h"
+
+/* Of the run's checkpoint of step 5; static until the next call. */
+static const char *file_of(const struct run *run, const char *name) {
+    static char path[600];
+    snprintf(path, sizeof path, "%s/step-000000000005/%s", run->dir, name);
+    return path;
+}
+
+static void set_in_manifest(const struct run *run, const char *key, const char *value) {
+    const char *path = file_of(run, "manifest.json");
+    json_t *manifest = json_load_file(path, 0, NULL);
+    assert_non_null(manifest);
+    json_object_set_new(manifest, key, json_string(value));
+    run_write_manifest(path, manifest);
+}
+
+/* One more key in the checkpoint's configuration, as if it had always been there. */
+static void add_to_config(const struct run *run, const char *line) {
+    size_t n = 0;
+    char *old = read_whole(file_of(run, "config.yaml"), &n), *text = malloc(n + strlen(line) + 1), check[17];
+    assert_non_null(text);
+    memcpy(text, old, n);
+    strcpy(text + n, line);
+    n += strlen(line);
+    write_file(file_of(run, "config.yaml"), text, n);
+    snprintf(check, sizeof check, "%016llx", (unsigned long long)fth_hash_bytes(text, n, 0));
+    json_t *manifest = json_load_file(file_of(run, "manifest.json"), 0, NULL), *file;
+    size_t i;
+    json_array_foreach(json_object_get(manifest, "files"), i, file)
+        if (strcmp(json_string_value(json_object_get(file, "name")), "config.yaml") == 0) {
+            json_object_set_new(file, "bytes", json_integer((json_int_t)n));
+            json_object_set_new(file, "xxh3", json_string(check));
+        }
+    run_write_manifest(file_of(run, "manifest.json"), manifest);
+    free(old);
+    free(text);
+}
+
+/* A configuration that has keys this program does not know is not the user's mistake: who wrote it is told, be the
+ * version another one or not. What the user asks for is refused as ever. */
+static void test_unknown_configuration(void **state) {
+    struct run run = run_stopped(run_new_dir(), 5);
+    run.overrides[0] = "foresight=3";
+    run_refused(&run, FTH_E_CONFIG, "foresight: unknown key");
+    assert_null(strstr(run.error.message, "was saved by"));
+    run.overrides[0] = NULL;
+    add_to_config(&run, "foresight: 3\n");
+    run_refused(&run, FTH_E_CONFIG, "was saved by another build of Fathom ");
+    run_refused(&run, FTH_E_CONFIG, "foresight: unknown key");
+    set_in_manifest(&run, "program", "9.0.0");
+    run_refused(&run, FTH_E_CONFIG, "was saved by Fathom 9.0.0, whose configuration this one, ");
+    run_refused(&run, FTH_E_CONFIG, "foresight: unknown key");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unknown_configuration),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
