@@ -190,10 +190,24 @@ static fth_status keep_data(struct fth_session *session, const struct fth_checkp
     return FTH_OK;
 }
 
-/* Earlier checkpoints did not tell what multiplied bf16. */
+/* Earlier checkpoints did not tell what multiplied bf16; in fp32 nothing does, whatever did before. */
 static int same_instructions(const struct fth_session *session, const char *isa) {
-    return strcmp(isa, fth_cpu_instructions(session->config->precision != FTH_FP32)) == 0 ||
-           strcmp(isa, fth_isa_name(fth_cpu_get()->isa)) == 0;
+    const char *name = fth_isa_name(fth_cpu_get()->isa);
+    size_t n = strlen(name);
+    int reduced = session->config->precision != FTH_FP32;
+    return strcmp(isa, fth_cpu_instructions(reduced)) == 0 ||
+           (strncmp(isa, name, n) == 0 && (!isa[n] || (isa[n] == ',' && !reduced)));
+}
+
+static void tell_instructions(struct fth_session *session, const char *isa) {
+    if (same_instructions(session, isa))
+        return;
+    if (!*session->other.key)
+        session->other = (struct fth_difference){"instruction set", {0}};
+    if (!session->weights_only)
+        fth_log(FTH_LOG_WARN,
+                "the checkpoint was trained on the instruction set %s, here it is %s; results will differ in the last bits", isa,
+                fth_cpu_instructions(session->config->precision != FTH_FP32));
 }
 
 /* cores: of the machine that the checkpoint is from. */
@@ -240,8 +254,7 @@ fth_status fth_session_restore(struct fth_session *session, fth_checkpoint *chec
     session->stopped_early = state->stopped_early;
     session->evaluation_due = state->evaluation_due;
     session->earlier_seconds = state->train_seconds;
-    if (!*session->other.key && !same_instructions(session, state->isa))
-        session->other = (struct fth_difference){"instruction set", {0}};
+    tell_instructions(session, state->isa);
     if (!*session->other.key && strcmp(state->program, FTH_VERSION) != 0)
         session->other = (struct fth_difference){"version of Fathom", {0}};
     snprintf(session->made_by, sizeof session->made_by, "%s", state->program);

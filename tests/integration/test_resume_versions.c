@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/cpu.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "data_support.h"
@@ -68,9 +69,45 @@ static void test_unknown_configuration(void **state) {
     run_refused(&run, FTH_E_CONFIG, "foresight: unknown key");
 }
 
+/* ---- another instruction set ---- */
+
+static void keep_instructions(void *ctx, int level, const char *line) {
+    if (level == 0 && strstr(line, "instruction set"))
+        snprintf(ctx, 512, "%s", line);
+}
+
+/* Told where training goes on with another one than this CPU's, and only then; what multiplied bf16 does not matter in fp32. */
+static void test_other_instructions(void **state) {
+    const char *mine = fth_isa_name(fth_cpu_get()->isa), *other = strcmp(mine, "avx2") == 0 ? "scalar" : "avx2";
+    char with_bf16[64], told[200];
+    snprintf(with_bf16, sizeof with_bf16, "%s, amx-bf16", mine);
+    snprintf(told, sizeof told, "was trained on the instruction set %s, here it is %s; ", other, mine);
+    const struct {
+        const char *isa, *told;
+    } cases[] = {{mine, ""}, {with_bf16, ""}, {other, told}};
+    struct run run = run_stopped(run_new_dir(), 5);
+    for (size_t i = 0; i < 3; i++)
+        for (int training = 0; training < 2; training++) {
+            fth_session *session = NULL;
+            fth_error err = {0};
+            char line[512] = "";
+            set_in_manifest(&run, "isa", cases[i].isa);
+            fth_log_to(keep_instructions, line);
+            assert_int_equal((training ? fth_session_open : fth_session_open_to_predict)(run.dir, NULL, 0, &session, &err),
+                             FTH_OK);
+            fth_log_to(NULL, NULL);
+            fth_session_destroy(session);
+            if (training && *cases[i].told)
+                assert_non_null(strstr(line, cases[i].told));
+            else
+                assert_string_equal(line, "");
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unknown_configuration),
+        cmocka_unit_test(test_other_instructions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
