@@ -27,9 +27,11 @@ fth_status fth_step_folders(const struct fth_io *io, const char *dir, fth_arena 
         if (strncmp(names[i], "step-", 5) != 0 ||
             !fth_parse_u64(names[i] + 5, strlen(names[i] + 5), &step))
             continue;
-        const char *path = fth_arena_printf(arena, "%s/%s", dir, names[i]);
-        if (!path)
+        const char *name = fth_step_name(arena, step), *path = fth_arena_printf(arena, "%s/%s", dir, names[i]);
+        if (!name || !path)
             return fth_fail(err, FTH_E_MEMORY, "no memory to list %s", dir);
+        if (strcmp(name, names[i]) != 0) /* a copy that somebody named by its date: it would be the newest for good */
+            continue;
         folders[(*n)++] = (struct fth_step_folder){path, step};
     }
     qsort(folders, *n, sizeof *folders, by_step);

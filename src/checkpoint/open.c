@@ -151,6 +151,22 @@ static const char *parent_of(fth_arena *arena, const char *path) {
     return slash ? fth_arena_printf(arena, "%.*s", (int)(slash - path + (slash == path)), path) : ".";
 }
 
+/* One that was given another step's name would be taken for the newest, whatever is trained behind it. */
+static fth_status open_of_step(const struct fth_io *io, const struct fth_step_folder *folder, fth_checkpoint **out,
+                               fth_error *err) {
+    fth_checkpoint *c = NULL;
+    FTH_TRY(open_folder(io, folder->path, &c, err));
+    uint64_t step = c->state.step;
+    if (step != folder->step) {
+        fth_checkpoint_close(c);
+        return fth_fail(err, FTH_E_CHECKPOINT,
+                        "%s holds step %llu, not that of its name: it was renamed or copied; move it elsewhere, or name it "
+                        "step-%012llu", folder->path, (unsigned long long)step, (unsigned long long)step);
+    }
+    *out = c;
+    return FTH_OK;
+}
+
 /* The newest checkpoint of a folder. A run that saves there may be removing it, file by file, while it is read: then there
  * is a later one. */
 static fth_status open_newest(const struct fth_io *io, const char *dir, fth_arena *arena,
@@ -163,7 +179,7 @@ static fth_status open_newest(const struct fth_io *io, const char *dir, fth_aren
             return fth_fail(err, FTH_E_CHECKPOINT, "%s: no checkpoint here (neither a manifest.json nor step-* folders)",
                             dir);
         step = (*folders)[*n - 1].step;
-        status = open_folder(io, (*folders)[*n - 1].path, out, err);
+        status = open_of_step(io, &(*folders)[*n - 1], out, err);
         if (status != FTH_E_CHECKPOINT && status != FTH_E_IO)
             return status;
         FTH_TRY(fth_step_folders(io, dir, arena, folders, n, err));

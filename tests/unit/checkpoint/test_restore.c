@@ -537,6 +537,28 @@ static void test_names_the_last_whole(void **state) {
     scratch_remove(many);
 }
 
+/* A copy that somebody named by its date is not the newest, but can be opened; one under another step's name is refused. */
+static void test_names_of_copies(void **state) {
+    char *many = scratch_create(), mine[600], dated[600], later[600];
+    fth_checkpoint *c = NULL;
+    snprintf(mine, sizeof mine, "%s/step-%012d", many, 101);
+    snprintf(dated, sizeof dated, "%s/step-20240305", many);
+    snprintf(later, sizeof later, "%s/step-%012d", many, 102);
+    copy_checkpoint(path, mine);
+    copy_checkpoint(path, dated);
+    OK(fth_checkpoint_open(fth_io_posix(), many, &c, err));
+    assert_string_equal(fth_checkpoint_path(c), mine);
+    fth_checkpoint_close(c);
+    OK(fth_checkpoint_open(fth_io_posix(), dated, &c, err));
+    fth_checkpoint_close(c);
+    copy_checkpoint(path, later);
+    REFUSED(FTH_E_CHECKPOINT, fth_checkpoint_open(fth_io_posix(), many, &c, err), later, "holds step 101",
+            "step-000000000101 is whole");
+    OK(fth_checkpoint_open(fth_io_posix(), later, &c, err));
+    fth_checkpoint_close(c);
+    scratch_remove(many);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
@@ -552,6 +574,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_forged_packs, copy_one, remove_copy),
         cmocka_unit_test(test_foreign),
         cmocka_unit_test(test_names_the_last_whole),
+        cmocka_unit_test(test_names_of_copies),
     };
     return cmocka_run_group_tests(tests, save_one, remove_one);
 }
