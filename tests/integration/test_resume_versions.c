@@ -69,6 +69,27 @@ static void test_unknown_configuration(void **state) {
     run_refused(&run, FTH_E_CONFIG, "foresight: unknown key");
 }
 
+static void keep_version(void *ctx, int level, const char *line) {
+    if (level == 0 && strstr(line, "was made by"))
+        snprintf(ctx, 512, "%s", line);
+}
+
+/* Told where training goes on behind another version's checkpoint, and once: what is saved then is this one's. */
+static void test_other_version(void **state) {
+    static const char *const told[] = {"made by Fathom 0.1.0, this is ", ""};
+    struct run run = run_stopped(run_new_dir(), 5);
+    set_in_manifest(&run, "program", "0.1.0");
+    for (size_t i = 0; i < 2; i++) {
+        char line[512] = "";
+        run.stop_after = 6 + i;
+        fth_log_to(keep_version, line);
+        run_resume_ok(&run);
+        fth_log_to(NULL, NULL);
+        assert_non_null(strstr(line, told[i]));
+        assert_int_equal(*line != 0, *told[i] != 0);
+    }
+}
+
 /* ---- another instruction set ---- */
 
 static void keep_instructions(void *ctx, int level, const char *line) {
@@ -107,6 +128,7 @@ static void test_other_instructions(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unknown_configuration),
+        cmocka_unit_test(test_other_version),
         cmocka_unit_test(test_other_instructions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
