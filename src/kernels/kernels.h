@@ -124,19 +124,20 @@ struct fth_recurrent {
     size_t ldx, ldr;
     float *h, *c; /* in and out; c: LSTM */
     size_t ldh, ldc;
-    float *states, *kept; /* states: h once more */
+    float *states, *kept; /* states: h once more; x may lie over kept's first columns, position by position */
     size_t lds, ldk;
 };
 
 /* Its gradient: dh (and dc) come from the steps behind and go to the steps before, all but what goes through the
  * recurrent weights, which is the product of dr with them. By position: kept, states, dy, and what is written:
- *   gates    GRU: gradients of x_g, x_u, x_v, r_g      LSTM: of i, f, g, o before their functions
+ *   gates    GRU: gradients of x_g, x_u, x_v, r_g      LSTM: of i, f, g, o before their functions; may be `kept`
  *   before   the state before the step, zeros in the first one
  *   dscore   where scores are
  * dr holds the gradient of r once more, row i the example's. */
 struct fth_recurrent_grad {
     size_t m, n;
     const uint32_t *rows, *previous; /* previous: the position before; NULL: the first step */
+    const uint32_t *earlier;         /* the one before that, to be fetched; NULL: the first two steps */
     const float *kept, *states, *dy, *score;
     size_t ldk, lds, lddy;
     float *dh, *dc;

@@ -59,8 +59,9 @@ struct fth_step_product {
  * backwards of their gradients, so that h stands in recurrent.x and its gradient in recurrent.y. */
 struct fth_recurrent_state {
     struct fth_step_product recurrent, input; /* input: with W alone */
-    size_t steps, rows, other, cell, product; /* where in scratch; other: rows of the step behind or before; cell: c of an
-                                                 LSTM or its gradient, laid out as h or its gradient */
+    size_t steps, rows, other, earlier, cell, product; /* where in scratch; other: rows of the step behind or before;
+                                                          earlier: of two before; cell: c of an LSTM or its gradient,
+                                                          laid out as h or its gradient */
 };
 fth_status fth_recurrent_prepare(struct fth_prepare *prepare, fth_error *err);
 void fth_recurrent_release(void *prepared);

@@ -79,6 +79,7 @@ static void run(const struct fth_run *run) {
     int lstm = fth_recurrent_is_lstm(run->node), unsplit = fth_recurrent_has(run->node, W);
     size_t ld = recurrent->ldy;
     uint32_t *rows = (uint32_t *)fth_ops_at(run, state->rows), *previous = (uint32_t *)fth_ops_at(run, state->other);
+    uint32_t *earlier = (uint32_t *)fth_ops_at(run, state->earlier);
     float *dh = fth_ops_at(run, recurrent->y), *dc = fth_ops_at(run, state->cell);
     struct fth_steps steps;
     fth_steps_make(in[DY].offsets, run->examples, a->reverse, (uint32_t *)fth_ops_at(run, state->steps), &steps);
@@ -113,7 +114,10 @@ static void run(const struct fth_run *run) {
         fth_steps_rows(&steps, t, n, rows);
         if (t)
             fth_steps_rows(&steps, t - 1, n, previous);
+        if (t > 1)
+            fth_steps_rows(&steps, t - 2, n, earlier);
         step.previous = t ? previous : NULL;
+        step.earlier = t > 1 ? earlier : NULL;
         (lstm ? k->lstm_grad : k->gru_grad)(&step);
         if (t)
             fth_step_product_run(run, recurrent, n);

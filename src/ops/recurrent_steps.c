@@ -92,6 +92,8 @@ fth_status fth_recurrent_prepare(struct fth_prepare *prepare, fth_error *err) {
     state->steps = fth_ops_section(&bytes, fth_steps_numbers(prepare->tile, prepare->in[0].rows));
     state->rows = fth_ops_section(&bytes, prepare->tile);
     state->other = fth_ops_section(&bytes, prepare->tile);
+    if (backward)
+        state->earlier = fth_ops_section(&bytes, prepare->tile);
     FTH_TRY(product_make(prepare, FTH_RECURRENT_U, backward, backward, &bytes, &state->recurrent, err));
     if (fth_recurrent_has(node, FTH_RECURRENT_W))
         FTH_TRY(product_make(prepare, FTH_RECURRENT_W, backward, 0, &bytes, &state->input, err));

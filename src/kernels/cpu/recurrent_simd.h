@@ -37,10 +37,13 @@ static FTH_INLINE void fetch_previous(const struct fth_recurrent_grad *c, size_t
     if (!c->previous)
         return;
     size_t at = c->previous[i];
-    fetch_read(c->kept + at * c->ldk, kept * c->n);
+    if (c->kept != c->gates)
+        fetch_read(c->kept + at * c->ldk, kept * c->n);
     fetch_read(c->dy + at * c->lddy, c->n);
     fetch_written(c->gates + at * c->ldg, 4 * c->n);
     fetch_written(c->before + at * c->ldb, c->n);
+    if (c->earlier)
+        fetch_read(c->states + c->earlier[i] * c->lds, c->n);
 }
 
 /* Vectors whose functions are made side by side: as many as registers hold. */
@@ -202,6 +205,8 @@ void FTH_K(lstm_grad)(const struct fth_recurrent_grad *c) {
         float *dh = c->dh + i * c->lddh, *dc = c->dc + i * c->lddc, *dr = c->dr + i * c->lddr;
         float *gates = c->gates + at * c->ldg, *before = c->before + at * c->ldb;
         fetch_previous(c, i, 5);
+        if (c->earlier) /* of what is kept the cell is read a step before the gates */
+            fetch_read(c->kept + c->earlier[i] * c->ldk + 4 * n, n);
         for (; j + VW <= n; j += VW)
             lstm_grad_lanes(0, t, n, kept + j, state ? state + j : NULL, cell ? cell + j : NULL, dy + j,
                             dh + j, dc + j, dr + j, gates + j, before + j);

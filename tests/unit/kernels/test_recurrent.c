@@ -13,7 +13,8 @@ static void positions(struct call *c, uint32_t *rows, uint32_t *previous) {
         rows[i] = 2 * i + 1, previous[i] = 2 * i;
 }
 
-static void forward(const struct fth_kernels *k, struct call *c, int lstm, int scored, int by_step) {
+/* in_place: as passes/gates_in_place has it. */
+static void forward(const struct fth_kernels *k, struct call *c, int lstm, int scored, int by_step, int in_place) {
     uint32_t rows[MOST], previous[MOST];
     size_t m = c->m, n = c->n, ld_score, gates = lstm ? 4 : 3;
     struct fth_recurrent cell = {.m = m, .n = n, .rows = rows, .x_by_step = by_step};
@@ -28,16 +29,19 @@ static void forward(const struct fth_kernels *k, struct call *c, int lstm, int s
     cell.h = call_inout(c, m, n, -1, 1, &cell.ldh);
     cell.c = lstm ? call_inout(c, m, n, -2, 2, &cell.ldc) : NULL;
     cell.states = call_inout(c, 2 * m, n, 0, 1, &cell.lds);
-    cell.kept = call_inout(c, 2 * m, (gates + 1) * n, 0, 1, &cell.ldk);
+    cell.kept = call_inout(c, 2 * m, (gates + 1) * n, -3, 3, &cell.ldk);
+    if (in_place)
+        cell.x = cell.kept, cell.ldx = cell.ldk;
     (lstm ? k->lstm : k->gru)(&cell);
 }
 
-static void backward(const struct fth_kernels *k, struct call *c, int lstm, int scored, int first) {
+static void backward(const struct fth_kernels *k, struct call *c, int lstm, int scored, int first, int in_place) {
     uint32_t rows[MOST], previous[MOST];
     size_t m = c->m, n = c->n, ld_score;
     struct fth_recurrent_grad g = {.m = m, .n = n, .rows = rows, .previous = first ? NULL : previous};
     positions(c, rows, previous);
-    g.kept = call_in(c, 2 * m, (lstm ? 5 : 4) * n, 0.1f, 0.9f, &g.ldk);
+    float *kept = (in_place ? call_inout : call_in)(c, 2 * m, (lstm ? 5 : 4) * n, 0.1f, 0.9f, &g.ldk);
+    g.kept = kept;
     g.states = call_in(c, 2 * m, n, -1, 1, &g.lds);
     g.dy = call_in(c, 2 * m, n, -1, 1, &g.lddy);
     size_t pad = c->pad;
@@ -47,41 +51,59 @@ static void backward(const struct fth_kernels *k, struct call *c, int lstm, int 
     c->pad = pad;
     g.dh = call_inout(c, m, n, -1, 1, &g.lddh);
     g.dc = lstm ? call_inout(c, m, n, -1, 1, &g.lddc) : NULL;
-    g.gates = call_inout(c, 2 * m, 4 * n, 0, 1, &g.ldg);
+    g.gates = in_place ? kept : call_inout(c, 2 * m, 4 * n, 0, 1, &g.ldg);
+    g.ldg = in_place ? g.ldk : g.ldg;
+    g.earlier = in_place && !first ? previous : NULL; /* fetched alone */
     g.before = call_inout(c, 2 * m, n, 0, 1, &g.ldb);
     g.dr = call_out(c, m, (lstm ? 4 : 3) * n, &g.lddr);
     (lstm ? k->lstm_grad : k->gru_grad)(&g);
 }
 
 static void run_gru(const struct fth_kernels *k, struct call *c) {
-    forward(k, c, 0, 0, 0);
+    forward(k, c, 0, 0, 0, 0);
+}
+static void run_gru_in_place(const struct fth_kernels *k, struct call *c) {
+    forward(k, c, 0, 0, 0, 1);
 }
 static void run_augru(const struct fth_kernels *k, struct call *c) {
-    forward(k, c, 0, 1, 1);
+    forward(k, c, 0, 1, 1, 0);
 }
 static void run_lstm(const struct fth_kernels *k, struct call *c) {
-    forward(k, c, 1, 0, 0);
+    forward(k, c, 1, 0, 0, 0);
+}
+static void run_lstm_in_place(const struct fth_kernels *k, struct call *c) {
+    forward(k, c, 1, 0, 0, 1);
 }
 static void run_gru_grad(const struct fth_kernels *k, struct call *c) {
-    backward(k, c, 0, 0, 1);
+    backward(k, c, 0, 0, 1, 0);
 }
 static void run_augru_grad(const struct fth_kernels *k, struct call *c) {
-    backward(k, c, 0, 1, 0);
+    backward(k, c, 0, 1, 0, 0);
+}
+static void run_augru_grad_in_place(const struct fth_kernels *k, struct call *c) {
+    backward(k, c, 0, 1, 0, 1);
 }
 static void run_lstm_grad(const struct fth_kernels *k, struct call *c) {
-    backward(k, c, 1, 0, 0);
+    backward(k, c, 1, 0, 0, 0);
+}
+static void run_lstm_grad_in_place(const struct fth_kernels *k, struct call *c) {
+    backward(k, c, 1, 0, 0, 1);
 }
 static void run_lstm_grad_first(const struct fth_kernels *k, struct call *c) {
-    backward(k, c, 1, 0, 1);
+    backward(k, c, 1, 0, 1, 0);
 }
 
 static void cells_agree(void **state) {
     check_shapes(run_gru, 4e-6f, 1);
+    check_shapes(run_gru_in_place, 4e-6f, 1);
     check_shapes(run_augru, 4e-6f, 1);
     check_shapes(run_lstm, 4e-6f, 1);
+    check_shapes(run_lstm_in_place, 4e-6f, 1);
     check_shapes(run_gru_grad, 4e-6f, 1);
     check_shapes(run_augru_grad, 4e-6f, 4);
+    check_shapes(run_augru_grad_in_place, 4e-6f, 4);
     check_shapes(run_lstm_grad, 4e-6f, 1);
+    check_shapes(run_lstm_grad_in_place, 4e-6f, 1);
     check_shapes(run_lstm_grad_first, 4e-6f, 1);
 }
 
