@@ -128,18 +128,29 @@ def ablation_table(results):
     return lines
 
 
+def speed_part(results):
+    if not names_of(results, "speed"):
+        return ""
+    counts = [s["contender"] for s in results.samples if s["measure"] == "speed" and s["model"] == names_of(results, "speed")[0]]
+    head = (f"{results.machine.get('cpu', '')}, {shapes.THREADS} threads, {results.machine.get('isa', '')}; Fathom, "
+            f"{', '.join(results.versions)}. Thousand examples/s, medians of {max(map(counts.count, counts))}, of each peer "
+            "the better of its ways; targets in brackets. Feature processing: the share of the time from text that "
+            "batches in memory save. AtRec's own ratios are not in what of the paper and its scripts we could read.")
+    return "\n".join([head, ""] + speed_table(results) + bf16x3_table(results) + [""])
+
+
+def ablation_part(results):
+    if not names_of(results, "ablation"):
+        return ""
+    return "\n".join(["Examples/s with everything over examples/s with one thing left out:", ""] + ablation_table(results))
+
+
+# A page's part between <!-- MARK --> and <!-- end MARK -->.
+PARTS = {"atrec": speed_part, "atrec ablation": ablation_part}
+
+
 def markdown(results):
-    lines = []
-    if names_of(results, "speed"):
-        counts = [s["contender"] for s in results.samples if s["measure"] == "speed" and s["model"] == names_of(results, "speed")[0]]
-        lines += [f"{results.machine.get('cpu', '')}, {shapes.THREADS} threads, {results.machine.get('isa', '')}; Fathom, "
-                  f"{', '.join(results.versions)}. Thousand examples/s, medians of {max(map(counts.count, counts))}, of each peer "
-                  "the better of its ways; targets in brackets. Feature processing: the share of the time from text that "
-                  "batches in memory save. AtRec's own ratios are not in what of the paper and its scripts we could read.", ""]
-        lines += speed_table(results) + bf16x3_table(results) + [""]
-    if names_of(results, "ablation"):
-        lines += ["Examples/s with everything over examples/s with one thing left out:", ""] + ablation_table(results)
-    return "\n".join(lines)
+    return "\n".join(part(results) for part in PARTS.values())
 
 
 def svg(results):
@@ -176,10 +187,15 @@ def svg(results):
                       f'<rect width="{width}" height="{y}" fill="white"/>', text(left, 18, title)] + body + ["</svg>", ""])
 
 
-def paste(path, words):
+def paste(path, results):
+    """A part of which there are no samples stays as it is."""
     page = path.read_text(encoding="utf-8")
-    before, begin, rest = page.partition("<!-- atrec -->\n")
-    _, end, after = rest.partition("<!-- end atrec -->\n")
-    if not begin or not end:
-        sys.exit(f"run: {path} has no lines <!-- atrec --> and <!-- end atrec -->")
-    path.write_text(f"{before}{begin}\n{words}\n\n{end}{after}", encoding="utf-8")
+    for mark, part in PARTS.items():
+        words = part(results)
+        before, begin, rest = page.partition(f"<!-- {mark} -->\n")
+        _, end, after = rest.partition(f"<!-- end {mark} -->\n")
+        if not begin or not end:
+            sys.exit(f"run: {path} has no lines <!-- {mark} --> and <!-- end {mark} -->")
+        if words:
+            page = f"{before}{begin}\n{words}\n\n{end}{after}"
+    path.write_text(page, encoding="utf-8")

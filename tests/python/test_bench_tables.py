@@ -107,6 +107,17 @@ class AtRec(unittest.TestCase):
         self.assertTrue(after.startswith(before))
         self.assertNotIn("bf16x3", before + summary.svg(atrec(False)))
 
+    def test_a_part_without_samples_stays(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "page.md"
+            page.write_text("a\n<!-- atrec -->\nold\n<!-- end atrec -->\nb\n<!-- atrec ablation -->\nkept\n"
+                            "<!-- end atrec ablation -->\nc\n")
+            summary.paste(page, atrec(False))
+            text = page.read_text()
+        self.assertIn("| amz-DIEN |", text)
+        self.assertNotIn("old", text)
+        self.assertTrue(text.endswith("<!-- end atrec -->\nb\n<!-- atrec ablation -->\nkept\n<!-- end atrec ablation -->\nc\n"))
+
     def test_table_of_bf16x3(self):
         text = summary.markdown(atrec(True))
         self.assertEqual(rows(text, "amz-DIEN")[1], ["amz-DIEN", "512", "90", "9.0 (>= 5)", "30", "**3.0, short of 5**"])
