@@ -1,7 +1,7 @@
 /* A recurrent layer keeps what it made of the gates where their inputs came from, which it alone reads, and its gradient
  * writes the gates' gradients over what was kept, which it alone reads; a position's columns over the same columns:
  *
- *   x = linear(..)                  x: columns [0, 3 n) of kept
+ *   x = linear(..)                  x: columns [0, 3 n) of kept (lstm: 4 n)
  *   states, kept = gru(x, U, ..)
  *   gates, before, .. = gru_grad(dy, U, .., states, kept)    gates: columns [0, 4 n) of kept
  *
