@@ -37,6 +37,8 @@ fth_status fth_check_numeric(struct fth_loader *l, uint32_t item) {
             return fth_check_fail_item(l, &at, key,
                                        "only for lists; give the separator between a cell's numbers, such as \";\"");
     }
+    if (strpbrk(numeric->separator, "0123456789"))
+        return fth_check_fail_item(l, &at, "separator", "has a digit in it, which numbers have, too");
     if (!numeric->keep_last && !numeric->max_length)
         return fth_check_fail_item(l, &at, "keep", "all of a list is used; set max_length");
     if (numeric->boundaries.n && numeric->quantiles)

@@ -13,8 +13,6 @@ struct fth_tuning;
 struct fth_gemm_shape; /* kernels/gemm.h */
 struct fth_keys;       /* core/batch.h */
 
-typedef enum fth_resource { FTH_COMPUTE, FTH_MEMORY, FTH_COMMUNICATION } fth_resource;
-
 /* FTH_PER_TILE: every example's rows depend on that example alone (or, for FTH_TILES outputs, on the
  * tile): one worker runs it tile by tile, between other per-tile nodes, data staying in cache.
  * FTH_WHOLE_BATCH: needs all tiles done; runs as a list of independent tasks over the workers. */
@@ -89,7 +87,6 @@ struct fth_op {
     const char *name;
     uint32_t min_inputs, max_inputs, n_outputs;
     fth_granularity granularity;
-    fth_resource resource;
     int spans;              /* may run several neighbouring tiles at once: a row has the same bits beside any others */
     int inputs_transposed;  /* bit i: input i is a parameter read by its transposed copy */
     int inputs_in_panels;   /* bit i: where input i is a parameter in panels, its rows are neither read nor written */

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,7 +41,13 @@ static int64_t posix_pread_now(void *ctx, int file, void *bytes, size_t n, uint6
 }
 
 static int64_t posix_write(void *ctx, int file, const void *bytes, size_t n) {
-    return result_of(write(file, bytes, n));
+    int64_t result = result_of(write(file, bytes, n));
+    if (result != -EAGAIN)
+        return result;
+    /* A pipe that another program has told not to wait: its reader is slow. */
+    struct pollfd room = {.fd = file, .events = POLLOUT};
+    (void)poll(&room, 1, -1);
+    return -EINTR;
 }
 
 static int posix_fsync(void *ctx, int file) { return (int)result_of(fsync(file)); }

@@ -19,7 +19,6 @@ const struct fth_op fth_op_col_sum = {.name = "col_sum",
                                       .max_inputs = 1,
                                       .n_outputs = 1,
                                       .granularity = FTH_PER_TILE,
-                                      .resource = FTH_MEMORY,
                                       .shape = shape,
                                       .cost = fth_ops_cost,
                                       .run = run};

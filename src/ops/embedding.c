@@ -68,7 +68,6 @@ static void run(const struct fth_run *run) {
 const struct fth_op fth_op_embedding = {.name = "embedding",
                                         .n_outputs = 1,
                                         .granularity = FTH_PER_TILE,
-                                        .resource = FTH_MEMORY,
                                         .shape = shape,
                                         .trains_rows = 1,
                                         .cost = cost,

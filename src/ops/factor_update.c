@@ -292,7 +292,7 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
 #define OP(called, outputs)                                                                        \
     {                                                                                              \
         .name = called, .min_inputs = 3, .max_inputs = 3, .n_outputs = outputs,                    \
-        .granularity = FTH_WHOLE_BATCH, .resource = FTH_COMPUTE, .inputs_transposed = 1 << 0,      \
+        .granularity = FTH_WHOLE_BATCH, .inputs_transposed = 1 << 0,                               \
         .shape = shape, .prepare = prepare, .release = release, .cost = cost,                      \
         .print = fth_factor_print, .run = run                                                      \
     }

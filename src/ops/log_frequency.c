@@ -34,7 +34,6 @@ static void run(const struct fth_run *run) {
 const struct fth_op fth_op_log_frequency = {.name = "log_frequency",
                                             .n_outputs = 1,
                                             .granularity = FTH_PER_TILE,
-                                            .resource = FTH_MEMORY,
                                             .shape = shape,
                                             .cost = fth_ops_cost,
                                             .print = print,

@@ -109,7 +109,6 @@ static void run(const struct fth_run *run) {
 const struct fth_op fth_op_prune_graph = {.name = "prune_graph",
                                           .n_outputs = 2,
                                           .granularity = FTH_PER_TILE,
-                                          .resource = FTH_MEMORY,
                                           .shape = shape,
                                           .prepare = prepare,
                                           .cost = fth_ops_cost,

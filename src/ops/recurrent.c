@@ -110,7 +110,7 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
 #define OP(called)                                                                                  \
     {                                                                                               \
         .name = called, .min_inputs = 5, .max_inputs = 5, .n_outputs = 2,                           \
-        .granularity = FTH_PER_TILE, .resource = FTH_COMPUTE, .fp32 = 1, .shape = shape,            \
+        .granularity = FTH_PER_TILE, .fp32 = 1, .shape = shape,                                     \
         .gradient = fth_recurrent_gradient, .prepare = fth_recurrent_prepare,                       \
         .release = fth_recurrent_release, .cost = cost, .print = fth_recurrent_print, .run = run    \
     }

@@ -137,7 +137,7 @@ static void cost(const fth_graph *graph, const struct fth_node *node, double exa
 #define GRAD_OP(called)                                                                            \
     {                                                                                              \
         .name = called, .min_inputs = 6, .max_inputs = 6, .n_outputs = 4,                          \
-        .granularity = FTH_PER_TILE, .resource = FTH_COMPUTE, .inputs_transposed = 1 << U | 1 << W, \
+        .granularity = FTH_PER_TILE, .inputs_transposed = 1 << U | 1 << W,                         \
         .fp32 = 1, .shape = shape, .prepare = fth_recurrent_prepare,                               \
         .release = fth_recurrent_release, .cost = cost, .print = fth_recurrent_print, .run = run   \
     }

@@ -52,7 +52,6 @@ const struct fth_op fth_op_row_dot_data_grad_rounded = {.name = "row_dot_data_gr
                                                         .max_inputs = 3,
                                                         .n_outputs = 3,
                                                         .granularity = FTH_PER_TILE,
-                                                        .resource = FTH_MEMORY,
                                                         .shape = shape,
                                                         .prepare = prepare,
                                                         .cost = fth_ops_cost,

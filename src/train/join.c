@@ -8,6 +8,7 @@
 
 struct filling {
     struct fth_session *session;
+    const struct fth_derived_config *config;
     fth_side_table *table;
     const char *key_path; /* in the configuration, for messages */
     const char *separator; /* of lists that are joined, or of a key's several values; "" none */
@@ -15,6 +16,7 @@ struct filling {
     const uint32_t *key;  /* [n_key] columns */
     uint32_t n_key, value;
     struct fth_text cross; /* a line's key of several columns */
+    int begun;
 };
 
 /* The text of a line's key: of several columns as a cross of them has it (FTH_CROSS). */
@@ -57,6 +59,19 @@ static int is_missing(const struct filling *filling, const char *text, uint32_t 
     return length == 0;
 }
 
+static int says(const struct fth_block *block, struct fth_cell cell, const char *name) {
+    return strlen(name) == cell.length && memcmp(block->text + cell.offset, name, cell.length) == 0;
+}
+
+/* Whether a file's first line, of which the configuration has it that it is data, names the columns. */
+static int is_header(const struct filling *filling, const struct fth_block *block, const struct fth_cell *cells) {
+    const struct fth_derived_config *config = filling->config;
+    int same = config->columns.n && says(block, cells[filling->value], config->value);
+    for (uint32_t k = 0; same && k < filling->n_key; k++)
+        same = says(block, cells[filling->key[k]], config->key.items[k]);
+    return same;
+}
+
 /* One of a key's several values. */
 static fth_status collect(struct filling *filling, const char *key, uint32_t length, const char *value, uint32_t value_length,
                           fth_error *err) {
@@ -78,6 +93,11 @@ static fth_status add_block(void *ctx, struct fth_block *block, int *more, fth_e
         struct fth_cell value = cells[filling->value];
         uint32_t length;
         const char *key = key_of(filling, block, cells, &length);
+        if (!filling->begun && is_header(filling, block, cells))
+            return fth_fail(err, FTH_E_DATA, "%s: %s:%llu: the line names the columns; a file with such a line takes no "
+                            "columns in the configuration", filling->key_path, block->file,
+                            (unsigned long long)block->line_number[i]);
+        filling->begun = 1;
         if (filling->cross.failed)
             return fth_fail(err, FTH_E_MEMORY, "no memory to read it");
         int differs = 0;
@@ -149,7 +169,7 @@ static fth_status load(struct fth_session *session, const struct fth_derived_con
                                    .query = "", .block_bytes = 1 << 20};
     struct fth_data_set_options options = {.part = FTH_PART_FILES, .files = {&config->file, 1},
                                            .files_key = file_key, .labels_optional = 1, .wake = session->wake};
-    struct filling filling = {.session = session, .key_path = file_key, .several = config->several,
+    struct filling filling = {.session = session, .config = config, .key_path = file_key, .several = config->several,
                               .separator = *config->several ? config->several : config->separator};
     fth_data_set *set = NULL;
     fth_status status;

@@ -222,6 +222,8 @@ static void combinations(void **state) {
         {MODEL "features: {numeric: [{columns: a, boundaries: [1, 1]}]}\n", NULL,
          "f.yaml:2:35: features.numeric.0.boundaries: not increasing; each must be above the "
          "one before"},
+        {MODEL "features: {numeric: [{columns: a, separator: \"5\"}]}\n", NULL,
+         "f.yaml:2:35: features.numeric.0.separator: has a digit in it, which numbers have, too"},
         {MODEL "features: {numeric: [{columns: a, boundaries: [1, 2], quantiles: 3}]}\n", NULL,
          "f.yaml:2:55: features.numeric.0.quantiles: boundaries are given, so none are "
          "learned; remove one of the two"},
