@@ -108,7 +108,8 @@ static fth_status product_prepare(struct fth_prepare *prepare, int backwards, ft
                                   .lda = product->ldx,
                                   .ldb = w->ld,
                                   .ldc = product->ldy,
-                                  .panels = x->columns > 1 && y->columns > 1};
+                                  .panels = x->columns > 1 && y->columns > 1,
+                                  .zeros = fth_ops_zeros_of(prepare, prepare->node->inputs[0], FTH_NONE)};
     if (gemm.panels || (w->columns > 1 && !backwards))
         FTH_TRY(fth_ops_product(prepare, &gemm, &product->gemm, err));
     prepare->scratch_bytes = bytes + fth_ops_products_scratch(&product->gemm, 1, rows);

@@ -5,31 +5,28 @@
  *
  * Whole batch; a task has a block, of all domains where it updates: the shared weights' gradient is a sum
  * over them. A block of a domain is products over its rows, gathered STRETCH at a time, in the batch's
- * order. */
+ * order, without the zeros that a ReLU left (pass skip_zeros). */
 #include "optim/optim.h"
 #include "ops/domain.h"
+#include "ops/weight_blocks.h"
 
-#define STRETCH 256
+#define STRETCH 2048u
 
 /* Blocks of every domain's weight gradient, x^T dy over its rows of the batch. */
 struct domain_blocks {
     struct fth_blocks blocks;
     fth_gemm *gemms[4]; /* 2 * (last block down) + (last across); NULL: one column */
     uint32_t ldx, ldy, ld; /* ld: of the block that is made */
-    size_t rows, x, y, own; /* where in scratch */
+    size_t rows, x, y, more, own; /* where in scratch; more: the block by a stretch behind the first */
 };
 
-static void cut(const struct fth_prepare *prepare, const struct fth_view *x, const struct fth_view *dy,
-                struct fth_blocks *out) {
-    fth_blocks_make(x->columns, dy->columns, 128, 256, out);
-    fth_blocks_for_cores(prepare->cores, out);
-}
-
-/* x and dy as prepare sees them; their scratch from *bytes on. */
-static fth_status make_blocks(const struct fth_prepare *prepare, const struct fth_view *x, const struct fth_view *dy,
-                              uint32_t ld, struct domain_blocks *out, size_t *bytes, fth_error *err) {
+/* x and dy as prepare sees them, inputs `first` and two behind it; their scratch from *bytes on. */
+static fth_status make_blocks(const struct fth_prepare *prepare, uint32_t first, uint32_t ld, struct domain_blocks *out,
+                              size_t *bytes, fth_error *err) {
+    const struct fth_view *x = &prepare->in[first], *dy = &prepare->in[first + 2];
     struct fth_blocks *b = &out->blocks;
-    cut(prepare, x, dy, b);
+    uint32_t stretch = x->rows < STRETCH ? x->rows : STRETCH;
+    fth_weight_blocks_cut(prepare, x, dy, b);
     out->ld = ld;
     out->ldx = fth_padded_columns(b->block_rows);
     out->ldy = fth_padded_columns(b->block_columns);
@@ -39,18 +36,20 @@ static fth_status make_blocks(const struct fth_prepare *prepare, const struct ft
         struct fth_gemm_shape shape = {.form = FTH_GEMM_TN,
                                        .m = range.rows,
                                        .n = range.columns,
-                                       .k = STRETCH,
+                                       .k = stretch,
                                        .lda = out->ldx,
                                        .ldb = out->ldy,
                                        .ldc = ld,
-                                       .accumulate = 1};
+                                       .zeros = fth_ops_zeros_of(prepare, prepare->node->inputs[first],
+                                                                 prepare->node->inputs[first + 2])};
         FTH_TRY(fth_ops_product(prepare, &shape, &out->gemms[i], err));
     }
     out->rows = fth_ops_section(bytes, x->rows);
-    out->x = fth_ops_section(bytes, (size_t)STRETCH * out->ldx);
-    out->y = fth_ops_section(bytes, (size_t)STRETCH * out->ldy);
+    out->x = fth_ops_section(bytes, (size_t)stretch * out->ldx);
+    out->y = fth_ops_section(bytes, (size_t)stretch * out->ldy);
+    out->more = fth_ops_section(bytes, x->rows > STRETCH ? (size_t)b->block_rows * ld : 0);
     out->own = *bytes;
-    *bytes += fth_ops_align(fth_ops_products_scratch(out->gemms, 4, STRETCH));
+    *bytes += fth_ops_align(fth_ops_products_scratch(out->gemms, 4, stretch));
     return FTH_OK;
 }
 
@@ -75,17 +74,20 @@ static void run_block(const struct fth_run *run, const struct domain_blocks *blo
     const fth_gemm *gemm =
         blocks->gemms[2 * (block / b->across == b->down - 1) + (block % b->across == b->across - 1)];
     uint32_t *rows = (uint32_t *)fth_ops_at(run, blocks->rows), n = fth_domain_rows(domain, d, x->rows, rows);
-    float *gx = fth_ops_at(run, blocks->x), *gy = fth_ops_at(run, blocks->y);
-    for (uint32_t i = 0; i < range.rows; i++)
-        memset(out + (size_t)i * blocks->ld, 0, range.columns * sizeof *out);
+    float *gx = fth_ops_at(run, blocks->x), *gy = fth_ops_at(run, blocks->y), *more = fth_ops_at(run, blocks->more);
+    size_t ld = blocks->ld;
+    for (uint32_t i = 0; i < range.rows && (n == 0 || !gemm); i++)
+        memset(out + i * ld, 0, range.columns * sizeof *out);
     for (uint32_t first = 0; first < n; first += STRETCH) {
         uint32_t stretch = n - first < STRETCH ? n - first : STRETCH;
         fth_domain_gather(stretch, rows + first, x, range.row, range.rows, gx, blocks->ldx);
         fth_domain_gather(stretch, rows + first, dy, range.column, range.columns, gy, blocks->ldy);
         if (gemm)
-            fth_gemm_run(gemm, stretch, gx, gy, out, fth_ops_at(run, blocks->own));
+            fth_gemm_run(gemm, stretch, gx, gy, first ? more : out, fth_ops_at(run, blocks->own));
         else
             add_weighted(stretch, gx, blocks->ldx, gy, blocks->ldy, range.rows, out, blocks->ld);
+        if (gemm && first)
+            fth_kernels_get()->add(range.rows, range.columns, out, ld, more, ld, out, ld);
     }
 }
 
@@ -119,7 +121,7 @@ static fth_status weight_grad_prepare(struct fth_prepare *prepare, fth_error *er
     size_t bytes = 0;
     if (!blocks)
         return FTH_E_MEMORY;
-    FTH_TRY(make_blocks(prepare, &prepare->in[0], &prepare->in[2], prepare->out[0].ld, blocks, &bytes, err));
+    FTH_TRY(make_blocks(prepare, 0, prepare->out[0].ld, blocks, &bytes, err));
     prepare->tasks = prepare->in[1].columns * fth_blocks_count(&blocks->blocks);
     prepare->scratch_bytes = bytes;
     return FTH_OK;
@@ -180,7 +182,6 @@ static void update_release(void *prepared) {
 }
 
 static fth_status update_prepare(struct fth_prepare *prepare, fth_error *err) {
-    const struct fth_view *x = &prepare->in[2], *dy = &prepare->in[4];
     if (prepare->optimizer->whole_parameter)
         return fth_fail(err, FTH_E_ARGUMENT, "%s needs the whole gradient first", prepare->optimizer->name);
     struct update *state = fth_ops_state(prepare, sizeof *state, err);
@@ -188,7 +189,7 @@ static fth_status update_prepare(struct fth_prepare *prepare, fth_error *err) {
     if (!state)
         return FTH_E_MEMORY;
     struct fth_blocks blocks;
-    cut(prepare, x, dy, &blocks);
+    fth_weight_blocks_cut(prepare, &prepare->in[2], &prepare->in[4], &blocks);
     uint32_t ld = fth_padded_columns(blocks.block_columns);
     state->optimizer = prepare->optimizer;
     for (int i = 0; i < 2; i++)
@@ -196,7 +197,7 @@ static fth_status update_prepare(struct fth_prepare *prepare, fth_error *err) {
     state->product = fth_ops_section(&bytes, (size_t)blocks.block_rows * ld);
     state->shared = fth_ops_section(&bytes, (size_t)blocks.block_rows * ld);
     state->row = fth_ops_section(&bytes, ld);
-    FTH_TRY(make_blocks(prepare, x, dy, ld, &state->blocks, &bytes, err));
+    FTH_TRY(make_blocks(prepare, 2, ld, &state->blocks, &bytes, err));
     prepare->tasks = fth_blocks_count(&state->blocks.blocks);
     prepare->scratch_bytes = bytes;
     return FTH_OK;

@@ -52,7 +52,8 @@ static int makes_zeros(const fth_graph *graph, const struct fth_node *node) {
         return ((const struct fth_factor_attributes *)a)->act == FTH_ACT_RELU;
     if (node->op == &fth_op_bias_act || node->op == &fth_op_act_grad)
         return ((const struct fth_act_attributes *)a)->act == FTH_ACT_RELU;
-    if (node->op == &fth_op_linear || (node->op == &fth_op_linear_data_grad && node->n_inputs > 3))
+    if (node->op == &fth_op_linear || (node->op == &fth_op_linear_data_grad && node->n_inputs > 3) ||
+        node->op == &fth_op_domain_linear || (node->op == &fth_op_domain_linear_data_grad && node->n_inputs > 4))
         return a && ((const struct fth_linear_attributes *)a)->act == FTH_ACT_RELU;
     return 0;
 }

@@ -112,9 +112,9 @@ static void test_blocks_for_cores(void **state) {
 }
 
 /* domain_update gives the bits of domain_linear_weight_grad, domain_combine_grad and two updates in turn: of several
- * blocks, of one column; a domain without rows moves by what decays it alone. */
-static void check_domain_update(uint32_t in, uint32_t out, uint32_t cores) {
-    enum { N = 300, DOMAINS = 3 };
+ * blocks, of one column, of more rows than are gathered at once; a domain without rows moves by what decays it alone. */
+static void check_domain_update(uint32_t n, uint32_t in, uint32_t out, uint32_t cores) {
+    enum { DOMAINS = 3 };
     struct gradcheck check = {.group = -1, .dense = DOMAINS};
     struct gradcheck *c = &check;
     CHECK_OK(c, fth_graph_create(DOMAINS, &c->graph, &c->err));
@@ -136,13 +136,13 @@ static void check_domain_update(uint32_t in, uint32_t out, uint32_t cores) {
         CHECK_OK(c, fth_graph_node(c->graph, &fth_op_update, "u", update, 3, NULL, 0, NULL, &c->err));
     }
     CHECK_OK(c, fth_graph_verify(c->graph, &c->err));
-    struct interpret_options options = {.examples = N,
+    struct interpret_options options = {.examples = n,
                                         .tile = 64,
                                         .cores = cores,
                                         .optimizer = fth_optimizer_find("adagrad"),
                                         .opt = {.lr = 0.1f, .grad_scale = 1, .eps = 1e-8f, .l2 = 0.01f}};
     struct interpret *it = interpret_create(c->graph, &options);
-    for (uint32_t i = 0; i < N; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         for (uint32_t d = 0; d < DOMAINS; d++) /* most are of the first, none of the second */
             *interpret_at(it, c->graph->dense, i, d) = i % 7 == 0 ? d == 2 : d == 0;
         for (uint32_t l = 0; l < 2; l++)
@@ -163,14 +163,26 @@ static void check_domain_update(uint32_t in, uint32_t out, uint32_t cores) {
                                 interpret_slot_at(it, weights[2 + i], 0, r, 0), out * sizeof(float));
             assert_true(*interpret_at(it, weights[i], r, 0) != (float)((r * 104729 + i % 2) % 1000) / 500 - 1);
         }
+    for (uint32_t r = 0; r < DOMAINS * in; r += 5)
+        for (uint32_t j = 0; j < out; j += 3) {
+            double sum = 0, most = 0;
+            for (uint32_t i = 0; i < n; i++)
+                if (*interpret_at(it, c->graph->dense, i, r / in) > 0.5f) {
+                    double product = (double)*interpret_row_at(it, 0, i, r % in) * (double)*interpret_row_at(it, 1, i, j);
+                    sum += product;
+                    most += fabs(product);
+                }
+            assert_true(fabs((double)*interpret_at(it, dw, r, j) - sum) <= 1e-5 * most);
+        }
     interpret_destroy(it);
     fth_graph_destroy(c->graph);
 }
 
 static void test_domain_update(void **state) {
     for (uint32_t cores = 2; cores <= 20; cores += 9) {
-        check_domain_update(140, 270, cores);
-        check_domain_update(133, 1, cores);
+        check_domain_update(300, 140, 270, cores);
+        check_domain_update(300, 133, 1, cores);
+        check_domain_update(2600, 20, 33, cores);
     }
 }
 
