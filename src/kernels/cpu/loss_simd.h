@@ -34,16 +34,6 @@ void FTH_K(bce)(size_t m, const float *z, size_t ldz, const float *y, const floa
     }
 }
 
-/* The largest lane; lanes outside a tail must be small. */
-static FTH_INLINE float largest_of(vf v) {
-    float lanes[VW], most;
-    v_store(lanes, v);
-    most = lanes[0];
-    for (size_t j = 1; j < VW; j++)
-        most = lanes[j] > most ? lanes[j] : most;
-    return most;
-}
-
 static void softmax_block_row(size_t n, float *x, const float *shift, float *most, float *sum,
                               float *factor) {
     vt t = v_tail(n % VW);
@@ -62,7 +52,7 @@ static void softmax_block_row(size_t n, float *x, const float *shift, float *mos
         }
         largest = v_max(largest, s);
     }
-    float now = largest_of(largest);
+    float now = v_largest(largest);
     vf m = v_set(now);
     for (size_t j = 0; j < n; j += VW) {
         int part = j == whole;

@@ -53,6 +53,8 @@ static void product(const struct small_product *p) {
     size_t i = 0;
     for (; i + 4 <= p->rows; i += 4)
         product_rows(p, 4, i);
+    for (; i + 2 <= p->rows; i += 2)
+        product_rows(p, 2, i);
     for (; i < p->rows; i++)
         product_rows(p, 1, i);
 }
@@ -61,47 +63,37 @@ static FTH_INLINE size_t whole_vectors(size_t n) {
     return (n + VW - 1) / VW * VW;
 }
 
-static FTH_INLINE float largest_lane(vf v) {
-    float lanes[VW];
-    v_store(lanes, v);
-    for (size_t half = VW / 2; half; half /= 2)
-        for (size_t j = 0; j < half; j++)
-            lanes[j] = lanes[j] > lanes[j + half] ? lanes[j] : lanes[j + half];
-    return lanes[0];
-}
-
 /* Softmax of scale * s, in place; room for whole vectors, whose rest becomes 0. (Not by -infinity there: exp of it
  * underflows, which is slow.) */
 static void softmax_row(size_t n, float scale, float *s) {
-    size_t padded = whole_vectors(n);
-    for (size_t j = n; j < padded; j++)
-        s[j] = s[0];
-    vf most = v_load(s), sum = v_zero(), factor = v_set(scale);
-    for (size_t j = VW; j < padded; j += VW)
+    size_t last = whole_vectors(n) - VW;
+    vt t = v_tail(n - last);
+    vf first = v_set(s[0]), most = first, sum = v_zero(), factor = v_set(scale);
+    /* Behind the end the first one again. */
+    v_store(s + last, v_add(v_load_part(s + last, t), v_sub(first, v_keep_part(t, first))));
+    for (size_t j = 0; j <= last; j += VW)
         most = v_max(most, v_load(s + j));
-    most = v_set(largest_lane(most));
-    for (size_t j = 0; j < padded; j += VW) {
+    most = v_set(v_largest(most));
+    for (size_t j = 0; j <= last; j += VW) {
         vf e = v_exp(v_mul(factor, v_sub(v_load(s + j), most)));
-        if (j + VW > n)
-            e = v_keep_part(v_tail(n - j), e);
+        e = j < last ? e : v_keep_part(t, e);
         v_store(s + j, e);
         sum = v_add(sum, e);
     }
     vf part = v_set(1.0f / v_sum(sum));
-    for (size_t j = 0; j < padded; j += VW)
+    for (size_t j = 0; j <= last; j += VW)
         v_store(s + j, v_mul(v_load(s + j), part));
 }
 
-/* dp becomes the gradient of the scores: scale * p (dp - <p, dp>). */
+/* dp becomes the gradient of the scores: scale * p (dp - <p, dp>). Behind the end p is 0. */
 static void softmax_row_grad(size_t n, float scale, const float *p, float *dp) {
-    size_t padded = whole_vectors(n);
+    size_t last = whole_vectors(n) - VW;
     vf sum = v_zero(), factor = v_set(scale);
-    for (size_t j = n; j < padded; j++)
-        dp[j] = 0.0f;
-    for (size_t j = 0; j < padded; j += VW)
+    v_store(dp + last, v_load_part(dp + last, v_tail(n - last)));
+    for (size_t j = 0; j <= last; j += VW)
         sum = v_fma(v_load(p + j), v_load(dp + j), sum);
     vf mean = v_set(v_sum(sum));
-    for (size_t j = 0; j < padded; j += VW)
+    for (size_t j = 0; j <= last; j += VW)
         v_store(dp + j, v_mul(v_mul(factor, v_load(p + j)), v_sub(v_load(dp + j), mean)));
 }
 

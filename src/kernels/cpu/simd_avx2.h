@@ -77,6 +77,12 @@ static FTH_INLINE float v_sum(vf v) {
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_shuffle_ps(half, half, 1)));
 }
 
+static FTH_INLINE float v_largest(vf v) {
+    __m128 half = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(half, _mm_shuffle_ps(half, half, 1)));
+}
+
 static FTH_INLINE vf v_group(int pack, const float *p) {
     double two;
     if (pack == 4)

@@ -108,6 +108,15 @@ static FTH_INLINE float v_sum(vf v) {
     return _mm_cvtss_f32(_mm_add_ss(quarter, _mm_shuffle_ps(quarter, quarter, 1)));
 }
 
+/* The largest of a vector's lanes. */
+static FTH_INLINE float v_largest(vf v) {
+    __m256 half = _mm256_max_ps(_mm512_castps512_ps256(v),
+                                _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
+    __m128 quarter = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    quarter = _mm_max_ps(quarter, _mm_movehl_ps(quarter, quarter));
+    return _mm_cvtss_f32(_mm_max_ss(quarter, _mm_shuffle_ps(quarter, quarter, 1)));
+}
+
 /* p[0 .. pack) again and again; pack is 2 or 4. */
 static FTH_INLINE vf v_group(int pack, const float *p) {
     double two;
