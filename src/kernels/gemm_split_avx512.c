@@ -4,7 +4,7 @@
  * By a sample of the examples a column is dense, where at least one of eight elements is no zero, or thin. Then
  *
  *     for 256 examples:  both operands' dense columns side by side, their thin ones' elements into a list a column
- *         dense A, dense B:  E += A^T B, by tiles of 6 x 64 (gemm_fp32_wide_avx512.c)
+ *         dense A, dense B:  E += A^T B (gemm_fp32_wide_avx512.c, gemm_fp32_avx512.c)
  *         thin A, all of B:  C[column of A] += list B
  *         dense A, thin B:   D[column of B] += list A
  *
@@ -195,8 +195,8 @@ size_t fth_split_scratch(const struct fth_gemm_shape *s) {
     return s->m > MOST_COLUMNS || s->n > MOST_COLUMNS ? 0 : floats(s->m, s->n) * sizeof(float) + EXAMPLES * (s->m + s->n);
 }
 
-int fth_split_avx512_tn(const struct fth_gemm_shape *s, int of_b, uint32_t rows, const float *a, const float *b, float *c,
-                        void *scratch) {
+int fth_split_avx512_tn(const struct fth_gemm_shape *s, int wide, int of_b, uint32_t rows, const float *a, const float *b,
+                        float *c, void *scratch) {
     if (s->m > MOST_COLUMNS || s->n > MOST_COLUMNS)
         return 0;
     struct side sides[2];
@@ -221,6 +221,7 @@ int fth_split_avx512_tn(const struct fth_gemm_shape *s, int of_b, uint32_t rows,
         memset(c + sides[0].order[i] * (size_t)s->ldc, 0, s->n * sizeof *c);
     struct fth_gemm_shape dense = {.form = FTH_GEMM_TN, .m = sides[0].dense, .n = sides[1].dense, .k = s->k,
                                    .lda = (uint32_t)sides[0].ld_dense, .ldb = (uint32_t)sides[1].ld_dense, .ldc = (uint32_t)lde};
+    fth_fp32_avx512_kernel *multiply = wide ? fth_fp32_wide_avx512_run : fth_fp32_avx512_run;
     for (uint32_t first = 0; first < rows; first += EXAMPLES) {
         uint32_t few = least(rows - first, EXAMPLES);
         bring_together(&sides[0], first, few, rows - first - few);
@@ -229,7 +230,7 @@ int fth_split_avx512_tn(const struct fth_gemm_shape *s, int of_b, uint32_t rows,
         add_lists(&sides[1], sides[0].dense_x, sides[0].ld_dense, dense.m, d, ldd, 1);
         dense.accumulate = first > 0;
         if (dense.m && dense.n)
-            fth_fp32_wide_avx512_run(&dense, few, sides[0].dense_x, sides[1].dense_x, e, NULL);
+            multiply(&dense, few, sides[0].dense_x, sides[1].dense_x, e, NULL);
     }
     put(&sides[0], &sides[1], e, lde, d, ldd, c, s->ldc);
     return 1;

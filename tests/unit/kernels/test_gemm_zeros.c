@@ -119,8 +119,8 @@ static int run_tn(const struct problem *p, int of_b, float *c) {
     return exact();
 }
 
-int fth_split_avx512_tn_simde(const struct fth_gemm_shape *shape, int of_b, uint32_t rows, const float *a, const float *b,
-                              float *c, void *scratch);
+int fth_split_avx512_tn_simde(const struct fth_gemm_shape *shape, int wide, int of_b, uint32_t rows, const float *a,
+                              const float *b, float *c, void *scratch);
 size_t fth_split_scratch_simde(const struct fth_gemm_shape *shape);
 
 static size_t split_scratch(const struct fth_gemm_shape *shape) {
@@ -128,8 +128,8 @@ static size_t split_scratch(const struct fth_gemm_shape *shape) {
 }
 
 /* -1: not here. */
-static int split(const struct problem *p, int of_b, float *c, void *scratch) {
-    return exact() ? fth_split_avx512_tn_simde(&p->shape, of_b, p->rows, p->a, p->b, c, scratch) : -1;
+static int split(const struct problem *p, int wide, int of_b, float *c, void *scratch) {
+    return exact() ? fth_split_avx512_tn_simde(&p->shape, wide, of_b, p->rows, p->a, p->b, c, scratch) : -1;
 }
 
 static int many(const float *a, uint32_t rows, uint32_t columns, uint32_t ld) {
@@ -163,7 +163,7 @@ static int run_tn(const struct problem *p, int of_b, float *c) {
     size_t bytes = fth_gemm_scratch(gemm, p->rows);
     float *scratch = draws(bytes / sizeof *scratch, 8);
     size_t turned = (size_t)shape.n * fth_padded_columns(shape.m) * sizeof *scratch;
-    size_t by_columns = fth_cpu_get()->intel ? fth_split_scratch(&shape) : 0;
+    size_t by_columns = fth_split_scratch(&shape);
     if (fth_cpu_get()->isa == FTH_ISA_AVX512)
         assert_true(bytes <= (by_columns > turned ? by_columns : turned));
     fth_gemm_run(gemm, p->rows, p->a, p->b, c, scratch);
@@ -176,8 +176,9 @@ static size_t split_scratch(const struct fth_gemm_shape *shape) {
     return fth_split_scratch(shape);
 }
 
-static int split(const struct problem *p, int of_b, float *c, void *scratch) {
-    return fth_cpu_get()->isa == FTH_ISA_AVX512 ? fth_split_avx512_tn(&p->shape, of_b, p->rows, p->a, p->b, c, scratch) : -1;
+static int split(const struct problem *p, int wide, int of_b, float *c, void *scratch) {
+    return fth_cpu_get()->isa == FTH_ISA_AVX512 ? fth_split_avx512_tn(&p->shape, wide, of_b, p->rows, p->a, p->b, c, scratch)
+                                                : -1;
 }
 
 /* By what comes out: only without zeros a product passes over what is no number. */
@@ -313,15 +314,18 @@ static void weight_gradients_as_the_model(void **state) {
 /* By the kernel itself and by what a product takes. pays: what it answers, -1: either. */
 static void check_split(struct problem *p, int of_b, int pays) {
     size_t floats = (size_t)p->shape.m * p->shape.ldc, bytes = split_scratch(&p->shape);
-    float *want = draws(floats, 9), *c = draws(floats, 9), *scratch = draws((bytes + 3) / sizeof(float), 8);
+    float *want = draws(floats, 9), *scratch = draws((bytes + 3) / sizeof(float), 8);
     model_tn(p, of_b, want);
-    int done = split(p, of_b, c, scratch);
-    if (done >= 0 && pays >= 0)
-        assert_int_equal(done, pays);
-    if (done > 0 && memcmp(c, want, floats * sizeof *c))
-        fail_msg("tn, %u x %u, %u examples: not the model's bits", p->shape.m, p->shape.n, p->rows);
+    for (int wide = 0; wide < 2; wide++) {
+        float *c = draws(floats, 9);
+        int done = split(p, wide, of_b, c, scratch);
+        if (done >= 0 && pays >= 0)
+            assert_int_equal(done, pays);
+        if (done > 0 && memcmp(c, want, floats * sizeof *c))
+            fail_msg("tn, %u x %u, %u examples, wide %d: not the model's bits", p->shape.m, p->shape.n, p->rows, wide);
+        fth_free(c);
+    }
     fth_free(want);
-    fth_free(c);
     fth_free(scratch);
     check_tn(p, of_b);
 }
@@ -358,7 +362,7 @@ static void lists_where_columns_are_alike(void **state) {
         size_t bytes = split_scratch(&p.shape);
         float *scratch = draws(bytes / sizeof *scratch, 8);
         assert_int_equal(bytes > 0, columns == 512);
-        assert_int_not_equal(split(&p, 1, c, scratch), 1);
+        assert_int_not_equal(split(&p, 0, 1, c, scratch), 1);
         fth_free(scratch);
     }
     fth_free(a);
