@@ -11,9 +11,9 @@
  *   read it in a row. Between their multiplications kernels fetch what comes next into the second cache: the
  *   next piece of a panel, or the next strip of B and then the next piece of A.
  *
- * The bits of an element of C depend on its row of A, its column of B and k alone: a piece is summed in
- * increasing k by FMA, then pieces are added in their order. Kernels always do 16 columns; a narrow last strip is
- * padded by zeros (panels: by what lies there), and only what belongs to C is written.
+ * Every element of C is summed in increasing k by FMA, beginning with what it is added to. Kernels always do 16
+ * columns; a narrow last strip is padded by zeros (panels: by what lies there), and only what belongs to C is
+ * written.
  *
  * Threads: pure functions; each run has its own scratch. */
 #include <immintrin.h>
@@ -48,20 +48,29 @@ static inline __attribute__((always_inline)) __m256i lanes(uint32_t n) {
     return _mm256_loadu_si256((const __m256i *)(ones + 8 - n));
 }
 
-static inline __attribute__((always_inline)) void write_half(float *c, int32_t n, int add, __m256 sum) {
-    if (n >= 8) {
-        _mm256_storeu_ps(c, add ? _mm256_add_ps(_mm256_loadu_ps(c), sum) : sum);
-    } else if (n > 0) {
-        __m256i some = lanes((uint32_t)n);
-        _mm256_maskstore_ps(c, some, add ? _mm256_add_ps(_mm256_maskload_ps(c, some), sum) : sum);
-    }
+static inline __attribute__((always_inline)) void write_half(float *c, int32_t n, __m256 sum) {
+    if (n >= 8)
+        _mm256_storeu_ps(c, sum);
+    else if (n > 0)
+        _mm256_maskstore_ps(c, lanes((uint32_t)n), sum);
 }
 
 static inline __attribute__((always_inline)) void write_row(const struct piece *p, uint32_t row, __m256 low,
                                                             __m256 high) {
     float *c = p->c + row * p->ldc;
-    write_half(c, (int32_t)p->columns, p->add, low);
-    write_half(c + 8, (int32_t)p->columns - 8, p->add, high);
+    write_half(c, (int32_t)p->columns, low);
+    write_half(c + 8, (int32_t)p->columns - 8, high);
+}
+
+/* What the sums of `rows` rows begin with: C, by way of `own`, or zeros. */
+static inline __attribute__((always_inline)) const float *begin(const struct piece *p, uint32_t rows, float own[ROWS * STRIP]) {
+    static const float zeros[ROWS * STRIP] __attribute__((aligned(32)));
+    __m256i low = lanes(p->columns < 8 ? p->columns : 8), high = lanes(p->columns < 8 ? 0 : p->columns - 8);
+    for (uint32_t r = 0; r < rows && p->add; r++) {
+        _mm256_store_ps(own + r * STRIP, _mm256_maskload_ps(p->c + r * p->ldc, low));
+        _mm256_store_ps(own + r * STRIP + 8, _mm256_maskload_ps(p->c + r * p->ldc + 8, high));
+    }
+    return p->add ? own : zeros;
 }
 
 /* One step of k: B's 16 in ymm12 and 13, an element of A in ymm14 or 15. */
@@ -105,15 +114,15 @@ static inline __attribute__((always_inline)) void write_row(const struct piece *
     "jnz 3b\n"                                                                                          \
     "4:\n\t"
 
-#define ZERO(low, high)                                                                                 \
-    "vxorps %[" low "], %[" low "], %[" low "]\n\t"                                                     \
-    "vxorps %[" high "], %[" high "], %[" high "]\n\t"
-#define ZERO_1 ZERO("l0", "h0")
-#define ZERO_2 ZERO_1 ZERO("l1", "h1")
-#define ZERO_3 ZERO_2 ZERO("l2", "h2")
-#define ZERO_4 ZERO_3 ZERO("l3", "h3")
-#define ZERO_5 ZERO_4 ZERO("l4", "h4")
-#define ZERO_6 ZERO_5 ZERO("l5", "h5")
+#define FROM(low, high, offset)                                                                         \
+    "vmovaps " offset "(%[from]), %[" low "]\n\t"                                                       \
+    "vmovaps 32+" offset "(%[from]), %[" high "]\n\t"
+#define FROM_1 FROM("l0", "h0", "0")
+#define FROM_2 FROM_1 FROM("l1", "h1", "64")
+#define FROM_3 FROM_2 FROM("l2", "h2", "128")
+#define FROM_4 FROM_3 FROM("l3", "h3", "192")
+#define FROM_5 FROM_4 FROM("l4", "h4", "256")
+#define FROM_6 FROM_5 FROM("l5", "h5", "320")
 #define SUMS_1 [l0] "=&x"(l[0]), [h0] "=&x"(h[0])
 #define SUMS_2 SUMS_1, [l1] "=&x"(l[1]), [h1] "=&x"(h[1])
 #define SUMS_3 SUMS_2, [l2] "=&x"(l[2]), [h2] "=&x"(h[2])
@@ -123,30 +132,34 @@ static inline __attribute__((always_inline)) void write_row(const struct piece *
 
 #define KERNEL(n)                                                                                       \
     static void packed_##n(const struct piece *p) {                                                     \
+        float own[ROWS * STRIP] __attribute__((aligned(32)));                                           \
         __m256 l[n], h[n];                                                                              \
+        const float *from = begin(p, n, own);                                                           \
         const float *a = p->a, *a3 = (const float *)((const char *)a + 3 * p->a_row), *b = p->pack;     \
         const char *fetch = p->fetch;                                                                   \
         size_t k = p->depth;                                                                            \
-        __asm__ volatile(ZERO_##n LOOP(LOAD, ROWS_##n, "b")                                             \
+        __asm__ volatile(FROM_##n LOOP(LOAD, ROWS_##n, "b")                                             \
                          : SUMS_##n, [a] "+r"(a), [a3] "+r"(a3), [b] "+r"(b), [k] "+r"(k),              \
                            [fetch] "+r"(fetch)                                                          \
-                         : [row] "r"(p->a_row), [step] "r"(p->a_step),                                  \
+                         : [row] "r"(p->a_row), [step] "r"(p->a_step), [from] "r"(from),                \
                            [fetch_step] "r"(p->fetch_step)                                              \
                          : "ymm12", "ymm13", "ymm14", "ymm15", "cc", "memory");                         \
         for (uint32_t i = 0; i < n; i++)                                                                \
             write_row(p, i, l[i], h[i]);                                                                \
     }                                                                                                   \
     static void packing_##n(const struct piece *p) {                                                    \
+        float own[ROWS * STRIP] __attribute__((aligned(32)));                                           \
         __m256 l[n], h[n];                                                                              \
+        const float *from = begin(p, n, own);                                                           \
         const float *a = p->a, *a3 = (const float *)((const char *)a + 3 * p->a_row), *b = p->b;        \
         float *pack = p->pack;                                                                          \
         const char *fetch = p->fetch;                                                                   \
         size_t k = p->depth;                                                                            \
-        __asm__ volatile(ZERO_##n LOOP(LOAD_AND_PACK, ROWS_##n, "pack")                                 \
+        __asm__ volatile(FROM_##n LOOP(LOAD_AND_PACK, ROWS_##n, "pack")                                 \
                          : SUMS_##n, [a] "+r"(a), [a3] "+r"(a3), [b] "+r"(b), [k] "+r"(k),              \
                            [pack] "+r"(pack), [fetch] "+r"(fetch)                                       \
                          : [row] "r"(p->a_row), [step] "r"(p->a_step), [b_step] "r"(p->b_step),         \
-                           [fetch_step] "r"(p->fetch_step)                                              \
+                           [from] "r"(from), [fetch_step] "r"(p->fetch_step)                            \
                          : "ymm12", "ymm13", "ymm14", "ymm15", "cc", "memory");                         \
         for (uint32_t i = 0; i < n; i++)                                                                \
             write_row(p, i, l[i], h[i]);                                                                \

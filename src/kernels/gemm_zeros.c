@@ -5,7 +5,7 @@
 #include "base/memory.h"
 
 #define LEAST 48u /* columns and depth below which nothing is gained */
-#define TILE_SAMPLE 4u /* of so many rows, or pairs of rows, one is counted */
+#define TILE_SAMPLE 4u /* of so many pairs or triples of rows one is counted */
 
 int fth_gemm_zeros_of(const struct fth_gemm_shape *s) {
     fth_isa isa = fth_cpu_get()->isa;
@@ -21,14 +21,14 @@ static uint64_t count(const float *a, uint32_t rows, uint32_t columns, uint32_t 
                                               : fth_zeros_avx512_count(a, rows, columns, ld, every);
 }
 
-/* Tiles gain below half of the elements; in pairs of rows up to 3/4 of the columns. */
+/* Tiles gain up to 3/4 of the columns of the rows that are multiplied together. */
 static int many_in_tile(const struct fth_gemm_shape *s, uint32_t rows, const float *a) {
-    if (fth_cpu_get()->isa == FTH_ISA_AVX512) {
-        uint64_t all = (uint64_t)((rows + 2 * TILE_SAMPLE - 1) / (2 * TILE_SAMPLE)) * s->k;
-        return 4 * fth_zeros_avx512_pairs(a, rows, s->k, s->lda, TILE_SAMPLE) <= 3 * all ? FTH_ZEROS_A : 0;
-    }
-    uint64_t all = (uint64_t)((rows + TILE_SAMPLE - 1) / TILE_SAMPLE) * s->k;
-    return 2 * count(a, rows, s->k, s->lda, TILE_SAMPLE) <= all ? FTH_ZEROS_A : 0;
+    int avx2 = fth_cpu_get()->isa == FTH_ISA_AVX2;
+    uint32_t every = TILE_SAMPLE * (avx2 ? 3 : 2);
+    uint64_t all = (uint64_t)((rows + every - 1) / every) * s->k;
+    uint64_t columns = avx2 ? fth_zeros_avx2_triples(a, rows, s->k, s->lda, TILE_SAMPLE)
+                            : fth_zeros_avx512_pairs(a, rows, s->k, s->lda, TILE_SAMPLE);
+    return 4 * columns <= 3 * all ? FTH_ZEROS_A : 0;
 }
 
 /* A weight gradient gains below 3/8 of the elements. */

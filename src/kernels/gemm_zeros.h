@@ -23,8 +23,9 @@ void fth_gemm_zeros_nn(const struct fth_gemm_shape *shape, uint32_t rows, const 
 uint64_t fth_zeros_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 uint64_t fth_zeros_avx2_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 
-/* Of every `every`th pair of rows the columns that are not zero in both. */
+/* Of every `every`th pair of rows, or three rows, the columns that are not zero in all of them. */
 uint64_t fth_zeros_avx512_pairs(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
+uint64_t fth_zeros_avx2_triples(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every);
 
 /* Row k of panel i of B, of which the next one lies ld floats behind. */
 static inline const float *fth_zeros_panel(const struct fth_gemm_shape *s, const struct fth_panels *panels, const float *b,

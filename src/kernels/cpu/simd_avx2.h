@@ -156,11 +156,17 @@ static const uint32_t v_places[256] = {V_SIXTY_FOUR(0u), V_SIXTY_FOUR(64u), V_SI
 #undef V_SIXTEEN
 #undef V_SIXTY_FOUR
 
+/* Of a mask the places of its bits, in order; those behind them are any. */
+static FTH_INLINE vi vi_places(uint32_t mask) {
+    vi places = _mm256_srlv_epi32(vi_set(v_places[mask]), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+    return vi_and(places, vi_set(7));
+}
+
 static FTH_INLINE uint32_t v_pack(vf x, uint32_t first, float *values, uint32_t *places) {
     uint32_t there = (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(x, v_zero(), _CMP_NEQ_UQ));
-    vi lanes = _mm256_srlv_epi32(vi_set(v_places[there]), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
-    v_store(values, _mm256_permutevar8x32_ps(x, lanes)); /* which takes three bits of each */
-    _mm256_storeu_si256((__m256i *)(void *)places, vi_add(vi_and(lanes, vi_set(7)), vi_set(first)));
+    vi lanes = vi_places(there);
+    v_store(values, _mm256_permutevar8x32_ps(x, lanes));
+    _mm256_storeu_si256((__m256i *)(void *)places, vi_add(lanes, vi_set(first)));
     return (uint32_t)__builtin_popcount(there);
 }
 
