@@ -120,10 +120,10 @@ static fth_status check_shape(const struct fth_gemm_shape *s, fth_error *err) {
 
 struct fth_gemm_cut fth_gemm_cut(fth_precision precision) {
     const struct fth_cpu *cpu = fth_cpu_get();
-    struct fth_gemm_cut usual = {64, 128, 256, 0}, avx512 = {64, 512, 512, 0}, amx = {256, 256, 512, 1};
+    struct fth_gemm_cut usual = {64, 128, 256, 0}, simd = {64, 512, 512, 0}, amx = {256, 256, 512, 1};
     if (precision != FTH_FP32)
         return cpu->amx_bf16 ? amx : usual;
-    return cpu->isa == FTH_ISA_AVX512 ? avx512 : usual;
+    return cpu->isa == FTH_ISA_SCALAR ? usual : simd;
 }
 
 static void cut_into_panels(struct fth_gemm *gemm) {

@@ -69,16 +69,19 @@ void fth_gemm_zeros_nn(const struct fth_gemm_shape *s, uint32_t rows, const floa
 }
 
 size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *s) {
-    size_t split = fth_cpu_get()->isa == FTH_ISA_AVX512 ? fth_split_scratch(s) : 0;
+    size_t split = fth_cpu_get()->isa == FTH_ISA_AVX2 ? fth_split_avx2_scratch(s) : fth_split_avx512_scratch(s);
     size_t turned = s->zeros & FTH_ZEROS_B ? (size_t)s->n * fth_padded_columns(s->m) * sizeof(float) : 0;
     return split > turned ? split : turned;
 }
 
 void fth_gemm_zeros_tn(const struct fth_gemm_shape *s, int of_b, uint32_t rows, const float *a, const float *b, float *c,
                        void *scratch) {
-    int wide = fth_cpu_get()->intel;
-    if (fth_cpu_get()->isa == FTH_ISA_AVX2)
+    int avx2 = fth_cpu_get()->isa == FTH_ISA_AVX2, wide = fth_cpu_get()->intel;
+    if (avx2 ? fth_split_avx2_tn(s, of_b, rows, a, b, c, scratch)
+             : fth_split_avx512_tn(s, wide, of_b, rows, a, b, c, scratch))
+        return;
+    if (avx2)
         fth_zeros_avx2_tn(s, of_b, rows, a, b, c, scratch);
-    else if (!fth_split_avx512_tn(s, wide, of_b, rows, a, b, c, scratch))
+    else
         fth_zeros_avx512_tn(s, wide, of_b, rows, a, b, c, scratch);
 }

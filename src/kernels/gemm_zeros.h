@@ -48,10 +48,14 @@ void fth_gemm_zeros_tn(const struct fth_gemm_shape *shape, int of_b, uint32_t ro
                        float *c, void *scratch);
 size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *shape);
 /* Likewise where both operands' zeros lie by column; returns 0, and does nothing, where that would not be faster, by the
- * operands' elements alone. wide: dense columns by tiles of 6 x 64, else of 16 x 16. scratch: of fth_split_scratch bytes. */
+ * operands' elements alone. wide: dense columns by tiles of 6 x 64, else of 16 x 16. scratch: of their bytes, 0 where they are
+ * not for such a shape. */
+int fth_split_avx2_tn(const struct fth_gemm_shape *shape, int of_b, uint32_t rows, const float *a, const float *b, float *c,
+                      void *scratch);
 int fth_split_avx512_tn(const struct fth_gemm_shape *shape, int wide, int of_b, uint32_t rows, const float *a,
                         const float *b, float *c, void *scratch);
-size_t fth_split_scratch(const struct fth_gemm_shape *shape);
+size_t fth_split_avx2_scratch(const struct fth_gemm_shape *shape);
+size_t fth_split_avx512_scratch(const struct fth_gemm_shape *shape);
 
 /* By instruction set. wide: strips of more columns; the same bits. */
 void fth_zeros_avx2_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,

@@ -48,8 +48,7 @@ uint64_t fth_zeros_avx2_count(const float *a, uint32_t rows, uint32_t columns, u
     for (uint32_t i = 0; i < rows; i += every)
         for (uint32_t j = 0; j < columns; j += VW) {
             vf x = v_load_part(a + (size_t)i * ld + j, v_tail(columns - j < VW ? columns - j : VW));
-            int mask = _mm256_movemask_ps(_mm256_cmp_ps(x, v_zero(), _CMP_NEQ_UQ));
-            counted += (uint32_t)__builtin_popcount((unsigned)mask);
+            counted += v_count(v_not_zero(x));
         }
     return counted;
 }
@@ -61,7 +60,7 @@ static FTH_INLINE uint32_t load_columns(const float *a, size_t lda, uint32_t row
 #pragma GCC unroll 3
     for (uint32_t i = 0; i < TOGETHER; i++) {
         x[i] = i < rows ? v_load_part(a + i * lda, t) : v_zero();
-        there |= (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(x[i], v_zero(), _CMP_NEQ_UQ));
+        there |= v_bits(v_not_zero(x[i]));
     }
     return there;
 }
@@ -87,7 +86,7 @@ static void pack_columns(const float *a, size_t lda, uint32_t rows, uint32_t dep
         vf first = vi_as_floats(vi_add(lanes, vi_set(k)));
 #pragma GCC unroll 3
         for (uint32_t i = 0; i < TOGETHER; i++)
-            x[i] = _mm256_permutevar8x32_ps(x[i], lanes);
+            x[i] = v_permute(lanes, x[i]);
         vf low[2] = {_mm256_unpacklo_ps(first, x[0]), _mm256_unpacklo_ps(x[1], x[2])};
         vf high[2] = {_mm256_unpackhi_ps(first, x[0]), _mm256_unpackhi_ps(x[1], x[2])};
         vf of04 = _mm256_shuffle_ps(low[0], low[1], 0x44), of15 = _mm256_shuffle_ps(low[0], low[1], 0xee);

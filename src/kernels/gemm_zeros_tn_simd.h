@@ -17,7 +17,9 @@
 
 #define COLUMNS 256u
 #define EXAMPLES 64u
-#define MOST_VECTORS 8u /* of a strip: by AVX-512 32 KB of X, by AVX2 16 */
+#ifndef MOST_VECTORS
+#define MOST_VECTORS 8u /* of a strip: by AVX-512 32 KB of X; or 12 */
+#endif
 #define LINE (FTH_CACHE_LINE / sizeof(float))
 
 /* Column j's elements and their examples; whole vectors are stored at the end. */
@@ -100,17 +102,17 @@ static FTH_INLINE void run_strip(const uint32_t m, const int whole, vt t, const 
         const float *value = lists->value[j];
         const uint32_t *example = lists->example[j];
         vf sums[MOST_VECTORS];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
         for (uint32_t i = 0; i < m; i++)
             sums[i] = !add ? v_zero() : i < full ? v_load(to + i * VW) : v_load_part(to + i * VW, t);
         for (uint32_t at = 0; at < lists->n[j]; at++) {
             const float *from = x + example[at] * ldx;
             vf y = v_set(value[at]);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
             for (uint32_t i = 0; i < m; i++)
                 sums[i] = v_fma(y, i < full ? v_load(from + i * VW) : v_load_part(from + i * VW, t), sums[i]);
         }
-#pragma GCC unroll 8
+#pragma GCC unroll 12
         for (uint32_t i = 0; i < full; i++)
             v_store(to + i * VW, sums[i]);
         if (!whole)
@@ -129,7 +131,12 @@ static inline void run_any_strip(uint32_t n, const struct lists *lists, uint32_t
     case 2 * (m) + 1:                                                                     \
         run_strip(m, 1, t, lists, columns, x, ldx, d, ldd, add, ahead);                   \
         break;
-    switch (2 * m + (n % VW == 0)) { OF(1) OF(2) OF(3) OF(4) OF(5) OF(6) OF(7) OF(8) }
+    switch (2 * m + (n % VW == 0)) {
+        OF(1) OF(2) OF(3) OF(4) OF(5) OF(6) OF(7) OF(8)
+#if MOST_VECTORS > 8
+        OF(9) OF(10) OF(11) OF(12)
+#endif
+    }
 #undef OF
 }
 

@@ -45,12 +45,16 @@ static FTH_INLINE vm v_gt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); 
 static FTH_INLINE vm v_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
 static FTH_INLINE vm v_le(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
 static FTH_INLINE vm v_nan(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
+static FTH_INLINE vm v_not_zero(vf a) { return _mm256_cmp_ps(a, v_zero(), _CMP_NEQ_UQ); }
+static FTH_INLINE uint32_t v_bits(vm m) { return (uint32_t)_mm256_movemask_ps(m); }
+static FTH_INLINE uint32_t v_count(vm m) { return (uint32_t)__builtin_popcount(v_bits(m)); }
 static FTH_INLINE vf v_select(vm m, vf yes, vf no) { return _mm256_blendv_ps(no, yes, m); }
 
 static FTH_INLINE vf vi_as_floats(vi a) { return _mm256_castsi256_ps(a); }
 static FTH_INLINE vi v_as_ints(vf a) { return _mm256_castps_si256(a); }
 static FTH_INLINE vm vi_equal(vi a, vi b) { return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)); }
 static FTH_INLINE vi vi_set(uint32_t x) { return _mm256_set1_epi32((int)x); }
+static FTH_INLINE vi vi_load(const uint32_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
 static FTH_INLINE vi vi_lanes(void) { return _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0); }
 static FTH_INLINE vi vi_quads(uint32_t a, uint32_t b, uint32_t c, uint32_t d) { /* a, b, c, d, a, b, .. */
     return _mm256_broadcastsi128_si256(_mm_set_epi32((int)d, (int)c, (int)b, (int)a));
@@ -70,6 +74,11 @@ static FTH_INLINE vi vi_odd_to_even(vi a) { return _mm256_srli_epi64(a, 32); }
 static FTH_INLINE vi vi_even_to_odd(vi a) { return _mm256_slli_epi64(a, 32); }
 static FTH_INLINE vi vi_swap_pairs(vi a) { return _mm256_shuffle_epi32(a, 0x4e); } /* 2, 3, 0, 1, .. */
 static FTH_INLINE vi vi_even_odd(vi even, vi odd) { return _mm256_blend_epi32(even, odd, 0xaa); }
+static FTH_INLINE vf v_permute(vi lanes, vf v) { return _mm256_permutevar8x32_ps(v, lanes); }
+static FTH_INLINE vm v_of_bits(uint32_t bits) {
+    vi bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return vi_equal(vi_and(vi_set(bits), bit), bit);
+}
 
 static FTH_INLINE float v_sum(vf v) {
     __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -93,9 +102,9 @@ static FTH_INLINE vf v_group(int pack, const float *p) {
 static FTH_INLINE vf v_add_groups(int pack, vf v) {
     v = v_add(v, _mm256_permute_ps(v, 0xb1));
     if (pack == 2)
-        return _mm256_permutevar8x32_ps(v, vi_shl(vi_lanes(), 1)); /* lanes modulo 8 */
+        return v_permute(vi_shl(vi_lanes(), 1), v); /* lanes modulo 8 */
     v = v_add(v, _mm256_permute_ps(v, 0x4e));
-    return _mm256_permutevar8x32_ps(v, vi_shl(vi_lanes(), 2));
+    return v_permute(vi_shl(vi_lanes(), 2), v);
 }
 
 typedef __m256d vd;
@@ -163,9 +172,9 @@ static FTH_INLINE vi vi_places(uint32_t mask) {
 }
 
 static FTH_INLINE uint32_t v_pack(vf x, uint32_t first, float *values, uint32_t *places) {
-    uint32_t there = (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(x, v_zero(), _CMP_NEQ_UQ));
+    uint32_t there = v_bits(v_not_zero(x));
     vi lanes = vi_places(there);
-    v_store(values, _mm256_permutevar8x32_ps(x, lanes));
+    v_store(values, v_permute(lanes, x));
     _mm256_storeu_si256((__m256i *)(void *)places, vi_add(lanes, vi_set(first)));
     return (uint32_t)__builtin_popcount(there);
 }

@@ -74,6 +74,7 @@ static FTH_INLINE vf vi_as_floats(vi a) { return _mm512_castsi512_ps(a); }
 static FTH_INLINE vi v_as_ints(vf a) { return _mm512_castps_si512(a); }
 static FTH_INLINE vm vi_equal(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
 static FTH_INLINE vi vi_set(uint32_t x) { return _mm512_set1_epi32((int)x); }
+static FTH_INLINE vi vi_load(const uint32_t *p) { return _mm512_loadu_si512(p); }
 static FTH_INLINE vi vi_lanes(void) { /* 0, 1, 2, .. */
     return _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
 }
@@ -98,6 +99,10 @@ static FTH_INLINE vi vi_swap_pairs(vi a) { return _mm512_shuffle_epi32(a, _MM_PE
 static FTH_INLINE vi vi_even_odd(vi even, vi odd) {
     return _mm512_mask_blend_epi32(0xaaaa, even, odd);
 }
+/* Lane i is lane lanes[i] of v, modulo VW. */
+static FTH_INLINE vf v_permute(vi lanes, vf v) { return _mm512_permutexvar_ps(lanes, v); }
+/* The other way round than v_bits. */
+static FTH_INLINE vm v_of_bits(uint32_t bits) { return (vm)bits; }
 
 /* The sum of a vector's lanes, always in the same order. */
 static FTH_INLINE float v_sum(vf v) {
@@ -129,9 +134,9 @@ static FTH_INLINE vf v_group(int pack, const float *p) {
 static FTH_INLINE vf v_add_groups(int pack, vf v) {
     v = v_add(v, vi_as_floats(_mm512_shuffle_epi32(v_as_ints(v), _MM_PERM_CDAB)));
     if (pack == 2)
-        return _mm512_permutexvar_ps(vi_shl(vi_lanes(), 1), v); /* lanes modulo 16 */
+        return v_permute(vi_shl(vi_lanes(), 1), v); /* lanes modulo 16 */
     v = v_add(v, vi_as_floats(vi_swap_pairs(v_as_ints(v))));
-    return _mm512_permutexvar_ps(vi_shl(vi_lanes(), 2), v);
+    return v_permute(vi_shl(vi_lanes(), 2), v);
 }
 
 /* Half a vector. */

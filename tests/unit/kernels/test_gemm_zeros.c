@@ -121,10 +121,10 @@ static int run_tn(const struct problem *p, int of_b, float *c) {
 
 int fth_split_avx512_tn_simde(const struct fth_gemm_shape *shape, int wide, int of_b, uint32_t rows, const float *a,
                               const float *b, float *c, void *scratch);
-size_t fth_split_scratch_simde(const struct fth_gemm_shape *shape);
+size_t fth_split_avx512_scratch_simde(const struct fth_gemm_shape *shape);
 
 static size_t split_scratch(const struct fth_gemm_shape *shape) {
-    return fth_split_scratch_simde(shape);
+    return fth_split_avx512_scratch_simde(shape);
 }
 
 /* -1: not here. */
@@ -153,6 +153,10 @@ static void run(const struct problem *p, const float *b, float *c, const struct 
     fth_gemm_destroy(gemm);
 }
 
+static size_t split_scratch(const struct fth_gemm_shape *shape) {
+    return fth_cpu_get()->isa == FTH_ISA_AVX2 ? fth_split_avx2_scratch(shape) : fth_split_avx512_scratch(shape);
+}
+
 static int run_tn(const struct problem *p, int of_b, float *c) {
     struct fth_gemm_shape shape = p->shape;
     fth_gemm *gemm = NULL;
@@ -163,7 +167,7 @@ static int run_tn(const struct problem *p, int of_b, float *c) {
     size_t bytes = fth_gemm_scratch(gemm, p->rows);
     float *scratch = draws(bytes / sizeof *scratch, 8);
     size_t turned = (size_t)shape.n * fth_padded_columns(shape.m) * sizeof *scratch;
-    size_t by_columns = fth_split_scratch(&shape);
+    size_t by_columns = split_scratch(&shape);
     if (fth_cpu_get()->isa == FTH_ISA_AVX512)
         assert_true(bytes <= (by_columns > turned ? by_columns : turned));
     fth_gemm_run(gemm, p->rows, p->a, p->b, c, scratch);
@@ -172,13 +176,11 @@ static int run_tn(const struct problem *p, int of_b, float *c) {
     return 1;
 }
 
-static size_t split_scratch(const struct fth_gemm_shape *shape) {
-    return fth_split_scratch(shape);
-}
 
 static int split(const struct problem *p, int wide, int of_b, float *c, void *scratch) {
-    return fth_cpu_get()->isa == FTH_ISA_AVX512 ? fth_split_avx512_tn(&p->shape, wide, of_b, p->rows, p->a, p->b, c, scratch)
-                                                : -1;
+    if (fth_cpu_get()->isa == FTH_ISA_AVX2)
+        return fth_split_avx2_tn(&p->shape, of_b, p->rows, p->a, p->b, c, scratch);
+    return fth_split_avx512_tn(&p->shape, wide, of_b, p->rows, p->a, p->b, c, scratch);
 }
 
 /* By what comes out: only without zeros a product passes over what is no number. */
