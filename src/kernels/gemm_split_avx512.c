@@ -1,5 +1,5 @@
-/* Weight gradients of dense and thin columns by AVX-512: gemm_split_simd.h at this width, dense ones by tiles of 16 x 16 or, wide,
- * of 6 x 64. */
+/* Weight gradients of dense and thin columns by AVX-512: gemm_split_simd.h at this width, dense ones by tiles of 16 x 16
+ * or, wide, of 6 x 64. */
 #include "kernels/cpu/simd_avx512.h"
 
 #include "kernels/gemm_fp32.h"

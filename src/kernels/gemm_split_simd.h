@@ -1,5 +1,5 @@
-/* Weight gradients C[m, n] = A[k, m]^T B[k, n], k = examples, of operands whose zeros lie by column: of a trained ReLU's units
- * some are zero in few examples and the others in nearly all. A template, in the names of cpu/simd_avx512.h.
+/* Weight gradients C[m, n] = A[k, m]^T B[k, n], k = examples, of operands whose zeros lie by column: of a trained ReLU's
+ * units some are zero in few examples and the others in nearly all. A template, in the names of cpu/simd_avx512.h.
  *
  * By a sample of the examples a column is dense, where at least one of eight elements is no zero, or thin. Then
  *
@@ -8,9 +8,10 @@
  *         thin A, all of B:  C[column of A] += list B
  *         dense A, thin B:   D[column of B] += list A
  *
- * and at last E and D go where they belong in C. Every element of C is summed in the order of the examples, by one of the
- * three: the same bits as gemm_zeros_tn_simd.h, but that a zero of a dense column times an infinity or NaN of another one is
- * not left out, and for the sign of a zero to which all products underflow. Threads: pure functions, with the caller's scratch. */
+ * and at last E and D go where they belong in C. Every element of C is summed in the order of the examples, by one of
+ * the three: the same bits as gemm_zeros_tn_simd.h, but that a zero of a dense column times an infinity or NaN of another
+ * one is not left out, and for the sign of a zero to which all products underflow. Threads: pure functions, with the
+ * caller's scratch. */
 #ifndef FTH_KERNELS_GEMM_SPLIT_SIMD_H
 #define FTH_KERNELS_GEMM_SPLIT_SIMD_H
 
@@ -242,7 +243,8 @@ static int split_product(const struct fth_gemm_shape *s, dense_product *multiply
     for (uint32_t i = sides[0].dense; i < s->m; i++)
         memset(c + sides[0].order[i] * (size_t)s->ldc, 0, s->n * sizeof *c);
     struct fth_gemm_shape dense = {.form = FTH_GEMM_TN, .m = sides[0].dense, .n = sides[1].dense, .k = s->k,
-                                   .lda = (uint32_t)sides[0].ld_dense, .ldb = (uint32_t)sides[1].ld_dense, .ldc = (uint32_t)lde};
+                                   .lda = (uint32_t)sides[0].ld_dense, .ldb = (uint32_t)sides[1].ld_dense,
+                                   .ldc = (uint32_t)lde};
     for (uint32_t first = 0; first < rows; first += EXAMPLES) {
         uint32_t few = least(rows - first, EXAMPLES);
         bring_together(&sides[0], first, few, rows - first - few);

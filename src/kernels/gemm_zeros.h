@@ -42,14 +42,14 @@ typedef void fth_zeros_rows(const struct fth_gemm_shape *shape, uint32_t rows, c
 void fth_zeros_by_rows(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
                        const struct fth_gemm_finish *finish, fth_zeros_rows *run);
 
-/* TN: C[m, n] = A^T B by `rows` examples, at least one, without the zeros of A or (of_b) of B; the same bits as
- * fth_fp32_avx512_run, with which it has no element to add to. scratch: of fth_zeros_tn_scratch bytes. */
+/* TN: C[m, n] = A^T B by `rows` examples, at least one, without the zeros of A or (of_b) of B; the same bits as the whole
+ * product by our own kernels (gemm_fp32.h). scratch: of fth_zeros_tn_scratch bytes. */
 void fth_gemm_zeros_tn(const struct fth_gemm_shape *shape, int of_b, uint32_t rows, const float *a, const float *b,
                        float *c, void *scratch);
 size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *shape);
 /* Likewise where both operands' zeros lie by column; returns 0, and does nothing, where that would not be faster, by the
- * operands' elements alone. wide: dense columns by tiles of 6 x 64, else of 16 x 16. scratch: of their bytes, 0 where they are
- * not for such a shape. */
+ * operands' elements alone. wide: dense columns by tiles of 6 x 64, else of 16 x 16. scratch: of the bytes that the other
+ * function says, 0 where the shape is too wide. */
 int fth_split_avx2_tn(const struct fth_gemm_shape *shape, int of_b, uint32_t rows, const float *a, const float *b, float *c,
                       void *scratch);
 int fth_split_avx512_tn(const struct fth_gemm_shape *shape, int wide, int of_b, uint32_t rows, const float *a,
