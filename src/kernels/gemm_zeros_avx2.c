@@ -53,7 +53,8 @@ uint64_t fth_zeros_avx2_count(const float *a, uint32_t rows, uint32_t columns, u
     return counted;
 }
 
-/* VW columns of A's three rows, those that there are not zeros; which of them are not zero in all: a bit each. */
+/* VW columns of three rows of A, of which those that are not there are zeros. Returns which columns are not zero in all of
+ * them, a bit each. */
 static FTH_INLINE uint32_t load_columns(const float *a, size_t lda, uint32_t rows, uint32_t columns, vf x[TOGETHER]) {
     vt t = v_tail(columns < VW ? columns : VW);
     uint32_t there = 0;
@@ -76,7 +77,7 @@ uint64_t fth_zeros_avx2_triples(const float *a, uint32_t rows, uint32_t columns,
     return counted;
 }
 
-/* Whole vectors are stored: VW columns, of which the next ones take the place of what is not there. */
+/* VW columns are stored at a time, those that are not zeros first; the next ones overwrite the others. */
 static void pack_columns(const float *a, size_t lda, uint32_t rows, uint32_t depth, struct triple *out) {
     size_t n = 0;
     for (uint32_t k = 0; k < depth; k += VW) {
