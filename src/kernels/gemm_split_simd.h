@@ -209,9 +209,10 @@ static int too_wide(const struct fth_gemm_shape *s) {
     return s->m > MOST_COLUMNS || s->n > MOST_COLUMNS;
 }
 
-/* Bytes; what lies behind them is `multiply`s own. */
+/* Bytes, whole cache lines; what lies behind them is `multiply`s own. */
 static size_t scratch_of(const struct fth_gemm_shape *s) {
-    return floats(s->m, s->n) * sizeof(float) + EXAMPLES * (s->m + s->n);
+    size_t bytes = floats(s->m, s->n) * sizeof(float) + EXAMPLES * (s->m + s->n);
+    return (bytes + FTH_CACHE_LINE - 1) / FTH_CACHE_LINE * FTH_CACHE_LINE;
 }
 
 /* E (+)= A^T B, of shape.accumulate. */
