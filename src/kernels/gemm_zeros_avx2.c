@@ -43,16 +43,6 @@ struct piece {
     uint32_t ahead_strips, ahead_rows;
 };
 
-uint64_t fth_zeros_avx2_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every) {
-    uint64_t counted = 0;
-    for (uint32_t i = 0; i < rows; i += every)
-        for (uint32_t j = 0; j < columns; j += VW) {
-            vf x = v_load_part(a + (size_t)i * ld + j, v_tail(columns - j < VW ? columns - j : VW));
-            counted += v_count(v_not_zero(x));
-        }
-    return counted;
-}
-
 /* VW columns of three rows of A, of which those that are not there are zeros. Returns which columns are not zero in all of
  * them, a bit each. */
 static FTH_INLINE uint32_t load_columns(const float *a, size_t lda, uint32_t rows, uint32_t columns, vf x[TOGETHER]) {

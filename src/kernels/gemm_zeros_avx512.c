@@ -18,16 +18,6 @@
 #define VECTORS (FTH_PANEL / VW)
 #define LAST 5 /* vectors of the last panel, at most */
 
-uint64_t fth_zeros_avx512_count(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every) {
-    uint64_t counted = 0;
-    for (uint32_t i = 0; i < rows; i += every)
-        for (uint32_t j = 0; j < columns; j += VW) {
-            vt t = v_tail(columns - j < VW ? columns - j : VW);
-            counted += v_count(v_not_zero(v_load_part(a + (size_t)i * ld + j, t)));
-        }
-    return counted;
-}
-
 /* The columns of up to two rows that are not zero in all of them. */
 static FTH_INLINE uint64_t columns_of(const float *a, size_t lda, uint32_t rows, uint32_t depth) {
     uint64_t there = 0;

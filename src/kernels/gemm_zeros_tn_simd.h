@@ -38,6 +38,17 @@ struct sums {
     uint32_t most; /* vectors of a strip */
 };
 
+/* Of every `every`th row of a[rows][columns], from the first on, the elements that are no zeros. */
+static inline uint64_t count_elements(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every) {
+    uint64_t counted = 0;
+    for (uint32_t i = 0; i < rows; i += every)
+        for (uint32_t j = 0; j < columns; j += VW) {
+            vt t = v_tail(columns - j < VW ? columns - j : VW);
+            counted += v_count(v_not_zero(v_load_part(a + (size_t)i * ld + j, t)));
+        }
+    return counted;
+}
+
 /* x[rows][columns] of at most VW each; the others are 0. */
 static FTH_INLINE void load_square(const float *x, size_t ld, uint32_t rows, uint32_t columns, vf r[VW]) {
     vt t = v_tail(columns < VW ? columns : VW);
