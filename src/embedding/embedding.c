@@ -49,7 +49,7 @@ static fth_status make_lookup(struct fth_embedding *embedding, struct fth_embedd
                             lookup->is.table);
     }
     if (lookup->is.numbered)
-        FTH_TRY(fth_embedding_unique_create(lookup, embedding->max_batch, err));
+        FTH_TRY(fth_embedding_unique_create(embedding, lookup, err));
     struct fth_pack *pack = &embedding->packs[lookup->pack];
     embedding->lookups[lookup->leading].firsts |= norms;
     pack->firsts |= norms;

@@ -358,7 +358,7 @@ void fth_embedding_free_batch(struct fth_embedding *embedding);
 
 /* unique.c: room for a numbered lookup; its part of prepare, training only (otherwise nothing is
  * numbered); and the end of that room. */
-fth_status fth_embedding_unique_create(struct fth_embedding_lookup *lookup, uint32_t max_batch,
+fth_status fth_embedding_unique_create(const struct fth_embedding *embedding, struct fth_embedding_lookup *lookup,
                                        fth_error *err);
 void fth_embedding_unique_number(struct fth_embedding *embedding, fth_pool *pool);
 void fth_embedding_unique_free(struct fth_embedding_lookup *lookup, uint32_t max_batch);

@@ -15,6 +15,10 @@
 #include "base/memory.h"
 #include "embedding/embedding_private.h"
 
+/* Arrays of lookup l begin l % LOOKUP_STEPS * LOOKUP_LINES cache lines later: 16 of the 64 sets of a first cache. */
+#define LOOKUP_STEPS 16
+#define LOOKUP_LINES 3
+
 static uint32_t table_bits(uint32_t most) {
     uint32_t bits = 1;
     while ((uint32_t)1 << bits < 2 * most)
@@ -31,17 +35,20 @@ static size_t region_bytes(const struct fth_embedding_lookup *lookup, uint32_t m
     size_t table = (size_t)1 << table_bits((uint32_t)most);
     return 2 * aligned(max_batch * sizeof(uint32_t)) + 2 * aligned((most + 1) * sizeof(uint32_t)) +
            aligned(table * sizeof(uint32_t)) + most * fth_padded_columns(lookup->is.dim) * sizeof(float) +
-           16 * FTH_CACHE_LINE;
+           (16 + LOOKUP_STEPS * LOOKUP_LINES) * FTH_CACHE_LINE;
 }
 
-fth_status fth_embedding_unique_create(struct fth_embedding_lookup *lookup, uint32_t max_batch,
+fth_status fth_embedding_unique_create(const struct fth_embedding *embedding, struct fth_embedding_lookup *lookup,
                                        fth_error *err) {
+    uint32_t max_batch = embedding->max_batch;
     char *region = fth_region_alloc(region_bytes(lookup, max_batch));
     if (!region)
         return fth_fail(err, FTH_E_MEMORY, "no memory for the unique rows of table '%s'",
                         lookup->is.table);
     lookup->unique_region = region;
-    /* Staggered: arrays of a power of two would fall on the same cache sets. */
+    /* Staggered: arrays of a power of two would fall on the same cache sets, and the numbers of all lookups, whose regions
+     * begin with pages, are read together (gather_sum). */
+    region += (size_t)(lookup - embedding->lookups) % LOOKUP_STEPS * LOOKUP_LINES * FTH_CACHE_LINE;
     lookup->unique_number = (uint32_t *)(void *)region;
     region += aligned(max_batch * sizeof(uint32_t)) + 5 * FTH_CACHE_LINE;
     lookup->unique_examples = (uint32_t *)(void *)region;
