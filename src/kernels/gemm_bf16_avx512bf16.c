@@ -7,14 +7,11 @@
 #define WORDS  /* one type there */
 #define HALVES
 #define FETCH(hint, place) ((void)(place))
-#define FETCH_TO_WRITE(place) ((void)(place))
 #else
 #include <immintrin.h>
 #define WORDS (__m512i)
 #define HALVES (__m512bh)
 #define FETCH(hint, place) _mm_prefetch((const char *)(place), hint)
-/* GCC's builtin only becomes prefetchw where the whole file may use it. */
-#define FETCH_TO_WRITE(place) __asm__ volatile("prefetchw %0" : : "m"(*(place)))
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
@@ -159,7 +156,7 @@ void fth_bf16_round_block(const struct fth_bf16_block *b) {
             FETCH(_MM_HINT_T0, odd + BLOCKS_AHEAD * 32 + half * 16);
         }
         for (uint32_t line = q * lines; b->ahead && line < (q + 1) * lines; line++)
-            FETCH_TO_WRITE(b->ahead + line * FTH_TILES_LINE);
+            __builtin_prefetch(b->ahead + line * FTH_TILES_LINE, 1);
         store_rows(b, q, x);
     }
     for (uint32_t half = 0; b->sums && half < 2; half++)

@@ -87,10 +87,9 @@ static FTH_INLINE void step_vector(fth_weight_step kind, int part, vt t, const s
     v_store(turn + row * FTH_STEP_TILE + column, x);
 }
 
-/* To be written: other cores have read the copies, too, and a store into a line that they share waits for them. By
- * hand: without -mprfchw the compilers' builtin asks for a line to be read. */
+/* To be written: other cores have read the copies, too, and a store into a line that they share waits for them. */
 static inline void fetch(const float *x) {
-    __asm__ volatile("prefetchw %0" : : "m"(*x));
+    __builtin_prefetch(x, 1);
 }
 
 /* Row `row` of the tile, if it has one, and of the copy that lies as W does. */

@@ -99,7 +99,15 @@ static void copy_rest(const struct fth_run *run, uint32_t column, uint32_t colum
     }
 }
 
+/* A field's rows of W, which another core may have written: its products begin when these are there. */
+static void fetch_weights(const struct fth_view *w, uint32_t row, uint32_t rows, uint32_t column, uint32_t columns) {
+    for (uint32_t i = row; i < row + rows; i++)
+        for (uint32_t c = column; c < column + columns; c += FTH_CACHE_LINE / sizeof(float))
+            __builtin_prefetch(w->data + (size_t)i * w->ld + c);
+}
+
 static void run(const struct fth_run *run) {
+    const struct fth_factor_attributes *a = run->node->attributes;
     const struct state *state = run->prepared;
     const struct fth_view *w = &run->in[0], *y = &run->out[0];
     struct fth_factor_layout layout;
@@ -112,10 +120,13 @@ static void run(const struct fth_run *run) {
     const float *p[FTH_FACTOR_LOOKUPS];
     const uint32_t *numbers[FTH_FACTOR_LOOKUPS];
     float *sums = run->scratch, *products = sums + (size_t)run->batch * state->blocks.ld;
+    fetch_weights(w, layout.fields[0].column, a->dim, column, columns);
     for (uint32_t f = 0, n; f < layout.n_fields; f += n) {
         n = make_group(state, &layout, f, products, p, numbers);
         for (uint32_t i = 0; i < n; i++) {
             const struct fth_factor_field *field = &layout.fields[f + i];
+            if (f + i + 1 < layout.n_fields)
+                fetch_weights(w, field[1].column, a->dim, column, columns);
             fth_gemm_run(product, field->unique->n, field->unique->rows,
                          w->data + (size_t)field->column * w->ld + column, (float *)p[i], NULL);
         }
