@@ -11,10 +11,11 @@
 #include <string.h>
 
 enum {
-    PAIR_ROWS = 4,          /* a's of a block */
+    PAIR_ROWS = VW == 16 ? 8 : 4, /* a's of a block */
     PAIR_VECTORS = 16 / VW, /* a block's 16 b's or 16 coordinates, in vectors */
     PAIR_FIELDS = 64,       /* more vectors than this take the long way */
     PAIR_DEPTH = 64,        /* coordinates transposed at a time */
+    PAIR_FEW = 28,          /* vectors whose sums but the last's, and four more, fit in 32 registers */
 };
 
 /* FM over `vectors` (a constant, at most 4) vectors of coordinates: adds (sum v)^2 - sum v^2. */
@@ -96,69 +97,66 @@ void FTH_K(fm_grad)(size_t m, size_t f, size_t d, const float *x, size_t ldx, co
         }
 }
 
-/* 8 rows of 8 numbers, row a of `in` becoming column a. */
-static FTH_INLINE void transpose_8x8(const __m256 in[8], float *out, size_t ldo) {
-    __m256 r[8], s[8];
-    for (int k = 0; k < 8; k += 2) {
-        r[k] = _mm256_unpacklo_ps(in[k], in[k + 1]);
-        r[k + 1] = _mm256_unpackhi_ps(in[k], in[k + 1]);
+/* 4 numbers of a row from x on, of which `left` are there; 0 for the others. */
+static FTH_INLINE __m128 four(const float *x, size_t left) {
+    static const int32_t lanes[8] = {-1, -1, -1, -1};
+    if (left >= 4)
+        return _mm_loadu_ps(x);
+    return _mm_maskload_ps(x, _mm_loadu_si128((const __m128i *)(lanes + 4 - left)));
+}
+
+/* out[c][a] = x[a][c] for a < rows (of 8; the others become 0), c .. c+3 of which `left` are there.
+ * A vector's halves are rows a and a + 4, so that 4 x 4 within the halves are turned. */
+static FTH_INLINE void transpose_8x4(size_t rows, size_t left, size_t d, const float *x,
+                                     float *out) {
+    __m256 r[4], s[4];
+    for (size_t k = 0; k < 4; k++) {
+        __m128 low = k < rows ? four(x + k * d, left) : _mm_setzero_ps();
+        __m128 high = k + 4 < rows ? four(x + (k + 4) * d, left) : _mm_setzero_ps();
+        r[k] = _mm256_insertf128_ps(_mm256_castps128_ps256(low), high, 1);
     }
-    for (int k = 0; k < 8; k += 4) {
-        s[k] = _mm256_shuffle_ps(r[k], r[k + 2], 0x44);
-        s[k + 1] = _mm256_shuffle_ps(r[k], r[k + 2], 0xee);
-        s[k + 2] = _mm256_shuffle_ps(r[k + 1], r[k + 3], 0x44);
-        s[k + 3] = _mm256_shuffle_ps(r[k + 1], r[k + 3], 0xee);
+    for (int k = 0; k < 4; k += 2) {
+        s[k] = _mm256_unpacklo_ps(r[k], r[k + 1]);
+        s[k + 1] = _mm256_unpackhi_ps(r[k], r[k + 1]);
     }
-    for (int k = 0; k < 4; k++) {
-        _mm256_storeu_ps(out + k * ldo, _mm256_permute2f128_ps(s[k], s[k + 4], 0x20));
-        _mm256_storeu_ps(out + (k + 4) * ldo, _mm256_permute2f128_ps(s[k], s[k + 4], 0x31));
+    for (int k = 0; k < 2; k++) {
+        _mm256_storeu_ps(out + 2 * k * PAIR_FIELDS, _mm256_shuffle_ps(s[k], s[k + 2], 0x44));
+        _mm256_storeu_ps(out + (2 * k + 1) * PAIR_FIELDS, _mm256_shuffle_ps(s[k], s[k + 2], 0xee));
     }
 }
 
 /* out[c][a] = x[a][c] for a < f, c < depth; a's up to the next multiple of 16 become 0. `out` has
- * PAIR_FIELDS columns and room for depth rounded up to 8. */
+ * PAIR_FIELDS columns and room for depth rounded up to 4. */
 static FTH_INLINE void transpose_fields(size_t f, size_t d, size_t depth, const float *x,
                                         float *out) {
-    static const int32_t lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
-    for (size_t a = 0; a < f; a += 8)
-        for (size_t c = 0; c < depth; c += 8) {
-            size_t width = depth - c < 8 ? depth - c : 8;
-            __m256i t = _mm256_loadu_si256((const __m256i *)(lanes + 8 - width));
-            __m256 rows[8];
-            for (size_t k = 0; k < 8; k++)
-                if (a + k >= f)
-                    rows[k] = _mm256_setzero_ps();
-                else
-                    rows[k] = width == 8 ? _mm256_loadu_ps(x + (a + k) * d + c)
-                                         : _mm256_maskload_ps(x + (a + k) * d + c, t);
-            transpose_8x8(rows, out + c * PAIR_FIELDS + a, PAIR_FIELDS);
-        }
-    if ((f + 7) / 8 % 2)
-        for (size_t c = 0; c < depth; c++)
-            _mm256_storeu_ps(out + c * PAIR_FIELDS + (f + 7) / 8 * 8, _mm256_setzero_ps());
+    size_t a = 0;
+    for (; a + 8 <= f; a += 8)
+        for (size_t c = 0; c < depth; c += 4)
+            transpose_8x4(8, depth - c, d, x + a * d + c, out + c * PAIR_FIELDS + a);
+    for (; a < (f + 15) / 16 * 16; a += 8)
+        for (size_t c = 0; c < depth; c += 4)
+            transpose_8x4(a < f ? f - a : 0, depth - c, d, x + a * d + c, out + c * PAIR_FIELDS + a);
 }
 
-/* Rows a .. a+3 (those below f), columns b .. b+15 (those below the row's number) of V V^T over
+/* `rows` (a constant) rows from a on, columns b .. b+15 (those below the row's number) of V V^T over
  * `depth` coordinates from x on; `more`: added to what `out` has from the coordinates before. */
-static FTH_INLINE void pair_block(size_t f, size_t d, size_t depth, const float *x,
+static FTH_INLINE void pair_block(size_t rows, size_t f, size_t d, size_t depth, const float *x,
                                   const float *columns, size_t a, size_t b, int more, float *out) {
     vf sum[PAIR_ROWS][PAIR_VECTORS];
-    const float *row[PAIR_ROWS];
-    for (size_t r = 0; r < PAIR_ROWS; r++) {
-        row[r] = x + (a + r < f ? a + r : f - 1) * d;
+    for (size_t r = 0; r < rows; r++)
         for (size_t v = 0; v < PAIR_VECTORS; v++)
             sum[r][v] = v_zero();
-    }
+    x += a * d;
     for (size_t c = 0; c < depth; c++) {
         vf column[PAIR_VECTORS];
         for (size_t v = 0; v < PAIR_VECTORS; v++)
             column[v] = v_load(columns + c * PAIR_FIELDS + b + v * VW);
-        for (size_t r = 0; r < PAIR_ROWS; r++)
+        for (size_t r = 0; r < rows; r++)
             for (size_t v = 0; v < PAIR_VECTORS; v++)
-                sum[r][v] = v_fma(v_set(row[r][c]), column[v], sum[r][v]);
+                sum[r][v] = v_fma(v_set(x[r * d + c]), column[v], sum[r][v]);
     }
     const float *end = out + f * (f - 1) / 2;
-    for (size_t r = 0; r < PAIR_ROWS && a + r < f; r++)
+    for (size_t r = 0; r < rows; r++)
         for (size_t v = 0; v < PAIR_VECTORS && b + v * VW < a + r; v++) {
             float *to = out + (a + r) * (a + r - 1) / 2 + b + v * VW;
             size_t left = a + r - b - v * VW;
@@ -179,9 +177,21 @@ static FTH_INLINE void pairs_one(size_t f, size_t d, const float *x, float *colu
     for (size_t c = 0; c < d; c += PAIR_DEPTH) {
         size_t depth = d - c < PAIR_DEPTH ? d - c : PAIR_DEPTH;
         transpose_fields(f, d, depth, x + c, columns);
-        for (size_t b = f > 1 ? (f - 2) / 16 * 16 + 16 : 0; b > 0; b -= 16)
-            for (size_t a = b - 15; a < f; a += PAIR_ROWS)
-                pair_block(f, d, depth, x + c, columns, a, b - 16, c > 0, out);
+        for (size_t b = f > 1 ? (f - 2) / 16 * 16 + 16 : 0; b > 0; b -= 16) {
+            size_t a = b - 15;
+            for (; a + PAIR_ROWS <= f; a += PAIR_ROWS)
+                pair_block(PAIR_ROWS, f, d, depth, x + c, columns, a, b - 16, c > 0, out);
+            if (PAIR_ROWS > 4 && a + 4 <= f) {
+                pair_block(4, f, d, depth, x + c, columns, a, b - 16, c > 0, out);
+                a += 4;
+            }
+            switch (f - a) {
+            case 3: pair_block(3, f, d, depth, x + c, columns, a, b - 16, c > 0, out); break;
+            case 2: pair_block(2, f, d, depth, x + c, columns, a, b - 16, c > 0, out); break;
+            case 1: pair_block(1, f, d, depth, x + c, columns, a, b - 16, c > 0, out); break;
+            default: break;
+            }
+        }
     }
 }
 
@@ -263,8 +273,44 @@ static FTH_INLINE void pair_grad_block(int part, vt t, size_t vectors, size_t f,
             v_put(dx + (a + r) * d + v * VW, part, t, sum[r][v]);
 }
 
+/* The same for up to PAIR_FEW vectors of one register each, pair by pair in the order of dout, each
+ * for both of its rows: a row's sum over the later ones stays in a register, that over the earlier
+ * ones is complete when its pairs have passed. */
+static FTH_INLINE void pair_grad_few(size_t f, size_t d, const float *x, const float *dout,
+                                     float *dx) {
+    vf later[PAIR_FEW - 1];
+    for (size_t b = 0; b < PAIR_FEW - 1; b++)
+        later[b] = v_zero();
+    for (size_t a = 1; a < f; dout += a, a++) {
+        vf own = v_load(x + a * d), even = v_zero(), odd = v_zero();
+#pragma GCC unroll 32
+        for (size_t b = 0; b < PAIR_FEW - 1; b++) {
+            if (b == a)
+                break;
+            vf g = v_set(dout[b]);
+            later[b] = v_fma(g, own, later[b]);
+            if (b % 2)
+                odd = v_fma(g, v_load(x + b * d), odd);
+            else
+                even = v_fma(g, v_load(x + b * d), even);
+        }
+        v_store(dx + a * d, v_add(even, odd));
+    }
+    v_store(dx, later[0]);
+#pragma GCC unroll 32
+    for (size_t b = 1; b < PAIR_FEW - 1; b++) {
+        if (b + 1 >= f)
+            break;
+        v_store(dx + b * d, v_add(v_load(dx + b * d), later[b]));
+    }
+}
+
 static FTH_INLINE void pairs_grad_one(size_t f, size_t d, const float *x, const float *dout,
                                       float *dx) {
+    if (VW == 16 && d == 16 && f > 0 && f <= PAIR_FEW) {
+        pair_grad_few(f, d, x, dout, dx);
+        return;
+    }
     for (size_t a = 0; a < f; a += PAIR_ROWS) {
         size_t c = 0;
         for (; c + 16 <= d; c += 16)

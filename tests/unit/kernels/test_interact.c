@@ -19,7 +19,7 @@ static void run_pairs(const struct fth_kernels *k, struct call *c) {
     k->dot_interaction_grad(m, f, width, x, ldx, dout, ldo, dx, lddx);
 }
 
-static const size_t fields[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 18, 27, 40, 64, 65};
+static const size_t fields[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 18, 27, 28, 29, 40, 64, 65};
 static const size_t widths[] = {1,  2,  3,  4,  7,  8,  9,  12, 15,  16,
                                 17, 24, 31, 32, 40, 63, 64, 65, 100, 136};
 
