@@ -10,6 +10,7 @@ from workloads import WORKLOADS
 TARGET_TEXT, TARGET_MEAN, TARGET_MEMORY = 5.0, 8.0, {"amz-dien": 5.0, "uba-dien": 5.0}
 PEERS = {"PyTorch": "pytorch", "TensorFlow": "tensorflow"}
 OURS = {"Fathom": "fathom", "Fathom, bf16x3": "fathom bf16x3"}
+BF16, AUTOCAST = "fathom bf16", "pytorch-bf16"  # beside each other, and in no other table
 # What is left out: how the table calls it, a name for --without (or arguments), what is measured, and of which models.
 ALL, LINEAR, RECURRENT = ("wide_deep", "deepfm", "dien"), ("wide_deep", "deepfm"), ("dien",)
 ABLATIONS = [
@@ -53,7 +54,8 @@ def share(text_rate, memory_rate):
 def rates(results, name, kind, who="fathom"):
     ours = results.median(name, batch_of(results, name), f"{who} {kind}", "examples_per_second", "speed")
     theirs = {peer: best(results, name, peer, kind) for peer in PEERS.values()}
-    strongest = max((value for value in theirs.values() if value), default=None)
+    rivals = list(theirs.values()) + ([best(results, name, AUTOCAST, kind)] if who == BF16 else [])
+    strongest = max((value for value in rivals if value), default=None)
     return ours, theirs, ours / strongest if ours and strongest else None
 
 
@@ -98,19 +100,21 @@ def speed_table(results):
     return lines + mean_line(ratios)
 
 
-def bf16x3_table(results):
-    """Beside the same peers; none where none was measured."""
-    heads, lines, ratios = ["workload", "batch"], [], []
+def reduced_table(results, title, who):
+    """Fathom by fewer bits beside the same peers, in bf16 beside PyTorch's autocast, too; none where none was measured."""
+    heads, lines, ratios, autocast = ["workload", "batch"], [], [], who == BF16
     for kind in "from text", "from memory":
-        heads += [f"Fathom, bf16x3, {kind}", "against the better"]
+        heads += [f"{title}, {kind}"] + ["PyTorch, bf16 autocast"] * autocast
+        heads.append("against the best" if autocast else "against the better")
     for name in names_of(results, "speed"):
         cells = [WORKLOADS[name].title, str(batch_of(results, name))]
         for kind in "text", "memory":
-            ours, _, ratio = rates(results, name, kind, "fathom bf16x3")
-            cells += [thousands(ours) or "–", against(name, kind, ratio) or "–"]
+            ours, _, ratio = rates(results, name, kind, who)
+            cells += [thousands(ours) or "–"] + [thousands(best(results, name, AUTOCAST, kind)) or "–"] * autocast
+            cells.append(against(name, kind, ratio) or "–")
             ratios += [ratio] if ratio and kind == "text" else []
         lines.append(row(cells))
-    measured = any(s["contender"].startswith("fathom bf16x3") for s in results.samples)
+    measured = any(s["contender"].startswith(f"{who} ") for s in results.samples)
     return ["", row(heads), row(["---"] * len(heads))] + lines + mean_line(ratios) if measured else []
 
 
@@ -136,7 +140,8 @@ def speed_part(results):
             f"{', '.join(results.versions)}. Thousand examples/s, medians of {max(map(counts.count, counts))}, of each peer "
             "the better of its ways; targets in brackets. Feature processing: the share of the time from text that "
             "batches in memory save. AtRec's own ratios are not in what of the paper and its scripts we could read.")
-    return "\n".join([head, ""] + speed_table(results) + bf16x3_table(results) + [""])
+    return "\n".join([head, ""] + speed_table(results) + reduced_table(results, "Fathom, bf16x3", OURS["Fathom, bf16x3"])
+                     + reduced_table(results, "Fathom, bf16", BF16) + [""])
 
 
 def ablation_part(results):

@@ -1,5 +1,5 @@
 """PyTorch, kept and woken in turn: the requests of bench/peers/speed, ways "stacked" and "compiled" on batches in memory,
-"text ..." with a loader process that makes the batches of text.
+"text ..." with a loader process that makes the batches of text, "... bf16 ..." by autocast.
 
 usage: torch_train.py FOLDER WORKLOAD"""
 import json
@@ -29,14 +29,14 @@ NETWORKS = {"wide_deep": torch_models.WideDeep, "deepfm": torch_models.DeepFM}
 def pooled_loss(model, single, pooled, batch):
     n = len(single)
     rows = single if pooled is None else torch.cat([single, pooled.view(-1, n, single.shape[2]).transpose(0, 1)], 1)
-    return F.binary_cross_entropy_with_logits(model(rows, batch), batch["label"])
+    return F.binary_cross_entropy_with_logits(model(rows, batch).float(), batch["label"])
 
 
 class Pooled:
     """Wide & Deep and DeepFM: single rows, and the means of lists by one embedding_bag over all of them."""
 
-    def __init__(self, network, rows, compiled):
-        self.network, self.rows = network, rows
+    def __init__(self, network, rows, compiled, autocast):
+        self.network, self.rows, self.autocast = network, rows, autocast
         self.loss = torch.compile(pooled_loss, dynamic=False) if compiled else pooled_loss
         self.optimizer = torch.optim.Adagrad(network.parameters(), fused=True, **torch_steps.ADAGRAD)
 
@@ -44,7 +44,8 @@ class Pooled:
         single, pooled = F.embedding(batch["keys"], self.rows.weights).requires_grad_(), None
         if "flat" in batch:
             pooled = F.embedding_bag(batch["flat"], self.rows.weights, batch["offsets"], mode="mean").requires_grad_()
-        loss = self.loss(self.network, single, pooled, batch)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.autocast):
+            loss = self.loss(self.network, single, pooled, batch)
         loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -69,13 +70,13 @@ class Peer:
     def step_of(self, way):
         if way not in self.steps:
             torch.manual_seed(1)
-            compiled = way == "compiled"
+            compiled, autocast = way.endswith("compiled"), way.startswith("bf16")
             if self.model == "dien":
                 self.steps[way] = dien_torch.Step(self.reading, self.rows, compiled)
             else:
                 fields = len(self.reading["keys"]) + len(self.reading["lists"])
                 network = NETWORKS[self.model](self.reading["model"], fields, self.numbers)
-                self.steps[way] = Pooled(network, self.rows, compiled)
+                self.steps[way] = Pooled(network, self.rows, compiled, autocast)
         return self.steps[way]
 
     def memory(self, step, seconds):

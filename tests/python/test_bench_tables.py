@@ -101,6 +101,19 @@ class Peers(unittest.TestCase):
         self.assertEqual(rows(text, "DLRM from Criteo text"), rows(report.markdown(peers(False)), "DLRM from Criteo text"))
 
 
+    def test_text_in_bf16(self):
+        """Of PyTorch's fp32 and its bf16 autocast the faster counts, beside bf16 alone."""
+        results = peers(False)
+        results.add("text", "dlrm", 4096, "fathom bf16", {"value": 300e3})
+        for autocast, cells in (None, ["50 k examples/s", "6.00 (>= 4)"]), (40e3, ["50 k examples/s", "6.00 (>= 4)"]), \
+                               (80e3, ["60 k examples/s", "5.00 (>= 4)"]):
+            if autocast:
+                results.add("text", "dlrm", 4096, "pytorch bf16", {"value": autocast})
+            text = report.markdown(results)
+            self.assertEqual([found[3:] for found in rows(text, "DLRM from Criteo text, bf16")], [cells])
+            self.assertEqual(rows(text, "DLRM from Criteo text"), rows(report.markdown(peers(False)), "DLRM from Criteo text"))
+
+
 class AtRec(unittest.TestCase):
     def test_fp32_is_as_without(self):
         before, after = summary.markdown(atrec(False)), summary.markdown(atrec(True))
@@ -125,6 +138,19 @@ class AtRec(unittest.TestCase):
         self.assertIn("Geometric mean from text: 9.0 (>= 8) times the better peer, of 1 workloads.", text)
         self.assertIn("bf16x3", summary.svg(atrec(True)))
 
+    def test_table_of_bf16(self):
+        """PyTorch's autocast is a rival there, and nowhere else."""
+        results = atrec(False)
+        for name, peer in ("amz-dien", None), ("elm-wdl", 25e3):
+            for kind in "text", "memory":
+                results.add("speed", name, 512, f"fathom bf16 {kind}", {"examples_per_second": 120e3})
+                if peer:
+                    results.add("speed", name, 512, f"pytorch-bf16 {kind} compiled", {"examples_per_second": peer})
+        text = summary.markdown(results)
+        self.assertTrue(text.startswith(summary.markdown(atrec(False)).rstrip("\n")))
+        self.assertEqual(rows(text, "amz-DIEN")[1], ["amz-DIEN", "512", "120", "–", "12.0 (>= 5)", "120", "–", "12.0 (>= 5)"])
+        self.assertEqual(rows(text, "elm-WDL")[1], ["elm-WDL", "512", "120", "25", "**4.8, short of 5**", "120", "25", "4.8"])
+
 
 class Measured(unittest.TestCase):
     """With a program in Fathom's place."""
@@ -140,7 +166,8 @@ class Measured(unittest.TestCase):
             return list(contenders.Field(options, "dlrm").ways), list(contenders.Fathom(options, "dlrm").precisions())
 
     def test_with_amx_alone(self):
-        self.assertEqual(self.ways("avx512, amx-bf16"), (["fathom", "fathom-bf16x6", "fathom-bf16x3"], ["fathom", "fathom bf16x3"]))
+        self.assertEqual(self.ways("avx512, amx-bf16"), (["fathom", "fathom-bf16x6", "fathom-bf16x3"],
+                                                            ["fathom", "fathom bf16x3", "fathom bf16"]))
         self.assertEqual(self.ways("avx512, avx512-bf16"), (["fathom"], ["fathom"]))
 
 

@@ -27,12 +27,13 @@ FROM_TEXT = [
 ]
 
 
-def in_bf16x3(comparison):
-    """The same of Fathom in bf16x3, with the same target."""
+def reduced(comparison, precision, *more):
+    """The same of Fathom by fewer bits, with the same target; `more`: of whom else the best counts."""
     c = comparison
-    return replace(c, what=f"{c.what}, bf16x3", ours=c.ours.replace("fathom", "fathom bf16x3"),
-                   peer=c.peer.replace("Fathom,", "Fathom, bf16x3,"),
-                   theirs=tuple(name.replace("fathom", "fathom bf16x3") for name in c.theirs))
+    theirs = tuple(name.replace("fathom", f"fathom {precision}") for name in c.theirs)
+    return replace(c, what=f"{c.what}, {precision}", ours=c.ours.replace("fathom", f"fathom {precision}"),
+                   peer=c.peer.replace("Fathom,", f"Fathom, {precision},") + (", or that by bf16 autocast" if more else ""),
+                   theirs=theirs + more)
 
 
 COMPARISONS = FROM_TEXT + [
@@ -45,7 +46,8 @@ COMPARISONS = FROM_TEXT + [
     Comparison("bf16", "{model}, bf16", "fathom bf16", ("fathom fp32",), "Fathom, fp32", 2.5, only_amx=True),
     Comparison("bf16", "{model}, bf16", "fathom bf16", ("pytorch bf16", "pytorch bf16 compiled"),
                "PyTorch, bf16 autocast", 2.0, only_amx=True),
-] + [in_bf16x3(one) for one in FROM_TEXT] + [
+] + [reduced(one, "bf16x3") for one in FROM_TEXT] + [
+    reduced(FROM_TEXT[0], "bf16", "pytorch bf16"), reduced(FROM_TEXT[1], "bf16"),
     Comparison("bf16", "{model}, bf16x3", "fathom bf16x3", ("fathom fp32",), "Fathom, fp32", None),
 ]
 

@@ -20,7 +20,7 @@ NOT_FACTORISED = ["--without", "factorise_first_layer"]
 ALL_PRODUCTS = [*NOT_FACTORISED, "--without", "skip_zeros"]
 # Each number as so many bf16: nearly fp32's accuracy, or all of it. Both make all products of the plain model, too. Only AMX
 # makes these faster than fp32's (Fathom.amx).
-BF16X3 = ["--set", "precision=bf16x3"]
+BF16, BF16X3 = ["--set", "precision=bf16"], ["--set", "precision=bf16x3"]
 BF16X6 = ["--set", "precision=bf16x6"]
 
 
@@ -102,8 +102,8 @@ class Fathom:
         self.amx = bool(re.search(r"instruction set in use.*amx-bf16", self.call("info")))
 
     def precisions(self):
-        """Name -> arguments: fp32, and bf16x3 where it pays."""
-        return {"fathom": []} | ({"fathom bf16x3": BF16X3} if self.amx else {})
+        """Name -> arguments: fp32, and what pays by AMX."""
+        return {"fathom": []} | ({"fathom bf16x3": BF16X3, "fathom bf16": BF16} if self.amx else {})
 
     def call(self, *arguments):
         done = subprocess.run([self.options.fathom, *arguments], cwd=self.options.work, stdout=subprocess.PIPE,

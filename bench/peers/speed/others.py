@@ -9,7 +9,7 @@ import subprocess
 
 import shapes
 import vowpal
-from contenders import BF16X3, HERE, Failed, Fathom, Worker, environment, held_in_memory, python_of
+from contenders import BF16, BF16X3, HERE, Failed, Fathom, Worker, environment, held_in_memory, python_of
 
 LINEAR = {"data": {"format": "criteo", "shuffle": 0},
           "features": {"numeric": [{"columns": ["I1..I13"], "log1p": True}], "categorical": [{"columns": ["C1..C26"]}]},
@@ -67,9 +67,9 @@ def rate_from_text(options, fathom, file, *arguments):
         return rate_of_training(fathom, *arguments)
 
 
-def pandas_peer(options, model, file):
+def pandas_peer(options, model, file, *precision):
     with held_in_memory(options.work / file):
-        done = subprocess.run([python_of("pytorch"), os.path.join(HERE, "torch_text.py"), file, model, str(options.peer_lines)],
+        done = subprocess.run([python_of("pytorch"), os.path.join(HERE, "torch_text.py"), file, model, str(options.peer_lines), *precision],
                               cwd=options.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
                               env=environment(str(options.work)))
     if done.returncode:
@@ -97,6 +97,8 @@ def text(options, results):
                          options, fathom, file, f"{name} in turns, in memory", *arguments)}
         if needs(options, "pytorch"):
             ways["pytorch"] = lambda: pandas_peer(options, model, file)
+            if fathom.amx:
+                ways["pytorch bf16"] = lambda: pandas_peer(options, model, file, "bf16")
         in_turns(options, results, "text", model, 4096, ways)
 
 
@@ -138,7 +140,7 @@ def bf16(options, results):
         if not re.search(r"precisions.*\bbf16\b", fathom.call("info")):
             options.progress("bf16 is left out: this CPU has no products of bf16")
             return
-        ways = {"fathom bf16": lambda: fathom.measure(4096, "--set", "precision=bf16"),
+        ways = {"fathom bf16": lambda: fathom.measure(4096, *BF16),
                 "fathom fp32": lambda: fathom.measure(4096)}
         if fathom.amx:
             ways["fathom bf16x3"] = lambda: fathom.measure(4096, *BF16X3)

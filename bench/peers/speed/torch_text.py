@@ -1,6 +1,6 @@
 """PyTorch from Criteo text: pandas in a loader process, the compiled step of one table in this one.
 
-usage: torch_text.py FILE MODEL LINES"""
+usage: torch_text.py FILE MODEL LINES [bf16]: by bf16 autocast"""
 import json
 import sys
 import time
@@ -48,7 +48,7 @@ def main():
     file, model, lines = sys.argv[1], sys.argv[2], int(sys.argv[3])
     torch.set_num_threads(shapes.THREADS)
     rows = torch_steps.Rows(STARTS.tolist(), torch_models.row_width(model))
-    step = torch_steps.Compiled(model, rows)
+    step = torch_steps.Compiled(model, rows, autocast=sys.argv[4:] == ["bf16"])
     context = processes.get_context("spawn")
     queue, done = context.Queue(AHEAD), context.Event()
     loader = context.Process(target=load, args=(file, lines, queue, done))
