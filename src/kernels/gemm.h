@@ -140,10 +140,16 @@ void fth_gemm_run(const fth_gemm *gemm, uint32_t rows, const float *a, const flo
                   void *scratch);
 
 /* The same; and `done` is told of columns [column, + columns) of C once they are final, all of them in increasing
- * order: where the provider goes panel by panel, while they are in the first cache. */
+ * order: where the provider goes panel by panel, while they are in the first cache.
+ *
+ * step, of a passing product in bf16x3 or bf16x6 by AMX, whose products leave the vector units idle: called between those
+ * of the panels that follow, to do a part of what `done` put off. So every other panel lies `second` floats behind C, and
+ * what is left when `done` is called again, or at the end, is the caller's to do. NULL: nothing is put off. */
 struct fth_gemm_finish {
     void (*done)(void *ctx, uint32_t column, uint32_t columns);
     void *ctx;
+    void (*step)(void *ctx);
+    size_t second;
 };
 void fth_gemm_run_finish(const fth_gemm *gemm, uint32_t rows, const float *a, const float *b, float *c,
                          void *scratch, const struct fth_gemm_finish *finish);

@@ -196,6 +196,11 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
             panel.columns = last ? panels.last : FTH_PANEL;
             panel.ldb = last ? panels.ld_last : FTH_PANEL;
             panel.c = c + (tn ? 0 : (size_t)first * s->ldc) + (s->passing ? 0 : (size_t)p * FTH_PANEL);
+            if (finish && finish->step) {
+                panel.c = c + p % 2 * finish->second;
+                panel.aside = finish->step;
+                panel.ctx = finish->ctx;
+            }
             if (s->panels) {
                 panel.b = (const uint32_t *)(const void *)b + (size_t)p * FTH_PANEL * fth_panels_pairs(k);
                 panel.b_part = fth_panels_words(k, s->n);

@@ -79,6 +79,8 @@ struct fth_bf16_panel {
     const uint32_t *next;
     size_t ld_next;
     uint32_t next_rows;
+    void (*aside)(void *ctx); /* AMX, of more than one part: called between products; NULL: nothing */
+    void *ctx;
 };
 
 struct fth_bf16_kernel {
@@ -90,7 +92,7 @@ struct fth_bf16_kernel {
     int a_by_rows;  /* wants a_pair == 1 */
     void (*pack_rows)(const struct fth_bf16_pack *pack);
     void (*pack_pairs)(const struct fth_bf16_pack *pack);
-    void (*round_block)(const struct fth_bf16_block *block);
+    void (*round_block)(const struct fth_bf16_block *block, uint32_t first, uint32_t end); /* pairs of rows */
     void (*begin)(void), (*end)(void); /* around the panels of a run; NULL: nothing to do */
     void (*panel)(const struct fth_bf16_panel *panel);
 };
@@ -99,7 +101,7 @@ struct fth_bf16_kernel {
  * x[2q + 1][j]), j < n; zero up to `width`. */
 void fth_bf16_pack_rows(const struct fth_bf16_pack *pack);
 void fth_bf16_pack_pairs(const struct fth_bf16_pack *pack);
-void fth_bf16_round_block(const struct fth_bf16_block *block);
+void fth_bf16_round_block(const struct fth_bf16_block *block, uint32_t first, uint32_t end);
 
 extern const struct fth_bf16_kernel fth_bf16_avx512;
 extern const struct fth_bf16_kernel fth_bf16_amx;
@@ -110,8 +112,10 @@ size_t fth_bf16_scratch(const struct fth_gemm_shape *shape, const struct fth_bf1
 void fth_bf16_run(const struct fth_gemm_shape *shape, const struct fth_bf16_kernel *kernel, uint32_t rows,
                   const float *a, const float *b, float *c, void *scratch, const struct fth_gemm_finish *finish);
 
-/* tiles.h's function, by a kernel's packing. */
+/* tiles.h's functions, by a kernel's packing. */
 void fth_bf16_tiles_store(const struct fth_bf16_kernel *kernel, const struct fth_tiles_store *store);
+void fth_bf16_tiles_next(const struct fth_bf16_kernel *kernel, struct fth_tiles_steps *steps);
+void fth_bf16_tiles_end(const struct fth_bf16_kernel *kernel, struct fth_tiles_steps *steps);
 
 /* panels.h's functions for bf16. */
 void fth_panels_store_bf16(const struct fth_panels_target *target, uint32_t row, uint32_t column, uint32_t height,

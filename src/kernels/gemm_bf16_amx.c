@@ -130,22 +130,30 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
             MULTIPLY();
             LOAD_B(b + p->b_part);
             MULTIPLY();
+            if (p->aside)
+                p->aside(p->ctx);
             LOAD_A(a);
             MULTIPLY();
             LOAD_B(b + 2 * p->b_part);
             MULTIPLY();
             LOAD_B(b);
             MULTIPLY();
+            if (p->aside)
+                p->aside(p->ctx);
             continue;
         }
         if (parts == 2) {
             LOAD_A(a + p->a_part);
             LOAD_B(b);
             MULTIPLY();
+            if (p->aside)
+                p->aside(p->ctx);
             LOAD_A(a);
             MULTIPLY();
             LOAD_B(b + p->b_part);
             MULTIPLY();
+            if (p->aside)
+                p->aside(p->ctx);
             continue;
         }
         _tile_stream_loadd(4, a, a_bytes);

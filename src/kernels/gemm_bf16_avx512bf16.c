@@ -139,12 +139,12 @@ INLINE void store_rows(const struct fth_bf16_block *b, uint32_t q, __m512 x[2][2
 
 /* Rows lie apart, and the blocks of a row are asked for in its direction: BLOCKS_AHEAD of them. What is stored far
  * away, in no cache, would be waited for, too: `ahead`. */
-void fth_bf16_round_block(const struct fth_bf16_block *b) {
+void fth_bf16_round_block(const struct fth_bf16_block *b, uint32_t first, uint32_t end) {
     const uint32_t lines = 2 * b->parts;
     __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
     for (uint32_t half = 0; b->sums && half < 2; half++)
         sums[half] = _mm512_loadu_ps(b->sums + 16 * half);
-    for (uint32_t q = 0; q < 16; q++) {
+    for (uint32_t q = first; q < end; q++) {
         const float *even = b->x + 2 * q * b->ldx, *odd = even + b->ldx;
         __m512 x[2][2] = {{read(b, 2 * q, 0), read(b, 2 * q, 1)}, {read(b, 2 * q + 1, 0), read(b, 2 * q + 1, 1)}};
         for (uint32_t row = 0; b->positive && row < 2; row++)

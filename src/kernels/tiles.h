@@ -56,7 +56,11 @@ struct fth_tiles_store {
     const uint32_t *keep; /* numbers without a bit count as 0 */
     uint32_t *positive;   /* what is not <= 0 gets a bit */
     size_t ld_keep, ld_positive;
-    float *sums; /* [columns up to a multiple of 32] to which the rows are added, one after the other; or NULL */
+    /* [columns up to a multiple of 32] to which the rows are added, one after the other; or NULL. Each `sum_rows` rows, a
+     * multiple of 32, have sums of their own, ld_sums behind those before; 0: all rows have the same. */
+    float *sums;
+    uint32_t sum_rows;
+    size_t ld_sums;
     /* Makes x's block at a row and a column, of up to 32 x 32, before it is stored, and says where it begins; NULL: x
      * is there. */
     const float *(*make)(const void *maker, uint32_t row, uint32_t column, uint32_t rows, uint32_t columns);
@@ -64,7 +68,16 @@ struct fth_tiles_store {
 };
 void fth_tiles_store(const struct fth_tiles_store *store);
 
-/* The same of columns [column, + columns), which x begins with; column is a multiple of 32. */
-void fth_tiles_store_columns(const struct fth_tiles_store *store, uint32_t column, uint32_t columns);
+/* The same in steps of some 50 ns, between which something else is done: the store's columns [column, + columns), which
+ * its x begins with; column is a multiple of 32. No `make`. Threads: steps belong to one. */
+struct fth_tiles_steps {
+    struct fth_tiles_store store; /* these columns' */
+    uint32_t row, column, at;     /* the block in work, and its next step */
+    uint32_t turned[2 * FTH_GEMM_PARTS * FTH_TILES_WORDS] __attribute__((aligned(64)));
+};
+void fth_tiles_steps_begin(struct fth_tiles_steps *steps, const struct fth_tiles_store *store, uint32_t column,
+                           uint32_t columns);
+void fth_tiles_steps_next(struct fth_tiles_steps *steps); /* a step, if there is one left */
+void fth_tiles_steps_end(struct fth_tiles_steps *steps);  /* all that are left */
 
 #endif

@@ -148,7 +148,7 @@ static void run(const struct fth_run *run) {
     fth_factor_layout_make(run, FTH_FACTOR_FORWARD, &layout);
     const fth_gemm *product = state->products[a->n_lookups - layout.n_fields];
     struct fth_ops_bias_act f = {.act = a->act, .bias = run->in[2].data, .y = y->data, .rows = y->rows, .ld = y->ld};
-    const struct fth_gemm_finish finish = {fth_ops_bias_act, &f};
+    const struct fth_gemm_finish finish = {.done = fth_ops_bias_act, .ctx = &f};
     if (layout.n_fields)
         fetch(y);
     if (layout.n_fields && product)

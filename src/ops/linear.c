@@ -107,7 +107,7 @@ static void run(const struct fth_run *run) {
     const float *weights = run->in[1].panels ? run->in[1].panels : run->in[1].data;
     struct fth_ops_bias_act f = {
         .act = fth_linear_act(run->node), .ld = y->ld, .bias = run->node->n_inputs > 2 ? run->in[2].data : NULL};
-    const struct fth_gemm_finish finish = {fth_ops_bias_act, &f};
+    const struct fth_gemm_finish finish = {.done = fth_ops_bias_act, .ctx = &f};
     uint32_t chunk = rows_at_once(run);
     for (uint32_t row = 0; row < x->rows; row += chunk) {
         const float *from = x->data + (size_t)row * x->ld;
@@ -191,7 +191,7 @@ static void grad_run_finish(const struct fth_run *run, const float *weights) {
     const struct fth_linear_attributes *a = run->node->attributes;
     struct grad_finish f = {.act = fth_linear_act(run->node), .ld = dx->ld, .ld_saved = saved->ld, .ld_other = other->ld,
                             .row = run->node->n_inputs > 5 ? run->in[5].data + a->column : NULL};
-    const struct fth_gemm_finish finish = {finish_grad, &f};
+    const struct fth_gemm_finish finish = {.done = finish_grad, .ctx = &f};
     uint32_t chunk = rows_at_once(run);
     for (uint32_t row = 0; row < dy->rows; row += chunk) {
         f.rows = dy->rows - row < chunk ? dy->rows - row : chunk;

@@ -52,10 +52,11 @@ static fth_status grad_shape(fth_graph *graph, struct fth_node *node, fth_error 
     return fth_ops_output_tiles(graph, node, 2, w.rows, err);
 }
 
-/* In scratch: a panel of floats, and of gradients the tiles' sums with room for the last word's columns. */
+/* In scratch: a panel of floats, or two, `second` floats apart, where a panel is stored between the products of the next
+ * one (bf16x3 and bf16x6); how far that is; and of gradients the tiles' sums with room for the last word's columns. */
 struct state {
     fth_gemm *product;
-    size_t panel, sums;
+    size_t panels, second, steps, sums;
     uint32_t tile;
 };
 
@@ -79,7 +80,10 @@ static fth_status product_prepare(struct fth_prepare *prepare, uint32_t n, uint3
                                   .panels = 1,
                                   .tiles = 1,
                                   .precision = (fth_precision)prepare->precision};
-    state->panel = fth_ops_section(&prepare->scratch_bytes, (size_t)gemm.m * gemm.ldc);
+    size_t panel = (size_t)gemm.m * gemm.ldc;
+    state->second = fth_gemm_parts(gemm.precision) > 1 ? panel : 0;
+    state->panels = fth_ops_section(&prepare->scratch_bytes, panel + state->second);
+    state->steps = fth_ops_section(&prepare->scratch_bytes, sizeof(struct fth_tiles_steps) / sizeof(float));
     state->sums = fth_ops_section(&prepare->scratch_bytes, (size_t)sums * words(n) * 32);
     state->tile = prepare->tile;
     return fth_ops_product(prepare, &gemm, &state->product, err);
@@ -102,41 +106,45 @@ static void print(const struct fth_node *node, struct fth_text *out) {
     fth_text_printf(out, "act=%s", fth_ops_act_name(fth_linear_act(node)));
 }
 
-/* Where a panel's rows go, and the sums of each tile's; row: the first one's place among the node's. */
+/* Where the rows of all panels go, and the panel that is being stored: while the next one is multiplied, if there are two. */
 struct stored {
     struct fth_tiles_store to;
-    uint32_t row;
-    uint32_t tile, room; /* rows that are summed together; floats from a sum to the next */
-    float *sums;         /* or NULL */
+    struct fth_tiles_steps *steps;
+    const float *panels;
+    size_t second; /* 0: there is one */
 };
+
+static void panel_done(void *stored, uint32_t column, uint32_t columns) {
+    struct stored *s = stored;
+    fth_tiles_steps_end(s->steps);
+    s->to.x = s->panels + column / FTH_PANEL % 2 * s->second;
+    fth_tiles_steps_begin(s->steps, &s->to, column, columns);
+    if (s->second == 0)
+        fth_tiles_steps_end(s->steps);
+}
+
+static void panel_step(void *stored) {
+    const struct stored *s = stored;
+    fth_tiles_steps_next(s->steps);
+}
 
 /* Tiles that nobody reads stay NULL. */
 static float *from_row(float *tiles, uint32_t row, size_t ld) {
     return tiles ? tiles + row * ld : NULL;
 }
 
-static void finish_panel(void *stored, uint32_t column, uint32_t columns) {
-    const struct stored *s = stored;
-    struct fth_tiles_store to = s->to;
-    for (uint32_t row = 0; row < s->to.rows; row += to.rows) {
-        to.rows = s->sums && s->to.rows - row > s->tile ? s->tile : s->to.rows - row;
-        to.x = s->to.x + (size_t)row * to.ldx;
-        to.by_rows = from_row(s->to.by_rows, row, to.ld);
-        to.summed = from_row(s->to.summed, row, to.ld);
-        to.keep = s->to.keep ? s->to.keep + row * to.ld_keep : NULL;
-        to.sums = s->sums ? s->sums + (size_t)((s->row + row) / s->tile) * s->room : NULL;
-        fth_tiles_store_columns(&to, column, columns);
-    }
-}
-
+/* sum_rows: a tile's, whose sums are its own. */
 static void run_rows(const struct fth_run *run, const float *weights, struct stored *stored) {
     const struct state *state = run->prepared;
     const struct fth_view *x = &run->in[0], *by_rows = &run->out[0], *summed = &run->out[1];
-    const struct fth_gemm_finish finish = {finish_panel, stored};
-    uint32_t most = fth_gemm_cut(fth_gemm_precision(state->product)).tile;
-    float *panel = fth_ops_at(run, state->panel);
+    uint32_t most = rows_at_once((int)fth_gemm_precision(state->product));
+    float *panels = fth_ops_at(run, state->panels), *sums = stored->to.sums;
     struct fth_tiles_store *to = &stored->to;
-    to->x = panel;
+    stored->steps = (struct fth_tiles_steps *)(void *)fth_ops_at(run, state->steps);
+    stored->steps->row = stored->steps->at = stored->steps->store.rows = 0; /* nothing to be done */
+    stored->panels = panels;
+    stored->second = state->second;
+    const struct fth_gemm_finish finish = {panel_done, stored, stored->second ? panel_step : NULL, state->second};
     to->ldx = FTH_GEMM_PASSING;
     to->ld = by_rows->ld;
     to->way = (fth_tiles_way)summed->tiles;
@@ -145,8 +153,9 @@ static void run_rows(const struct fth_run *run, const float *weights, struct sto
         to->rows = x->rows - row < most ? x->rows - row : most;
         to->by_rows = from_row(by_rows->data, row, to->ld);
         to->summed = from_row(summed->data, row, to->ld);
-        stored->row = row;
-        fth_gemm_run_finish(state->product, to->rows, x->data + (size_t)row * x->ld, weights, panel, NULL, &finish);
+        to->sums = sums ? sums + row / to->sum_rows * to->ld_sums : NULL;
+        fth_gemm_run_finish(state->product, to->rows, x->data + (size_t)row * x->ld, weights, panels, NULL, &finish);
+        fth_tiles_steps_end(stored->steps);
         to->positive = to->positive ? to->positive + most * to->ld_positive : NULL;
         to->keep = to->keep ? to->keep + most * to->ld_keep : NULL;
     }
@@ -166,13 +175,15 @@ static void grad_run(const struct fth_run *run) {
     const struct state *state = run->prepared;
     const struct fth_view *w = &run->in[1], *sums = &run->out[2];
     const struct fth_view *positive = run->node->n_inputs > 3 ? &run->in[3] : NULL;
+    float *made = fth_ops_at(run, state->sums);
+    size_t room = (size_t)words(w->rows) * 32;
     struct stored stored = {.to = {.keep = positive ? (const uint32_t *)(const void *)positive->data : NULL,
-                                   .ld_keep = positive ? positive->ld : 0},
-                            .tile = state->tile, .room = words(w->rows) * 32, .sums = fth_ops_at(run, state->sums)};
-    memset(stored.sums, 0, (size_t)sums->rows * stored.room * sizeof *stored.sums);
+                                   .ld_keep = positive ? positive->ld : 0,
+                                   .sums = made, .sum_rows = state->tile, .ld_sums = room}};
+    memset(made, 0, sums->rows * room * sizeof *made);
     run_rows(run, w->transposed, &stored);
     for (uint32_t i = 0; i < sums->rows; i++)
-        memcpy(sums->data + (size_t)i * sums->ld, stored.sums + (size_t)i * stored.room, w->rows * sizeof *stored.sums);
+        memcpy(sums->data + (size_t)i * sums->ld, made + i * room, w->rows * sizeof *made);
 }
 
 const struct fth_op fth_op_linear_rounded = {.name = "linear_rounded",

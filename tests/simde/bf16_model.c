@@ -100,6 +100,8 @@ struct told {
     uint32_t columns;
     const float *c;
     float *copy;
+    size_t second;        /* of two panels by turns */
+    uint32_t last, steps; /* columns of the last one; calls of `step` */
 };
 
 static void told_of(void *ctx, uint32_t column, uint32_t columns) {
@@ -120,26 +122,49 @@ static void told_of_passing(void *ctx, uint32_t column, uint32_t columns) {
         memcpy(told->copy + i * told->o->shape.ldc + column, told->c + i * FTH_GEMM_PASSING, columns * sizeof(float));
 }
 
-/* c[rows][ldc], which the product made, once more with panels of C that pass. */
+/* What is put off until the next panel has been made: the panel before lies where it was. */
+static void told_of_before(void *ctx, uint32_t column, uint32_t columns) {
+    struct told *told = ctx;
+    uint32_t before = told->columns - told->last;
+    const float *panel = told->c + before / FTH_PANEL % 2 * told->second;
+    for (uint32_t i = 0; i < told->o->rows; i++)
+        memcpy(told->copy + i * told->o->shape.ldc + before, panel + i * FTH_GEMM_PASSING, told->last * sizeof(float));
+    assert_int_equal(column, told->columns);
+    told->columns += columns;
+    told->last = columns;
+}
+static void count_steps(void *ctx) {
+    struct told *told = ctx;
+    told->steps++;
+}
+
+/* c[rows][ldc], which the product made, once more with panels of C that pass: in one place, then in two by turns. */
 static void check_passing(const struct bf16_operands *o, const struct fth_bf16_kernel *kernel,
                           const struct fth_gemm_shape *shape, const float *c, size_t floats, void *scratch) {
     struct fth_gemm_shape passing = *shape;
-    float *panel = fth_alloc((size_t)o->rows * FTH_GEMM_PASSING, sizeof *panel);
-    float *copy = fth_alloc(floats, sizeof *copy);
-    assert_non_null(panel);
-    assert_non_null(copy);
-    memcpy(copy, c, floats * sizeof *c);
-    for (uint32_t i = 0; i < o->rows; i++)
-        memset(copy + i * shape->ldc, 0xff, shape->n * sizeof *c);
-    struct told told = {.o = o, .c = panel, .copy = copy};
+    size_t panel = (size_t)o->rows * FTH_GEMM_PASSING;
     passing.passing = 1;
     passing.ldc = FTH_GEMM_PASSING;
-    fth_bf16_run(&passing, kernel, o->rows, o->tiles_a, o->panels, panel, scratch,
-                 &(struct fth_gemm_finish){told_of_passing, &told});
-    assert_int_equal(told.columns, shape->n);
-    assert_memory_equal(copy, c, floats * sizeof *c);
-    fth_free(copy);
-    fth_free(panel);
+    for (int by_turns = 0; by_turns < 2; by_turns++) {
+        float *panels = fth_alloc(2 * panel, sizeof *panels), *copy = fth_alloc(floats, sizeof *copy);
+        assert_non_null(panels);
+        assert_non_null(copy);
+        memcpy(copy, c, floats * sizeof *c);
+        for (uint32_t i = 0; i < o->rows; i++)
+            memset(copy + i * shape->ldc, 0xff, shape->n * sizeof *c);
+        struct told told = {.o = o, .c = panels, .copy = copy, .second = panel};
+        struct fth_gemm_finish finish = {.done = told_of_passing, .ctx = &told};
+        if (by_turns)
+            finish = (struct fth_gemm_finish){told_of_before, &told, count_steps, panel};
+        fth_bf16_run(&passing, kernel, o->rows, o->tiles_a, o->panels, panels, scratch, &finish);
+        assert_int_equal(told.columns, shape->n);
+        assert_int_equal(told.steps > 0, by_turns && shape->precision != FTH_BF16);
+        if (by_turns)
+            told_of_before(&told, shape->n, 0);
+        assert_memory_equal(copy, c, floats * sizeof *c);
+        fth_free(copy);
+        fth_free(panels);
+    }
 }
 
 float *bf16_run(const struct bf16_operands *o, const struct fth_bf16_kernel *kernel, const float *before,
@@ -162,7 +187,7 @@ float *bf16_run(const struct bf16_operands *o, const struct fth_bf16_kernel *ker
     if (o->tiles_b)
         shape.ldb = fth_tiles_ld(shape.precision, shape.n);
     fth_bf16_run(&shape, kernel, o->rows, a, b, c, scratch,
-                 tells ? &(struct fth_gemm_finish){told_of, &told} : NULL);
+                 tells ? &(struct fth_gemm_finish){.done = told_of, .ctx = &told} : NULL);
     if (tells) {
         assert_int_equal(told.columns, o->shape.n);
         assert_memory_equal(copy, c, floats * sizeof *c);

@@ -141,6 +141,69 @@ static void tiles_keep_and_sum(void **state) {
     }
 }
 
+/* In steps, some columns after the others, with sums a tile: the bits of the whole store, block for block of rows that have
+ * the same sums. */
+static void steps_make_the_same(void **state) {
+    (void)state;
+    enum { LD = 5, SUM_ROWS = 64 };
+    static const uint32_t rows[] = {1, 32, 64, 70, 128, 160}, columns[] = {1, 32, 49, 64, 130, 128};
+    for (int i = 0; i < 36; i++) {
+        uint32_t m = rows[i % 6], n = columns[i / 6], ldx = n + bf16_draw(5);
+        fth_precision precision = i % 3 == 0 ? FTH_BF16 : i % 3 == 1 ? FTH_BF16X3 : FTH_BF16X6;
+        fth_tiles_way way = i % 2 ? FTH_TILES_TURNED : FTH_TILES_PAIRS;
+        uint32_t keep[160 * LD], positive[2][160 * LD], ld = fth_tiles_ld(precision, n);
+        float *x = bf16_numbers((size_t)m * ldx), *bias = bf16_numbers(160), sums[2][3 * 32 * LD];
+        size_t floats = (size_t)(m + 31) / 32 * 32 * ld;
+        float *tiles = fth_alloc(4 * floats, sizeof *tiles);
+        assert_non_null(tiles);
+        memset(tiles, 0xff, 4 * floats * sizeof *tiles);
+        memset(positive, 0xaa, sizeof positive);
+        for (uint32_t w = 0; w < 160 * LD; w++)
+            keep[w] = bf16_draw(1u << 16) << 16 | bf16_draw(1u << 16);
+        for (uint32_t c = 0; c < 3 * 32 * LD; c++)
+            sums[0][c] = sums[1][c] = (float)c;
+        const struct fth_bf16_kernel *kernel = i % 4 > 1 && fth_cpu_get()->amx_bf16 ? &fth_bf16_amx : &emulated_bf16_amx;
+        struct fth_tiles_store store = {.ldx = ldx, .way = way, .ld = ld, .precision = precision, .ld_keep = LD,
+                                        .ld_positive = LD, .bias = i % 5 ? bias : NULL, .relu = i % 4 > 0};
+        for (uint32_t row = 0; row < m; row += SUM_ROWS) {
+            struct fth_tiles_store whole = store;
+            whole.x = x + (size_t)row * ldx;
+            whole.rows = m - row < SUM_ROWS ? m - row : SUM_ROWS;
+            whole.columns = n;
+            whole.by_rows = tiles + row * ld;
+            whole.summed = i % 7 ? tiles + floats + row * ld : NULL;
+            whole.keep = keep + row * LD;
+            whole.positive = positive[0] + row * LD;
+            whole.sums = sums[0] + row / SUM_ROWS * 32 * LD;
+            fth_bf16_tiles_store(kernel, &whole);
+        }
+        struct fth_tiles_steps *steps = fth_alloc(1, sizeof *steps);
+        assert_non_null(steps);
+        store.rows = m;
+        store.by_rows = tiles + 2 * floats;
+        store.summed = i % 7 ? tiles + 3 * floats : NULL;
+        store.keep = keep;
+        store.positive = positive[1];
+        store.sums = sums[1];
+        store.sum_rows = SUM_ROWS;
+        store.ld_sums = 32 * LD;
+        for (uint32_t column = 0; column < n; column += 64) {
+            store.x = x + column;
+            fth_tiles_steps_begin(steps, &store, column, n - column < 64 ? n - column : 64);
+            for (uint32_t next = bf16_draw(2 * m); next > 0; next--)
+                fth_bf16_tiles_next(kernel, steps);
+            fth_bf16_tiles_end(kernel, steps);
+        }
+        assert_memory_equal(tiles, tiles + 2 * floats, 2 * floats * sizeof *tiles);
+        assert_memory_equal(positive[0], positive[1], sizeof positive[0]);
+        assert_memory_equal(sums[0], sums[1], sizeof sums[0]);
+        fth_free(steps);
+        fth_free(tiles);
+        fth_free(bias);
+        fth_free(x);
+    }
+}
+
 /* Depths and examples beyond the kernel's pieces, too. */
 static void tiles_equal_the_model(void **state) {
     (void)state;
@@ -171,6 +234,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_lie_as_they_say),
         cmocka_unit_test(tiles_keep_and_sum),
+        cmocka_unit_test(steps_make_the_same),
         cmocka_unit_test(tiles_equal_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

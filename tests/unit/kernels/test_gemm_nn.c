@@ -103,7 +103,7 @@ static void check(uint32_t rows, uint32_t n, uint32_t k, int accumulate, int pan
     p.packed = packed(&p.shape, p.b);
     p.want = model(&p);
     for (int chosen = 0; chosen < 2; chosen++) {
-        const struct fth_gemm_finish finish = {done, &p};
+        const struct fth_gemm_finish finish = {.done = done, .ctx = &p};
         p.c = draws((size_t)rows * p.shape.ldc, 9);
         p.finished = 0;
         if (chosen && fth_cpu_get()->isa == FTH_ISA_AVX512) {

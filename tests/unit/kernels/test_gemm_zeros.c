@@ -209,7 +209,7 @@ static void check(struct problem *p, const float *panels) {
         int finish = kind % 2;
         p->way = kind / 2;
         struct told told = {.problem = p, .want = want, .c = c};
-        const struct fth_gemm_finish f = {done, &told};
+        const struct fth_gemm_finish f = {.done = done, .ctx = &told};
         fth_free(c);
         told.c = c = draws(floats, 9);
         run(p, p->shape.panels ? panels : p->b, c, finish ? &f : NULL);
@@ -430,7 +430,7 @@ static void others_as_ever(void **state) {
         for (int i = 0; i < 2; i++) {
             c[i] = draws(64 * 80, 9);
             struct told told = {.problem = &p};
-            const struct fth_gemm_finish f = {done, &told};
+            const struct fth_gemm_finish f = {.done = done, .ctx = &told};
             size_t bytes = fth_gemm_scratch(gemms[i], 64);
             void *scratch = fth_alloc(bytes, 1);
             fth_gemm_run_finish(gemms[i], 64, a, b, c[i], scratch, &f);

@@ -84,7 +84,7 @@ static void check_finish(const fth_gemm *gemm, const struct fth_gemm_shape *shap
                          const float *b, const float *want) {
     float *c = filled((size_t)rows * shape->ldc, 99);
     struct told told = {.rows = rows, .ldc = shape->ldc, .c = c, .want = want};
-    fth_gemm_run_finish(gemm, rows, a, b, c, NULL, &(struct fth_gemm_finish){told_of, &told});
+    fth_gemm_run_finish(gemm, rows, a, b, c, NULL, &(struct fth_gemm_finish){.done = told_of, .ctx = &told});
     assert_int_equal(told.columns, shape->n);
     assert_memory_equal(c, want, (size_t)rows * shape->ldc * sizeof *c);
     fth_free(c);
