@@ -186,7 +186,9 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
                                        .depth = up(k, kernel->depth),
                                        .parts = l.parts,
                                        .ldc = s->ldc,
-                                       .add = s->accumulate || (tn && first > 0)};
+                                       .add = s->accumulate || (tn && first > 0),
+                                       .aside = finish ? finish->step : NULL,
+                                       .ctx = finish ? finish->ctx : NULL};
         if (s->tiles)
             panel.a = (const uint32_t *)(const void *)a + (size_t)first * s->lda;
         else
@@ -195,12 +197,8 @@ void fth_bf16_run(const struct fth_gemm_shape *s, const struct fth_bf16_kernel *
             int last = p + 1 == panels.count;
             panel.columns = last ? panels.last : FTH_PANEL;
             panel.ldb = last ? panels.ld_last : FTH_PANEL;
-            panel.c = c + (tn ? 0 : (size_t)first * s->ldc) + (s->passing ? 0 : (size_t)p * FTH_PANEL);
-            if (finish && finish->step) {
-                panel.c = c + p % 2 * finish->second;
-                panel.aside = finish->step;
-                panel.ctx = finish->ctx;
-            }
+            size_t place = !s->passing ? (size_t)p * FTH_PANEL : finish ? p % 2 * finish->second : 0;
+            panel.c = c + (tn ? 0 : (size_t)first * s->ldc) + place;
             if (s->panels) {
                 panel.b = (const uint32_t *)(const void *)b + (size_t)p * FTH_PANEL * fth_panels_pairs(k);
                 panel.b_part = fth_panels_words(k, s->n);

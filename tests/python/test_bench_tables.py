@@ -100,7 +100,6 @@ class Peers(unittest.TestCase):
         self.assertEqual([cells[2:] for cells in rows(text, "DLRM, bf16x3")], [["Fathom, fp32", "100 k examples/s", "1.50"]])
         self.assertEqual(rows(text, "DLRM from Criteo text"), rows(report.markdown(peers(False)), "DLRM from Criteo text"))
 
-
     def test_text_in_bf16(self):
         """Of PyTorch's fp32 and its bf16 autocast the faster counts, beside bf16 alone."""
         results = peers(False)

@@ -69,7 +69,8 @@ def rate_from_text(options, fathom, file, *arguments):
 
 def pandas_peer(options, model, file, *precision):
     with held_in_memory(options.work / file):
-        done = subprocess.run([python_of("pytorch"), os.path.join(HERE, "torch_text.py"), file, model, str(options.peer_lines), *precision],
+        done = subprocess.run([python_of("pytorch"), os.path.join(HERE, "torch_text.py"), file, model,
+                               str(options.peer_lines), *precision],
                               cwd=options.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
                               env=environment(str(options.work)))
     if done.returncode:

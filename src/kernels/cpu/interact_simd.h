@@ -4,7 +4,7 @@
  * Pairwise dots are the product V V^T of one example's f x d vectors, lower triangle. V is
  * transposed to the stack once, so that a vector holds one coordinate of neighbouring b's and a row
  * of the result (a; b = 0 .. a-1, contiguous in the output) comes out of plain multiply-adds, with
- * no sum across lanes. Blocks are 4 a's by 16 b's, their sums in registers. */
+ * no sum across lanes. Blocks are PAIR_ROWS a's by 16 b's, their sums in registers. */
 #ifndef FTH_KERNELS_CPU_INTERACT_SIMD_H
 #define FTH_KERNELS_CPU_INTERACT_SIMD_H
 
@@ -229,9 +229,9 @@ void FTH_K(dot_interaction)(size_t m, size_t f, size_t d, const float *x, size_t
     }
 }
 
-/* dx of rows a .. a+3 (those below f) at `vectors` vectors of coordinates: sum over b of
- * dout(a, b) v_b. The dout's of 4 rows lie in 4 rows of the triangle for b < a, side by side for
- * b > a + 3. */
+/* dx of PAIR_ROWS rows from a on (those below f) at `vectors` vectors of coordinates: sum over b of
+ * dout(a, b) v_b. The dout's of the rows lie in as many rows of the triangle for b < a, side by side
+ * for b behind them. */
 static FTH_INLINE void pair_grad_block(int part, vt t, size_t vectors, size_t f, size_t d,
                                        const float *x, const float *dout, size_t a, float *dx) {
     vf sum[PAIR_ROWS][PAIR_VECTORS];
@@ -259,7 +259,7 @@ static FTH_INLINE void pair_grad_block(int part, vt t, size_t vectors, size_t f,
             for (size_t r = 0; r < PAIR_ROWS; r++)
                 sum[r][v] = v_fma(v_set(square[r][b]), other, sum[r][v]);
         }
-    /* Here all 4 rows exist: b is beyond them. */
+    /* Here all rows exist: b is beyond them. */
     for (size_t b = a + PAIR_ROWS; b < f; b++) {
         const float *side = dout + b * (b - 1) / 2 + a;
         for (size_t v = 0; v < vectors; v++) {
