@@ -186,7 +186,7 @@ static inline __attribute__((always_inline)) void tiles_block(const struct fth_b
 static const uint32_t *ahead_of(const struct fth_bf16_panel *p, uint32_t block) {
     for (int i = 0; i < 2; i++) {
         const struct fth_bf16_ahead *next = &p->ahead[i];
-        uint32_t run = AHEAD * DEPTH / (2 * SIDE), runs = (next->lines + run - 1) / run;
+        uint32_t run = AHEAD * p->depth / (2 * SIDE), runs = (next->lines + run - 1) / run;
         if (block < runs * next->pieces)
             return next->from + block / runs * next->step + block % runs * run * SIDE;
         block -= runs * next->pieces;
