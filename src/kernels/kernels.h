@@ -83,7 +83,7 @@ struct fth_attention_unit_grad {
     float *dw, *db, *dv, *dbias; /* of these examples; dw [columns of y][n] */
 };
 
-enum { FTH_ATTENTION_CHUNK = 20 }; /* positions whose sums are there at a time */
+enum { FTH_ATTENTION_CHUNK = 24 }; /* positions whose sums are there at a time, at most */
 
 /* Floats of scratch that these kernels need; `rows`: an example's positions at most; n2: columns of h. */
 static inline size_t fth_attention_padded(size_t n) {

@@ -5,16 +5,17 @@
 #ifndef FTH_KERNELS_CPU_ATTENTION_PRODUCT_SIMD_H
 #define FTH_KERNELS_CPU_ATTENTION_PRODUCT_SIMD_H
 
-/* Registers: rows x vectors sums, the vectors of a row of the second operand, one number. */
+/* Registers: rows x vectors sums, the vectors of a row of the second operand, one number. Of fewer than eight sums a core
+ * waits for each to be added to. */
 #ifdef FTH_SIMDE /* emulated blocks of full size take a minute to compile */
-enum { MOST_ROWS = 2, MOST_VECTORS = 3 };
+enum { MOST_ROWS = 2, MOST_VECTORS = 3, MOST_SUMS = 6 };
 #else
-enum { MOST_ROWS = VW == 16 ? 5 : 4, MOST_VECTORS = VW == 16 ? 5 : 3 };
+enum { MOST_ROWS = VW == 16 ? 5 : 6, MOST_VECTORS = VW == 16 ? 5 : 3, MOST_SUMS = VW == 16 ? 25 : 12 };
 #endif
 
 enum kind {
     STORE,  /* c = a b */
-    ADD,    /* c += a b */
+    ADD,    /* c += a^T b */
     KEYS,   /* c = a b + weight[i] dout, where dout is not NULL */
     WEIGHTS /* c = a^T b is the gradient of an example's weights, see weights_finish */
 };
@@ -23,9 +24,9 @@ struct product {
     uintptr_t fetch; /* the address whose line comes into the second cache next, and how far it goes on a turn; 0, 0: none */
     size_t fetch_step;
     size_t m, n, k;
-    const float *a, *b;  /* a[i][s] is at i row + s step; b has whole vectors, and behind them */
-    const float *groups; /* where pack is not 1 the other columns' groups; step is 1 then */
-    size_t row, step, ldb;
+    const float *a, *b;  /* a[m][k], of ADD and WEIGHTS a[k][m]; b has whole vectors, and behind them */
+    const float *groups; /* where pack is not 1 the other columns' groups */
+    size_t lda, ldb;
     int pack;
     float *c;
     size_t ldc;
@@ -92,13 +93,25 @@ static FTH_INLINE void step_of(int rows, int whole, const float *a, size_t row, 
 #pragma GCC unroll 5
     for (int v = 0; v < whole; v++)
         second[v] = v_load(b + v * VW);
-#pragma GCC unroll 5
+#pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
         vf first = v_set(a[(size_t)r * row]);
 #pragma GCC unroll 5
         for (int v = 0; v < whole; v++)
-            sum[r][v] = v_fma(first, second[v], sum[r][v]);
+            sum[r][v] = v_fma_into(sum[r][v], first, second[v]);
     }
+}
+
+/* Steps of the depth in a turn of the loop, which fetches a line. AVX2's blocks are so small that the loop itself would take
+ * a tenth of the time. */
+static FTH_INLINE int turn_of(int pack) {
+    return VW == 16 ? pack : 4;
+}
+
+/* Rows of a block; with groups AVX2 has addresses for four alone. */
+static FTH_INLINE size_t rows_of_block(size_t vectors, int pack) {
+    size_t most = VW == 8 && pack > 1 ? 4 : MOST_ROWS;
+    return MOST_SUMS / vectors < most ? MOST_SUMS / vectors : most;
 }
 
 /* Rows [i, + rows) by vectors [j, + vectors VW) of c, with `pack` above 1 the last one from groups; all but p, i and j
@@ -106,37 +119,40 @@ static FTH_INLINE void step_of(int rows, int whole, const float *a, size_t row, 
 static FTH_INLINE void block(enum kind kind, int rows, int vectors, int pack, struct product *p,
                              size_t i, size_t j) {
     vf sum[MOST_ROWS][MOST_VECTORS];
-    size_t row = kind == WEIGHTS ? 1 : p->row, step = pack > 1 ? 1 : p->step, left = p->k;
+    int turned = kind == ADD || kind == WEIGHTS;
+    size_t row = turned ? 1 : p->lda, step = turned ? p->lda : 1, left = p->k;
     const float *a = p->a + i * row, *b = p->b + j, *groups = p->groups;
-    int whole = pack > 1 ? vectors - 1 : vectors;
-#pragma GCC unroll 5
+    int whole = pack > 1 ? vectors - 1 : vectors, turn = turn_of(pack);
+#pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 5
         for (int v = 0; v < vectors; v++)
             sum[r][v] = v_zero();
     uintptr_t fetch = p->fetch;
-    for (; left >= (size_t)pack; left -= (size_t)pack, fetch += p->fetch_step) {
+    for (; left >= (size_t)turn; left -= (size_t)turn, fetch += p->fetch_step) {
         __builtin_prefetch((const void *)fetch, 0, 2);
-        if (pack > 1) {
-            vf group = v_load(groups);
-            groups += VW;
-#pragma GCC unroll 5
-            for (int r = 0; r < rows; r++)
-                sum[r][whole] = v_fma(v_group(pack, a + (size_t)r * row), group, sum[r][whole]);
-        }
 #pragma GCC unroll 4
-        for (int u = 0; u < pack; u++, a += step, b += p->ldb)
+        for (int u = 0; u < turn; u++, a += step, b += p->ldb) {
+            if (pack > 1 && u % pack == 0) {
+                vf group = v_load(groups);
+                groups += VW;
+#pragma GCC unroll 6
+                for (int r = 0; r < rows; r++)
+                    sum[r][whole] = v_fma_into(sum[r][whole], v_group(pack, a + (size_t)r * row), group);
+            }
             step_of(rows, whole, a, row, b, sum);
+        }
     }
     p->fetch = fetch;
-    if (pack > 1) {
-        if (left)
+    for (int u = 0; left > 0; left--, u++, a += step, b += p->ldb) {
+        if (pack > 1 && u % pack == 0) {
             for (int r = 0; r < rows; r++)
                 sum[r][whole] = v_fma(group_part(pack, a + (size_t)r * row, left), v_load(groups), sum[r][whole]);
-        for (; left > 0; left--, a++, b += p->ldb)
-            step_of(rows, whole, a, row, b, sum);
+            groups += VW;
+        }
+        step_of(rows, whole, a, row, b, sum);
     }
-#pragma GCC unroll 5
+#pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
         if (pack > 1)
             sum[r][whole] = v_add_groups(pack, sum[r][whole]);
@@ -144,22 +160,31 @@ static FTH_INLINE void block(enum kind kind, int rows, int vectors, int pack, st
     }
 }
 
-#define BLOCK(r, v, pack)                                                        \
-    case ((r) * 8 + (v)) * 8 + (pack):                                           \
-        if ((r) <= MOST_ROWS && (v) <= MOST_VECTORS && ((pack) == 1 || kind == STORE || kind == KEYS)) \
-            block(kind, r <= MOST_ROWS ? r : 1, v <= MOST_VECTORS ? v : 1, pack, p, i, j); \
+/* Blocks of as many rows one below the other, until fewer are left before `end`. */
+static FTH_INLINE void blocks_down(enum kind kind, int rows, int vectors, int pack, struct product *p, size_t i,
+                                   size_t end, size_t j) {
+    for (; i + (size_t)rows <= end; i += (size_t)rows)
+        block(kind, rows, vectors, pack, p, i, j);
+}
+
+#define BLOCK(r, v, pack)                                                                              \
+    case ((r) * 8 + (v)) * 8 + (pack):                                                                 \
+        if ((r) <= MOST_ROWS && (v) <= MOST_VECTORS && (r) * (v) <= MOST_SUMS &&                       \
+            ((pack) == 1 || kind == STORE || kind == KEYS))                                            \
+            blocks_down(kind, r <= MOST_ROWS ? r : 1, v <= MOST_VECTORS ? v : 1, pack, p, i, end, j);  \
         break;
 #define BLOCKS(r, v) BLOCK(r, v, 1) BLOCK(r, v, 2) BLOCK(r, v, 4)
 #define BLOCK_ROW(r) BLOCKS(r, 1) BLOCKS(r, 2) BLOCKS(r, 3) BLOCKS(r, 4) BLOCKS(r, 5)
 
-static FTH_INLINE void any_block(enum kind kind, size_t rows, size_t vectors, int pack,
-                                 struct product *p, size_t i, size_t j) {
+static FTH_INLINE void any_blocks(enum kind kind, size_t rows, size_t vectors, int pack, struct product *p, size_t i,
+                                  size_t end, size_t j) {
     switch ((rows * 8 + vectors) * 8 + (size_t)pack) {
         BLOCK_ROW(1)
         BLOCK_ROW(2)
         BLOCK_ROW(3)
         BLOCK_ROW(4)
         BLOCK_ROW(5)
+        BLOCK_ROW(6)
     default: break;
     }
 }
@@ -170,8 +195,12 @@ enum { AHEAD = 128 };
 /* While p is made, whose other members are set, as many lines of x's next rows come nearer as p has turns, all of them
  * mostly. The hardware does not see them coming, as products walk down columns, and waits for many lines at once. */
 static void fetch_rows(struct product *p, const float *x, size_t ldx, size_t rows) {
-    size_t strips = ((p->n + VW - 1) / VW + MOST_VECTORS - 1) / MOST_VECTORS, blocks = (p->m + MOST_ROWS - 1) / MOST_ROWS;
-    size_t turns = strips ? blocks * ((strips - 1) * p->k + p->k / (size_t)p->pack) : 0;
+    size_t vectors = (p->n + VW - 1) / VW, strips = (vectors + MOST_VECTORS - 1) / MOST_VECTORS, turns = 0;
+    for (size_t s = 0; s < strips; s++) {
+        int pack = s + 1 == strips ? p->pack : 1;
+        size_t high = rows_of_block(vectors / strips, pack);
+        turns += (p->m + high - 1) / high * (p->k / (size_t)turn_of(pack));
+    }
     size_t step = turns ? (rows * ldx * sizeof(float) + turns - 1) / turns : 0;
     p->fetch = (uintptr_t)x + AHEAD * ldx * sizeof(float);
     p->fetch_step = step < 64 ? step : 64;
@@ -183,8 +212,10 @@ static FTH_INLINE void multiply_as(enum kind kind, struct product *p) {
     for (size_t s = 0, v = 0; s < strips; s++) {
         size_t here = (vectors - v + strips - s - 1) / (strips - s);
         int pack = s + 1 == strips ? p->pack : 1;
-        for (size_t i = 0; i < p->m; i += MOST_ROWS)
-            any_block(kind, p->m - i < MOST_ROWS ? p->m - i : MOST_ROWS, here, pack, p, i, v * VW);
+        for (size_t i = 0, rows; i < p->m; i += (p->m - i) / rows * rows) {
+            rows = rows_of_block(here, pack) < p->m - i ? rows_of_block(here, pack) : p->m - i;
+            any_blocks(kind, rows, here, pack, p, i, p->m, v * VW);
+        }
         v += here;
     }
 }

@@ -58,8 +58,9 @@ static size_t rows_of(const struct fth_attention *a, size_t e) {
 }
 
 /* Rows of an example that go through all of a unit together, products by way of `sums`: what is stored twice, or read soon
- * behind its store, is in the first cache then. */
-enum { CHUNK = FTH_ATTENTION_CHUNK };
+ * behind its store, is in the first cache then. They are whole blocks, of five rows or of four and six. */
+enum { CHUNK = VW == 16 ? 20 : 24 };
+_Static_assert((int)CHUNK <= (int)FTH_ATTENTION_CHUNK, "the caller's scratch is too small");
 
 /* A layer's weights, and an example's. */
 struct layer_weights {
@@ -80,7 +81,7 @@ static float *layer_weights(struct layer_weights *l, size_t k, size_t n, const f
 /* y = act(k w + r), rows [t, t + rows) of example e. */
 static void layer_rows(const struct fth_attention *a, size_t e, size_t t, size_t rows, const struct operand *w, float *y,
                        size_t ldy, float *sums) {
-    struct product p = {.m = rows, .a = a->k + (begin_of(a, e) + t) * a->ldk, .row = a->ldk, .step = 1,
+    struct product p = {.m = rows, .a = a->k + (begin_of(a, e) + t) * a->ldk, .lda = a->ldk,
                         .c = sums, .ldc = whole_vectors(a->n)};
     second_operand(&p, w);
     fetch_rows(&p, y, ldy, rows);
@@ -119,7 +120,7 @@ void FTH_K(attention_unit)(const struct fth_attention *a, float *y, size_t ldy,
         for (size_t t = 0; t < rows; t += CHUNK) {
             size_t here = chunk_of(rows, t);
             layer_rows(a, e, t, here, &l.here, y_e + t * ldy, ldy, sums);
-            struct product second = {.m = here, .a = y_e + t * ldy, .row = ldy, .step = 1, .c = sums,
+            struct product second = {.m = here, .a = y_e + t * ldy, .lda = ldy, .c = sums,
                                      .ldc = whole_vectors(u->n)};
             second_operand(&second, &w);
             fetch_rows(&second, h + t * u->ldh, u->ldh, here);
@@ -158,7 +159,7 @@ static void example_grad(const struct fth_attention *a, const struct fth_attenti
     if (!rows)
         return;
     example_weights_t(&l->w0, &l->w1, q, &l->here);
-    struct product keys = {.m = rows, .a = dz, .row = ld, .step = 1, .c = g->dk + begin * g->lddk,
+    struct product keys = {.m = rows, .a = dz, .lda = ld, .c = g->dk + begin * g->lddk,
                            .ldc = g->lddk, .ld_weight = g->ld_weight};
     second_operand(&keys, &l->here);
     fetch_rows(&keys, k, a->ldk, rows);
@@ -168,7 +169,7 @@ static void example_grad(const struct fth_attention *a, const struct fth_attenti
     }
     multiply_keys(&keys);
     struct product weights = {.pack = 1, .m = a->d, .n = a->n, .k = rows, .a = k,
-                              .step = a->ldk, .b = dz, .ldb = ld, .c = g->dw, .ldc = a->n, .tail = v_tail(a->n % VW), .q = q,
+                              .lda = a->ldk, .b = dz, .ldb = ld, .c = g->dw, .ldc = a->n, .tail = v_tail(a->n % VW), .q = q,
                               .w1 = a->w + a->d * a->ldw, .ldw = a->ldw, .dw1 = g->dw + a->d * a->n,
                               .dq = dq};
     multiply_weights(&weights);
@@ -263,11 +264,11 @@ static void unit_example(const struct fth_attention *a, const struct fth_attenti
     gate_grad(a->act, u, rows, at->dweight, u->h + begin * u->ldh, at->dz2);
     /* Transposed, as there are whole vectors of a->n mostly, but not of u->n. */
     const float *whole = whole_rows(a, rows, y, &ldy, at->y);
-    struct product weights = {.m = u->n, .n = ld, .k = rows, .a = at->dz2, .row = 1, .step = ld2,
+    struct product weights = {.m = u->n, .n = ld, .k = rows, .a = at->dz2, .lda = ld2,
                               .b = whole, .ldb = ldy, .pack = 1, .c = at->dwt, .ldc = ld};
     fetch_rows(&weights, y, g->ldy, rows);
     multiply_add(&weights);
-    struct product data = {.m = rows, .a = at->dz2, .row = ld2, .step = 1, .c = at->dz, .ldc = ld};
+    struct product data = {.m = rows, .a = at->dz2, .lda = ld2, .c = at->dz, .ldc = ld};
     second_operand(&data, &at->wt);
     fetch_rows(&data, u->h + begin * u->ldh, u->ldh, rows);
     multiply(&data);

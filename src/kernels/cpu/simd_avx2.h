@@ -37,6 +37,10 @@ static FTH_INLINE vf v_sqrt(vf a) { return _mm256_sqrt_ps(a); }
 static FTH_INLINE vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
 static FTH_INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 static FTH_INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+static FTH_INLINE vf v_fma_into(vf sum, vf a, vf b) {
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+    return sum;
+}
 static FTH_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
 static FTH_INLINE vf v_fms(vf a, vf b, vf c) { return _mm256_fmsub_ps(a, b, c); }
 static FTH_INLINE vf v_round(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT); }

@@ -47,6 +47,8 @@ static FTH_INLINE vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
 static FTH_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 static FTH_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 static FTH_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }   /* a b + c */
+/* The same where a sum is to stay in its register: GCC moves sums about in unrolled loops, and spills some by AVX2. */
+static FTH_INLINE vf v_fma_into(vf sum, vf a, vf b) { return _mm512_fmadd_ps(a, b, sum); }
 static FTH_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); } /* c - a b */
 static FTH_INLINE vf v_fms(vf a, vf b, vf c) { return _mm512_fmsub_ps(a, b, c); }   /* a b - c */
 static FTH_INLINE vf v_round(vf a) { return _mm512_roundscale_ps(a, 0); } /* to nearest even */
