@@ -12,11 +12,13 @@
 
 enum { ROWS_AHEAD = 16, LINE_FLOATS = 16, PREFETCH_FLOATS = 4 * LINE_FLOATS };
 
-/* A row's first lines; of longer rows the hardware fetches the rest once it sees the run. */
+/* A row's first lines; of longer rows the hardware fetches the rest once it sees the run. How many depends on d alone: a
+ * branch on where the row's lines begin would be foreseen half of the time. */
 static FTH_INLINE void prefetch_row(const float *row, size_t d) {
-    const float *end = row + (d < PREFETCH_FLOATS ? d : PREFETCH_FLOATS);
-    for (const float *line = row - (uintptr_t)row / sizeof *row % LINE_FLOATS; line < end; line += LINE_FLOATS)
-        _mm_prefetch((const char *)line, _MM_HINT_T0);
+    size_t n = d < PREFETCH_FLOATS ? d : PREFETCH_FLOATS;
+    for (size_t j = 0; j < n; j += LINE_FLOATS)
+        _mm_prefetch((const char *)(row + j), _MM_HINT_T0);
+    _mm_prefetch((const char *)(row + n - 1), _MM_HINT_T0);
 }
 
 static FTH_INLINE void copy_row(size_t d, vt t, const float *row, float *out) {
