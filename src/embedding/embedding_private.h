@@ -34,7 +34,8 @@
  *                                       lookup, stably by shard
  *            phase 2 (a task a shard)   unique_row of these, new rows and candidates
  *            phase 3 (a task a part)    row_of, list, unique_end; item_weight, of long parts (from phase 1) weight_of;
- *                                       counts as above
+ *                                       counts as above. Of long parts whose keys repeat, copies of the rows in place
+ *                                       of row_of and weight_of: occurrences read these and item_weight by item_of
  *
  * Of rows of one number (pack->single) phases 1 and 2 bring item_weight: there is no phase 3.
  *
@@ -103,6 +104,7 @@ struct fth_part {
     uint32_t n_items, n_rows;    /* by_part: n_rows of the items had one already */
     uint32_t items;              /* its first item; by_part: base */
     int by_bucket;               /* item_bucket says which the items are */
+    int copied;                  /* by_part: its items' rows lie side by side, from phase 3 on (fth_part_copies) */
     uint32_t at[FTH_SHARDS + 1]; /* not by_part: among the items, where each shard's begin */
     uint32_t occurrences[FTH_SHARDS]; /* of each shard's items */
 };
@@ -288,6 +290,25 @@ static inline uint32_t *fth_part_room(const struct fth_embedding *embedding, con
     return embedding->seen + 2 * (size_t)(embedding->met_stride ? worker * embedding->met_stride : part->base);
 }
 
+/* Copies of a part's rows (copied): item by item, of each member but that of one number the weights, from fth_copy_at of
+ * an item's floats on, as many as fth_copy_at of all members. In place of the part's `missing`. */
+static inline float *fth_part_copies(const struct fth_embedding *embedding, const struct fth_part *part) {
+    return (float *)(void *)(embedding->missing + part->base);
+}
+static inline uint32_t fth_copy_at(const struct fth_pack *pack, uint32_t member) {
+    uint32_t at = 0;
+    for (uint32_t m = 0; m < member; m++)
+        at += m == pack->one_number ? 0 : fth_padded_columns(pack->members[m].dim);
+    return at;
+}
+
+/* The part whose copies a lookup's occurrences read; NULL: they read rows. */
+static inline const struct fth_part *fth_copied_part(const struct fth_embedding *embedding,
+                                                     const struct fth_embedding_lookup *lookup) {
+    const struct fth_part *part = &embedding->parts[lookup->first_part];
+    return embedding->by_part && lookup->n > 0 && part->copied ? part : NULL;
+}
+
 /* Whether the part is more than a unit of one lookup's. */
 static inline int fth_part_is_long(const struct fth_embedding *embedding, const struct fth_part *part) {
     return part->shift > embedding->part_shift;
@@ -315,7 +336,7 @@ fth_status fth_table_part_room(struct fth_embedding *embedding, uint32_t lookup,
 uint32_t fth_table_part_find(struct fth_embedding *embedding, const struct fth_part *part, uint32_t worker,
                              uint32_t *missing);
 /* Phase 3. */
-void fth_table_part_keep(struct fth_embedding *embedding, const struct fth_part *part);
+void fth_table_part_keep(struct fth_embedding *embedding, struct fth_part *part);
 /* The phases 1 to 3 of by_part. */
 void fth_part_find(void *arg, uint32_t task, uint32_t worker);
 void fth_part_create(void *arg, uint32_t task, uint32_t worker);

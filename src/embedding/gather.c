@@ -6,7 +6,7 @@
  * example. */
 #include "embedding/embedding_private.h"
 
-/* What a lookup's occurrences read: its member of the pack's rows, or the batch's own copies of single
+/* What a lookup's occurrences read: its member of the pack's rows, or the batch's own copies of rows or single
  * numbers. */
 struct source {
     const uint32_t *row_of;
@@ -18,26 +18,25 @@ struct source {
 static const float *weights_of(const struct fth_embedding *embedding,
                                const struct fth_embedding_lookup *lookup) {
     const struct fth_pack *pack = &embedding->packs[lookup->pack];
-    if (!lookup->spread || pack->one_number != lookup->member)
+    if (!lookup->spread || pack->one_number != lookup->member || fth_copied_part(embedding, lookup))
         return NULL;
     return embedding->weight_of + lookup->base;
 }
 
-static struct source rows_of(const struct fth_embedding *embedding, const struct fth_embedding_lookup *lookup) {
-    const struct fth_pack *pack = &embedding->packs[lookup->pack];
-    const struct fth_member *member = &pack->members[lookup->member];
-    return (struct source){embedding->row_of + lookup->base, pack->rows + member->at, pack->stride,
-                           member->dim};
-}
-
-/* Not where lookups' copies are spread (weights_of). */
+/* Items are numbered from their part's first occurrence on, which another lookup of the table may have. */
 static struct source source_of(const struct fth_embedding *embedding,
                                const struct fth_embedding_lookup *lookup) {
     const struct fth_pack *pack = &embedding->packs[lookup->pack];
-    if (fth_member_copied(embedding, pack, lookup->member))
-        return (struct source){embedding->item_of + lookup->base,
-                               embedding->item_weight + lookup->base, 1, 1};
-    return rows_of(embedding, lookup);
+    const struct fth_member *member = &pack->members[lookup->member];
+    const struct fth_part *copied = fth_copied_part(embedding, lookup);
+    const uint32_t *item_of = embedding->item_of + lookup->base;
+    if (lookup->n > 0 && fth_member_copied(embedding, pack, lookup->member))
+        return (struct source){item_of, embedding->item_weight + embedding->parts[lookup->first_part].base, 1, 1};
+    if (copied)
+        return (struct source){item_of, fth_part_copies(embedding, copied) + fth_copy_at(pack, lookup->member),
+                               fth_copy_at(pack, pack->n_members), member->dim};
+    return (struct source){embedding->row_of + lookup->base, pack->rows + member->at, pack->stride,
+                           member->dim};
 }
 
 /* Rows of positions [first, first + n), times their values where the field has some. */
@@ -70,16 +69,33 @@ static void gather_positions(const struct fth_embedding *embedding,
     }
 }
 
-/* As the kernel's sums of rows of one number, from copies that lie in the order of positions. */
-static void pool_weights(const struct fth_embedding_lookup *lookup, const float *weights,
-                         const uint32_t *offsets, uint32_t n, float *out, uint32_t ld) {
+/* As the kernel's sums of rows of one number, from copies that lie in the order of positions, or by item. */
+static inline __attribute__((always_inline)) void
+pool_numbers(const struct fth_embedding_lookup *lookup, const float *weights, const uint32_t *items,
+             const uint32_t *offsets, uint32_t n, float *out, uint32_t ld) {
     for (uint32_t i = 0; i < n; i++) {
         float sum = 0;
-        for (uint32_t p = offsets[i]; p < offsets[i + 1]; p++)
-            sum += lookup->values ? weights[p] * lookup->values[p] : weights[p];
+        for (uint32_t p = offsets[i]; p < offsets[i + 1]; p++) {
+            float weight = weights[items ? items[p] : p];
+            sum += lookup->values ? weight * lookup->values[p] : weight;
+        }
         uint32_t length = offsets[i + 1] - offsets[i];
         out[(size_t)i * ld] = lookup->is.pooling == FTH_POOL_MEAN && length ? sum / (float)length : sum;
     }
+}
+
+/* Whether it did. */
+static int pool_weights(const struct fth_embedding *embedding, const struct fth_embedding_lookup *lookup,
+                        const uint32_t *offsets, uint32_t n, float *out, uint32_t ld) {
+    const float *weights = weights_of(embedding, lookup);
+    struct source from = source_of(embedding, lookup);
+    if (lookup->is.pooling == FTH_POOL_MAX || (!weights && from.stride > 1))
+        return 0;
+    if (weights)
+        pool_numbers(lookup, weights, NULL, offsets, n, out, ld);
+    else
+        pool_numbers(lookup, from.rows, from.row_of, offsets, n, out, ld);
+    return 1;
 }
 
 void fth_embedding_gather(void *ctx, uint32_t number, uint32_t example0, uint32_t n, float *out,
@@ -97,13 +113,10 @@ void fth_embedding_gather(void *ctx, uint32_t number, uint32_t example0, uint32_
         gather_positions(embedding, lookup, offsets[0], offsets[n] - offsets[0], out, ld);
         return;
     }
-    int largest = lookup->is.pooling == FTH_POOL_MAX;
-    const float *weights = largest ? NULL : weights_of(embedding, lookup);
-    if (weights) {
-        pool_weights(lookup, weights, offsets, n, out, ld);
+    if (pool_weights(embedding, lookup, offsets, n, out, ld))
         return;
-    }
-    struct source from = largest ? rows_of(embedding, lookup) : source_of(embedding, lookup);
+    int largest = lookup->is.pooling == FTH_POOL_MAX;
+    struct source from = source_of(embedding, lookup);
     embedding->kernels->gather_pool(n, offsets, from.row_of + offsets[0],
                                     lookup->values ? lookup->values + offsets[0] : NULL, from.rows,
                                     from.stride, from.dim, (fth_pooling)lookup->is.pooling, out, ld,

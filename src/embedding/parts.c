@@ -433,7 +433,7 @@ static void keep_occurrences(struct fth_embedding *embedding, const struct fth_p
 /* Phase 3. */
 void fth_part_keep(void *arg, uint32_t task, uint32_t worker) {
     struct fth_embedding *embedding = arg;
-    const struct fth_part *part = &embedding->parts[task];
+    struct fth_part *part = &embedding->parts[task];
     const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
     (void)worker;
     if (pack->single)

@@ -8,6 +8,7 @@
 #include "embedding/embedding_private.h"
 
 #define ROWS_AHEAD 24
+#define REPEATED 8 /* occurrences an item, at least, for which copies of rows pay */
 
 static struct fth_table *table_of(struct fth_embedding *embedding, uint32_t lookup) {
     const struct fth_embedding_lookup *from = &embedding->lookups[lookup];
@@ -83,26 +84,57 @@ static void note_made(struct fth_embedding *embedding, const struct fth_part *pa
         note_row(table, embedding->item_bucket[missing[k].item], embedding->unique_row[missing[k].item]);
 }
 
-void fth_table_part_keep(struct fth_embedding *embedding, const struct fth_part *part) {
-    const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
-    const uint32_t *rows = embedding->unique_row + part->base, *count = embedding->item_count + part->base;
-    const float *weight = embedding->item_weight + part->base;
-    struct fth_met *met = (struct fth_met *)(void *)(embedding->missing + part->base); /* when these are read */
-    uint32_t *end = embedding->unique_end + part->base, at = part->base, n = part->n_items;
+/* Copies lie in lines of their own and close together, where rows with their slots and meta lie about in the pack. */
+static int copies_pay(const struct fth_pack *pack, const struct fth_part *part) {
+    size_t bytes = (size_t)part->n_items * fth_copy_at(pack, pack->n_members) * sizeof(float);
+    return part->n / REPEATED >= part->n_items && bytes > 0 && bytes <= part->n * sizeof(struct fth_missing);
+}
+
+/* What occurrences read, but for rows of lookups of a key an example, which others may ask for (unique.c). */
+static void copy_part(struct fth_embedding *embedding, const struct fth_pack *pack, const struct fth_part *part) {
+    const uint32_t *rows = embedding->unique_row + part->base;
+    float *copies = fth_part_copies(embedding, part);
+    for (uint32_t m = 0; m < pack->n_members; m++)
+        if (m != pack->one_number)
+            pack->kernels->gather(part->n_items, rows, pack->rows + pack->members[m].at, pack->stride,
+                                  pack->members[m].dim, copies + fth_copy_at(pack, m),
+                                  fth_copy_at(pack, pack->n_members));
+    struct fth_span span = fth_first_span(embedding, part);
+    for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span))
+        for (uint32_t i = span.base; !embedding->lookups[span.lookup].offsets && i < span.base + span.n; i++)
+            embedding->row_of[i] = rows[embedding->item_of[i]];
+}
+
+/* What occurrences take of their items, in memory that is read no more. */
+static void spread_part(struct fth_embedding *embedding, const struct fth_pack *pack, const struct fth_part *part) {
+    struct fth_met *met = (struct fth_met *)(void *)(embedding->missing + part->base);
     int copied = pack->one_number < pack->n_members;
+    for (uint32_t u = part->base; u < part->base + part->n_items; u++)
+        met[u - part->base] =
+            (struct fth_met){embedding->unique_row[u], copied ? embedding->item_weight[u] : 0};
+    struct fth_span span = fth_first_span(embedding, part);
+    for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span))
+        fth_part_spread(embedding, pack, span, met);
+}
+
+void fth_table_part_keep(struct fth_embedding *embedding, struct fth_part *part) {
+    const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
+    uint32_t *end = embedding->unique_end + part->base, at = part->base, n = part->n_items;
     if (embedding->training && part->by_bucket)
         note_made(embedding, part);
+    part->copied = copies_pay(pack, part);
+    if (part->copied)
+        copy_part(embedding, pack, part);
+    else
+        spread_part(embedding, pack, part);
     for (uint32_t u = 0; u < n; u++) {
-        met[u] = (struct fth_met){rows[u], copied ? weight[u] : 0};
         end[u] = at;
-        at += count[u];
+        at += embedding->item_count[part->base + u];
     }
     struct fth_span span = fth_first_span(embedding, part);
-    for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span)) {
-        if (embedding->training && span.n > 0)
+    for (; embedding->training && span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span))
+        if (span.n > 0)
             fth_part_list(embedding, span, end);
-        fth_part_spread(embedding, pack, span, met);
-    }
     if (embedding->training && pack->counted)
         fth_count_range(embedding, pack, part->base, part->base + n);
 }
