@@ -13,6 +13,7 @@
 #define FIRST_GROUPS 64u
 #define ENTRIES_A_GROUP 6 /* on average, when the table grows */
 #define STRETCH 64u
+#define FEW 8 /* keys a unique one, at least, where unique keys are few */
 
 struct table {
     struct fth_index_group *groups;
@@ -107,9 +108,11 @@ static struct buckets buckets_of(const struct fth_embedding *embedding, const st
     return buckets;
 }
 
-/* What a new key needs is written for every key (number_items in parts.c); 0 where there are several other keys. */
-static int number_by_bucket(const struct fth_embedding *embedding, struct fth_span span, struct buckets *buckets,
-                            struct items *to) {
+/* What a new key needs is written for every key, but where unique keys are `few` (number_items in parts.c); 0 where there
+ * are several other keys. */
+static inline __attribute__((always_inline)) int number_by_bucket(const struct fth_embedding *embedding,
+                                                                  struct fth_span span, struct buckets *buckets,
+                                                                  struct items *to, int few) {
     const struct fth_embedding_lookup *lookup = &embedding->lookups[span.lookup];
     const uint64_t *keys = lookup->keys + (span.base - lookup->base);
     uint32_t *item_of = embedding->item_of + span.base, *item_of_bucket = buckets->item, bucket[STRETCH], n = to->n;
@@ -127,6 +130,11 @@ static int number_by_bucket(const struct fth_embedding *embedding, struct fth_sp
         }
         for (uint32_t i = from; i < end; i++) {
             uint32_t item = item_of_bucket[bucket[i - from]];
+            if (few && __builtin_expect(item != 0, 1)) {
+                at.count[item - 1]++;
+                item_of[i] = item - 1;
+                continue;
+            }
             at.key[n] = keys[i];
             at.count[n] = 0;
             if (at.first)
@@ -195,7 +203,9 @@ static int number_all_by_bucket(const struct fth_embedding *embedding, const str
     struct fth_span span = fth_first_span(embedding, part);
     for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span)) {
         uint32_t before = to->n;
-        if (!number_by_bucket(embedding, span, &buckets, to))
+        int few = embedding->lookups[span.lookup].n_new < span.n / FEW; /* of the batch before */
+        if (!(few ? number_by_bucket(embedding, span, &buckets, to, 1)
+                  : number_by_bucket(embedding, span, &buckets, to, 0)))
             return 0;
         note_new(embedding, span, to->n - before);
     }
