@@ -46,7 +46,8 @@
  * and unique keys, and read and train another member of the row. Counts of occurrences and rows that must not
  * depend on who shares rows (cut.c, the norm's tasks, n_keys, n_unique) take each lookup for itself.
  *
- * There unique key u of a part is entry base + u, item u. Unique keys come in segments, which the update walks through:
+ * There unique key u of a part is entry base + u, item u, but that a long part's are sorted by their counts in phase 3,
+ * after which only occurrences have to do with its items. Unique keys come in segments, which the update walks through:
  * the parts; or, lookup by lookup, what of a shard's keys is first met there (runs), so that one lookup's gradients are
  * read at a time, which stay in the second cache. Arrays "by shard" are cut at the shards' `start`, by their items:
  * unique key u of a shard is entry start + u.
@@ -305,8 +306,9 @@ static inline uint32_t fth_copy_at(const struct fth_pack *pack, uint32_t member)
 /* The part whose copies a lookup's occurrences read; NULL: they read rows. */
 static inline const struct fth_part *fth_copied_part(const struct fth_embedding *embedding,
                                                      const struct fth_embedding_lookup *lookup) {
-    const struct fth_part *part = &embedding->parts[lookup->first_part];
-    return embedding->by_part && lookup->n > 0 && part->copied ? part : NULL;
+    if (!embedding->by_part || lookup->n == 0 || !embedding->parts[lookup->first_part].copied)
+        return NULL;
+    return &embedding->parts[lookup->first_part];
 }
 
 /* Whether the part is more than a unit of one lookup's. */

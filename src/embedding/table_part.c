@@ -9,6 +9,7 @@
 
 #define ROWS_AHEAD 24
 #define REPEATED 8 /* occurrences an item, at least, for which copies of rows pay */
+#define CLASSES 32 /* of counts; the first is of those that are larger */
 
 static struct fth_table *table_of(struct fth_embedding *embedding, uint32_t lookup) {
     const struct fth_embedding_lookup *from = &embedding->lookups[lookup];
@@ -117,9 +118,56 @@ static void spread_part(struct fth_embedding *embedding, const struct fth_pack *
         fth_part_spread(embedding, pack, span, met);
 }
 
+static inline uint32_t class_of(uint32_t count) {
+    return count < CLASSES ? count : 0;
+}
+
+/* Sorts the items as unique keys by their counts, so that how many sources a row has is foretold when it is updated;
+ * item_at: the items' places among them. What is kept of keys without a row has to stay where it is: 0 where there are
+ * some. */
+static int sort_items(struct fth_embedding *embedding, const struct fth_part *part, uint32_t *item_at) {
+    uint32_t *rows = embedding->unique_row + part->base, *count = embedding->item_count + part->base;
+    struct sorted {
+        uint32_t row, count;
+    } *sorted = (void *)(embedding->part_hash + part->base); /* hashes are those keys' only, from here on */
+    uint32_t n = part->n_items, next[CLASSES] = {0}, at = 0, without_row = 0;
+    for (uint32_t u = 0; u < n; u++) {
+        next[class_of(count[u])]++;
+        without_row |= rows[u] == FTH_ROW_NONE;
+    }
+    if (without_row)
+        return 0;
+    for (uint32_t c = 0; c < CLASSES; c++) {
+        uint32_t of = next[c];
+        next[c] = at;
+        at += of;
+    }
+    for (uint32_t u = 0; u < n; u++) {
+        item_at[u] = next[class_of(count[u])]++;
+        sorted[item_at[u]] = (struct sorted){rows[u], count[u]};
+    }
+    for (uint32_t u = 0; u < n; u++) {
+        rows[u] = sorted[u].row;
+        count[u] = sorted[u].count;
+    }
+    return 1;
+}
+
+/* Where the lists of the items' sources begin, and the unique keys' end. */
+static void place_lists(struct fth_embedding *embedding, const struct fth_part *part, uint32_t *item_at) {
+    const uint32_t *count = embedding->item_count + part->base;
+    uint32_t *end = embedding->unique_end + part->base, at = part->base, n = part->n_items;
+    int sorted = sort_items(embedding, part, item_at);
+    for (uint32_t u = 0; u < n; u++)
+        end[u] = at += count[u];
+    for (uint32_t u = 0; u < n; u++) {
+        uint32_t unique = sorted ? item_at[u] : u;
+        item_at[u] = end[unique] - count[unique];
+    }
+}
+
 void fth_table_part_keep(struct fth_embedding *embedding, struct fth_part *part) {
     const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
-    uint32_t *end = embedding->unique_end + part->base, at = part->base, n = part->n_items;
     if (embedding->training && part->by_bucket)
         note_made(embedding, part);
     part->copied = copies_pay(pack, part);
@@ -127,14 +175,14 @@ void fth_table_part_keep(struct fth_embedding *embedding, struct fth_part *part)
         copy_part(embedding, pack, part);
     else
         spread_part(embedding, pack, part);
-    for (uint32_t u = 0; u < n; u++) {
-        end[u] = at;
-        at += embedding->item_count[part->base + u];
-    }
+    if (!embedding->training)
+        return;
+    uint32_t *item_at = embedding->item_at + part->base;
+    place_lists(embedding, part, item_at);
     struct fth_span span = fth_first_span(embedding, part);
-    for (; embedding->training && span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span))
+    for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span))
         if (span.n > 0)
-            fth_part_list(embedding, span, end);
-    if (embedding->training && pack->counted)
-        fth_count_range(embedding, pack, part->base, part->base + n);
+            fth_part_list(embedding, span, item_at);
+    if (pack->counted)
+        fth_count_range(embedding, pack, part->base, part->base + part->n_items);
 }
