@@ -203,7 +203,7 @@ static int number_all_by_bucket(const struct fth_embedding *embedding, const str
     struct fth_span span = fth_first_span(embedding, part);
     for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span)) {
         uint32_t before = to->n;
-        int few = embedding->lookups[span.lookup].n_new < span.n / FEW; /* of the batch before */
+        int few = embedding->by_part && embedding->lookups[span.lookup].n_new < span.n / FEW; /* of the batch before */
         if (!(few ? number_by_bucket(embedding, span, &buckets, to, 1)
                   : number_by_bucket(embedding, span, &buckets, to, 0)))
             return 0;

@@ -1,5 +1,6 @@
 /* Tables whose keys are one part, of several lookups, lists among them: the same bits, and rows in the same order, as
- * by shard, which is how many workers find them; by bucket as without; with rows that were made by shard. */
+ * by shard, which is how many workers find them; by bucket as without; with rows that were made by shard; where rows are
+ * copied as where they are not. */
 #include "embedding/embedding_private.h"
 #include "world.h"
 
@@ -41,6 +42,8 @@ static const struct fth_lookup lookups[] = {
     {.field = 5, .table = "a.linear", .dim = 1, .group = 0, .pooling = FTH_POOL_SUM},
     {.field = 1, .table = "b.linear", .dim = 1, .group = FTH_NO_GROUP},
     {.field = 6, .table = "b.linear", .dim = 1, .group = 0, .pooling = FTH_POOL_MAX},
+    {.field = 3, .table = "d.second", .dim = DIM - 1, .group = FTH_NO_GROUP},
+    {.field = 8, .table = "d.second", .dim = DIM - 1, .group = 0, .pooling = FTH_POOL_MEAN},
 };
 #define N_LOOKUPS (sizeof lookups / sizeof lookups[0])
 
@@ -181,7 +184,7 @@ static void by_bucket(void **state) {
             compare(threads, turn, 1);
 }
 
-/* A batch that is only read, then one whose rows are copied: unknown keys get no row, others are found, also where by
+/* A batch that is only read, twice, then one whose rows are copied: unknown keys get no row, others are found, also where by
  * bucket nothing is known yet; and nothing is counted. */
 static void only_read(void **state) {
     static struct read trained, read;
@@ -191,16 +194,18 @@ static void only_read(void **state) {
     fth_pool *pool = world_pool(2), *many = world_pool(MANY);
     train(embedding, MANY, plain, 1, 2, &read);
     train(unread, MANY, plain, 1, 2, &read);
-    for (uint32_t again = 0; again < 2; again++) {
-        fill(plain, 4 - again);
-        fill(batch, 4 - again);
+    for (uint32_t again = 0; again < 3; again++) {
+        uint64_t step = again < 2 ? 4 : 3;
+        fill(plain, step);
+        fill(batch, step);
         OK(fth_embedding_prepare(embedding, many, plain, 0, 3, err));
         read_all(embedding, &trained);
         uint64_t unique = embedding->n_unique;
         OK(fth_embedding_prepare(embedding, pool, batch, 0, 3, err));
         read_all(embedding, &read);
         assert_memory_equal(&trained, &read, sizeof read);
-        assert_true(unique > (again ? 60 : 300) && embedding->n_unique == unique);
+        assert_int_equal(copied_parts(embedding), few_keys(step) ? TABLES : 0);
+        assert_true(unique > (few_keys(step) ? 60 : 300) && embedding->n_unique == unique);
     }
     assert_same_embeddings(unread, embedding);
     fth_pool_destroy(pool);
