@@ -292,9 +292,9 @@ void fth_part_find(void *arg, uint32_t task, uint32_t worker) {
         n_missing = fth_table_part_find(embedding, part, worker, missing);
         part->n_rows = n - n_missing;
     } else {
-        /* A row of one number is in the line that says whose it is. */
-        part->n_rows = pack->single ? find_rows(pack, hash, n, rows, weight, 1)
-                                    : fth_find_rows(pack, hash, n, rows, copied ? weight : NULL);
+        /* A row of one number is in the line that says whose it is. The groups of short parts have been asked for. */
+        part->n_rows = find_rows(pack, hash, n, rows, pack->single || copied ? weight : NULL,
+                                 !fth_part_is_long(embedding, part));
         if (part->n_rows < n)
             n_missing = list_missing(rows, n, missing);
     }
