@@ -18,8 +18,8 @@ static uint64_t cost_before(const struct fth_embedding *embedding,
 
 static uint64_t whole_cost(const struct fth_embedding *embedding, uint32_t number) {
     struct fth_segment segment = fth_segment_of(embedding, number);
-    if (fth_pack_by_weight(embedding, segment.pack))
-        return embedding->parts[number].n + (uint64_t)segment.n * ROW_COST;
+    if (fth_segment_is_whole(embedding, number))
+        return (embedding->parts[number].n + (uint64_t)segment.n * ROW_COST) * segment.pack->n_members;
     return cost_before(embedding, &segment, segment.n);
 }
 
@@ -51,7 +51,7 @@ void fth_embedding_cut_updates(struct fth_embedding *embedding) {
         struct fth_segment segment = fth_segment_of(embedding, s);
         struct fth_update_start *start = &embedding->task_start[t];
         /* Parts whose gradients are summed item by item go as a whole. */
-        if (fth_pack_by_weight(embedding, segment.pack))
+        if (fth_segment_is_whole(embedding, s))
             *start = (struct fth_update_start){.segment = before < target ? s + 1 : s};
         else
             *start = (struct fth_update_start){

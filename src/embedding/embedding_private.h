@@ -35,7 +35,8 @@
  *            phase 2 (a task a shard)   unique_row of these, new rows and candidates
  *            phase 3 (a task a part)    row_of, list, unique_end; item_weight, of long parts (from phase 1) weight_of;
  *                                       counts as above. Of long parts whose keys repeat, copies of the rows in place
- *                                       of row_of and weight_of: occurrences read these and item_weight by item_of
+ *                                       of row_of and weight_of: occurrences read these and item_weight by item_of;
+ *                                       mostly no list, as gradients are added to the items' sums (item_sums.c)
  *
  * Of rows of one number (pack->single) phases 1 and 2 bring item_weight: there is no phase 3.
  *
@@ -106,6 +107,7 @@ struct fth_part {
     uint32_t items;              /* its first item; by_part: base */
     int by_bucket;               /* item_bucket says which the items are */
     int copied;                  /* by_part: its items' rows lie side by side, from phase 3 on (fth_part_copies) */
+    int summed;                  /* copied: its rows are trained without lists of sources (item_sums.c) */
     uint32_t at[FTH_SHARDS + 1]; /* not by_part: among the items, where each shard's begin */
     uint32_t occurrences[FTH_SHARDS]; /* of each shard's items */
 };
@@ -271,6 +273,14 @@ static inline int fth_pack_by_weight(const struct fth_embedding *embedding,
     return embedding->by_part && pack->single;
 }
 
+/* Whether the segment goes to one update task as a whole: a part whose gradients are summed item by item. */
+static inline int fth_segment_is_whole(const struct fth_embedding *embedding, uint32_t number) {
+    if (!embedding->by_part)
+        return 0;
+    const struct fth_part *part = &embedding->parts[number];
+    return part->summed || fth_pack_by_weight(embedding, &embedding->packs[embedding->lookups[part->lookup].pack]);
+}
+
 /* A part's spans: its lookups' occurrences, those of one lookup where parts are not tables. */
 static inline struct fth_span fth_first_span(const struct fth_embedding *embedding, const struct fth_part *part) {
     uint32_t n = embedding->by_part ? embedding->lookups[part->lookup].n : part->n;
@@ -337,6 +347,8 @@ fth_status fth_table_part_room(struct fth_embedding *embedding, uint32_t lookup,
  * with hashes in place of their keys; how many. */
 uint32_t fth_table_part_find(struct fth_embedding *embedding, const struct fth_part *part, uint32_t worker,
                              uint32_t *missing);
+/* item_sums.c: whether the part's rows can be trained without lists of sources. */
+int fth_items_can_be_summed(const struct fth_embedding *embedding, const struct fth_part *part);
 /* Phase 3. */
 void fth_table_part_keep(struct fth_embedding *embedding, struct fth_part *part);
 /* The phases 1 to 3 of by_part. */

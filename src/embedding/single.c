@@ -11,14 +11,7 @@
 
 #include "embedding/update_private.h"
 
-#define ROWS 64
 #define ROWS_AHEAD 20 /* asked for at once: more than about 24 lines are not fetched */
-
-struct block {
-    uint32_t n;
-    float *row[ROWS];
-    float gradient[ROWS], weight[ROWS], slot[FTH_MAX_SLOTS][ROWS];
-};
 
 /* The sum of the gradients of the key's occurrences, as from sum_rows; 0 when there are none. */
 static int sum_row(const struct fth_update_work *work, uint32_t unique, float *out) {
@@ -65,21 +58,22 @@ static int sum_row(const struct fth_update_work *work, uint32_t unique, float *o
     return n > 0;
 }
 
-static void update_block(const struct fth_update_work *work, const struct fth_member *member,
-                         struct block *block, const struct fth_opt_args *args) {
+void fth_update_numbers(const struct fth_update_work *work, const struct fth_member *member,
+                        struct fth_number_block *block, const struct fth_opt_args *args) {
     const struct fth_optimizer *optimizer = member->optimizer->is;
-    float *slots[FTH_MAX_SLOTS] = {block->slot[0], block->slot[1]};
+    float weight[FTH_NUMBERS], slot[FTH_MAX_SLOTS][FTH_NUMBERS], *slots[FTH_MAX_SLOTS] = {slot[0], slot[1]};
     for (uint32_t i = 0; i < block->n; i++) {
-        block->weight[i] = block->row[i][member->at];
+        weight[i] = block->row[i][member->at];
         for (uint32_t s = 0; s < optimizer->n_slots; s++)
-            block->slot[s][i] = block->row[i][member->slot_at[s]];
+            slot[s][i] = block->row[i][member->slot_at[s]];
     }
-    optimizer->apply(work->embedding->kernels, block->n, block->weight, slots, block->gradient,
-                     &args[member->linear], NULL);
+    if (block->n > 0)
+        optimizer->apply(work->embedding->kernels, block->n, weight, slots, block->gradient, &args[member->linear],
+                         NULL);
     for (uint32_t i = 0; i < block->n; i++) {
-        block->row[i][member->at] = block->weight[i];
+        block->row[i][member->at] = weight[i];
         for (uint32_t s = 0; s < optimizer->n_slots; s++)
-            block->row[i][member->slot_at[s]] = block->slot[s][i];
+            block->row[i][member->slot_at[s]] = slot[s][i];
     }
     block->n = 0;
 }
@@ -88,21 +82,17 @@ void fth_update_single(const struct fth_update_work *work, const struct fth_pack
                        uint32_t unique, uint32_t last, const struct fth_opt_args *args) {
     const struct fth_embedding *embedding = work->embedding;
     const struct fth_member *member = &pack->members[work->member];
-    struct block block = {.n = 0};
+    struct fth_number_block block = {.n = 0};
     for (; unique < last; unique++) {
         uint32_t row = embedding->unique_row[unique];
+        float *memory = fth_pack_row(pack, row), gradient;
         if (row == FTH_ROW_NONE)
             continue;
-        float *memory = fth_pack_row(pack, row);
         __builtin_prefetch(memory + member->at, 1);
-        if (!sum_row(work, unique, &block.gradient[block.n]))
-            continue;
-        block.row[block.n++] = memory;
-        if (block.n == ROWS)
-            update_block(work, member, &block, args);
+        if (sum_row(work, unique, &gradient))
+            fth_update_number(work, member, &block, memory, gradient, args);
     }
-    if (block.n)
-        update_block(work, member, &block, args);
+    fth_update_numbers(work, member, &block, args);
 }
 
 /* ---- a part's items ---- */
@@ -159,7 +149,7 @@ void fth_update_part(const struct fth_update_work *work, const struct fth_part *
     const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
     const uint32_t *rows = embedding->unique_row + part->base;
     float sum[1 << FTH_PART_SHIFT_MAX];
-    struct block block = {.n = 0};
+    struct fth_number_block block = {.n = 0};
     for (uint32_t u = 0; u < part->n_items && u < ROWS_AHEAD; u++)
         __builtin_prefetch(fth_pack_row(pack, rows[u]), 1);
     int trained = sum_items(work, part, sum);
@@ -167,15 +157,10 @@ void fth_update_part(const struct fth_update_work *work, const struct fth_part *
         if (u + ROWS_AHEAD < part->n_items)
             __builtin_prefetch(fth_pack_row(pack, rows[u + ROWS_AHEAD]), 1);
         fth_count_unique(embedding, pack, part->base + u);
-        if (rows[u] == FTH_ROW_NONE || !trained)
-            continue;
-        block.row[block.n] = fth_pack_row(pack, rows[u]);
-        block.gradient[block.n++] = sum[u];
-        if (block.n == ROWS)
-            update_block(work, &pack->members[0], &block, args);
+        if (rows[u] != FTH_ROW_NONE && trained)
+            fth_update_number(work, &pack->members[0], &block, fth_pack_row(pack, rows[u]), sum[u], args);
     }
-    if (block.n)
-        update_block(work, &pack->members[0], &block, args);
+    fth_update_numbers(work, &pack->members[0], &block, args);
 }
 
 double fth_part_squares(const struct fth_update_work *work, const struct fth_part *part,

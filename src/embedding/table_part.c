@@ -166,6 +166,15 @@ static void place_lists(struct fth_embedding *embedding, const struct fth_part *
     }
 }
 
+static void list_part(struct fth_embedding *embedding, const struct fth_part *part) {
+    uint32_t *item_at = embedding->item_at + part->base;
+    place_lists(embedding, part, item_at);
+    struct fth_span span = fth_first_span(embedding, part);
+    for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span))
+        if (span.n > 0)
+            fth_part_list(embedding, span, item_at);
+}
+
 void fth_table_part_keep(struct fth_embedding *embedding, struct fth_part *part) {
     const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
     if (embedding->training && part->by_bucket)
@@ -177,12 +186,9 @@ void fth_table_part_keep(struct fth_embedding *embedding, struct fth_part *part)
         spread_part(embedding, pack, part);
     if (!embedding->training)
         return;
-    uint32_t *item_at = embedding->item_at + part->base;
-    place_lists(embedding, part, item_at);
-    struct fth_span span = fth_first_span(embedding, part);
-    for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span))
-        if (span.n > 0)
-            fth_part_list(embedding, span, item_at);
+    part->summed = fth_items_can_be_summed(embedding, part);
+    if (!part->summed)
+        list_part(embedding, part);
     if (pack->counted)
         fth_count_range(embedding, pack, part->base, part->base + part->n_items);
 }

@@ -35,8 +35,7 @@ static void find_ways(const struct fth_update_work *work) {
     for (uint32_t p = 0; p < embedding->n_packs; p++)
         for (uint32_t m = 0; m < embedding->packs[p].n_members; m++) {
             const struct fth_member *member = &embedding->packs[p].members[m];
-            int single = member->dim == 1 && !member->optimizer->is->rowwise;
-            work->way[member->number] = single ? FTH_UPDATE_SINGLE : FTH_UPDATE_BLOCKS;
+            work->way[member->number] = fth_member_is_number(member) ? FTH_UPDATE_SINGLE : FTH_UPDATE_BLOCKS;
         }
     for (uint32_t l = 0; l < embedding->n_lookups; l++) {
         const struct fth_embedding_lookup *lookup = &embedding->lookups[l];
@@ -260,15 +259,6 @@ static const float *sum_in_pieces(struct fth_update_work *work, uint32_t unique,
 
 /* ---- rows of a shard ---- */
 
-static inline void apply(const struct fth_update_work *work, const struct fth_pack *pack, uint32_t row,
-                         const float *gradient, const struct fth_opt_args *args) {
-    const struct fth_member *member = &pack->members[work->member];
-    float *at = fth_pack_row(pack, row);
-    float *slots[FTH_MAX_SLOTS] = {at + member->slot_at[0], at + member->slot_at[1]};
-    member->optimizer->is->apply(work->embedding->kernels, member->dim, at + member->at, slots, gradient,
-                                 &args[member->linear], NULL);
-}
-
 /* Collects the sources [at, end) of one row of a block, which begin_sources has begun, and fetches them; returns
  * whether one has a scale. */
 static int collect_row(struct fth_update_work *work, const uint32_t *at, const uint32_t *end) {
@@ -319,9 +309,8 @@ static uint32_t update_block(struct fth_update_work *work, const struct fth_pack
     uint32_t from = 0;
     for (uint32_t i = 0; i < n; from = rows[i++].end) {
         if (rows[i].end > from)
-            apply(work, pack, rows[i].row,
-                  sum_sources(work, from, rows[i].end, rows[i].scaled, dim, work->sum[0]),
-                  args);
+            fth_update_row(work, &pack->members[work->member], fth_pack_row(pack, rows[i].row),
+                           sum_sources(work, from, rows[i].end, rows[i].scaled, dim, work->sum[0]), args);
     }
     return unique;
 }
@@ -337,7 +326,7 @@ static void update_range(struct fth_update_work *work, const struct fth_pack *pa
             const float *gradient =
                 row != FTH_ROW_NONE ? sum_in_pieces(work, unique, dim) : NULL;
             if (gradient)
-                apply(work, pack, row, gradient, args);
+                fth_update_row(work, &pack->members[work->member], fth_pack_row(pack, row), gradient, args);
             next++;
         }
         unique = next;
@@ -383,12 +372,12 @@ void fth_embedding_update(void *ctx, const struct fth_row_gradient *gradients, u
         struct fth_segment segment = fth_segment_of(embedding, s);
         uint32_t from = s == begin.segment ? begin.unique : 0;
         uint32_t to = s == end.segment ? end.unique : segment.n;
-        if (fth_pack_by_weight(embedding, segment.pack)) {
-            if (s < end.segment)
-                fth_update_part(&work, &embedding->parts[s], args);
-        } else {
+        if (!fth_segment_is_whole(embedding, s))
             update_members(&work, segment.pack, segment.start + from, segment.start + to, args);
-        }
+        else if (s < end.segment && embedding->parts[s].summed)
+            fth_update_items(&work, &embedding->parts[s], args);
+        else if (s < end.segment)
+            fth_update_part(&work, &embedding->parts[s], args);
     }
 }
 

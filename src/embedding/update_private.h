@@ -1,4 +1,4 @@
-/* What update.c (rows of any length) and single.c (rows of one number) share. */
+/* What update.c (rows of any length), single.c (rows of one number) and item_sums.c (rows of parts that are summed) share. */
 #ifndef FTH_EMBEDDING_UPDATE_PRIVATE_H
 #define FTH_EMBEDDING_UPDATE_PRIVATE_H
 
@@ -70,6 +70,37 @@ static inline float fth_source_scale(const struct fth_embedding *embedding,
     return lookup->share ? lookup->share[example] : 1;
 }
 
+/* A row's member, from its summed gradient. */
+static inline void fth_update_row(const struct fth_update_work *work, const struct fth_member *member, float *row,
+                                  const float *gradient, const struct fth_opt_args *args) {
+    float *slots[FTH_MAX_SLOTS] = {row + member->slot_at[0], row + member->slot_at[1]};
+    member->optimizer->is->apply(work->embedding->kernels, member->dim, row + member->at, slots, gradient,
+                                 &args[member->linear], NULL);
+}
+
+/* Members of one number whose optimizer looks at nothing else are updated a block of rows at a time. */
+#define FTH_NUMBERS 64
+struct fth_number_block {
+    uint32_t n;
+    float *row[FTH_NUMBERS];
+    float gradient[FTH_NUMBERS];
+};
+static inline int fth_member_is_number(const struct fth_member *member) {
+    return member->dim == 1 && !member->optimizer->is->rowwise;
+}
+/* single.c: updates the block's rows, and empties it. */
+void fth_update_numbers(const struct fth_update_work *work, const struct fth_member *member,
+                        struct fth_number_block *block, const struct fth_opt_args *args);
+/* Adds a row and its gradient; a full block is updated. */
+static inline void fth_update_number(const struct fth_update_work *work, const struct fth_member *member,
+                                     struct fth_number_block *block, float *row, float gradient,
+                                     const struct fth_opt_args *args) {
+    block->row[block->n] = row;
+    block->gradient[block->n++] = gradient;
+    if (block->n == FTH_NUMBERS)
+        fth_update_numbers(work, member, block, args);
+}
+
 /* single.c: the update of unique keys [unique, last), of FTH_UPDATE_SINGLE. args: two, by fth_member.linear. */
 void fth_update_single(const struct fth_update_work *work, const struct fth_pack *pack,
                        uint32_t unique, uint32_t last, const struct fth_opt_args *args);
@@ -80,5 +111,8 @@ void fth_update_part(const struct fth_update_work *work, const struct fth_part *
                      const struct fth_opt_args *args);
 double fth_part_squares(const struct fth_update_work *work, const struct fth_part *part,
                         double sum);
+
+/* item_sums.c: the update of a part that is summed, of all its rows. */
+void fth_update_items(struct fth_update_work *work, const struct fth_part *part, const struct fth_opt_args *args);
 
 #endif

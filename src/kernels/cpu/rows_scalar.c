@@ -83,6 +83,18 @@ void fth_k_sum_rows_scalar(size_t n, const float *const *src, const float *scale
     }
 }
 
+void fth_k_add_to_rows_scalar(size_t m, const uint32_t *begin, const uint32_t *rows, const uint32_t *once,
+                              const float *scale, const float *x, size_t ld, size_t d, float *sums, size_t stride) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t t = begin[i]; t < begin[i + 1]; t++) {
+            int set = once && once[rows[t]] == 1 && (!scale || scale[i] == 1);
+            for (size_t j = 0; j < d; j++) {
+                float v = scale ? scale[i] * x[i * ld + j] : x[i * ld + j], *sum = &sums[rows[t] * stride + j];
+                *sum = set ? v : *sum + v;
+            }
+        }
+}
+
 void fth_k_draw_uniform_scalar(uint64_t seed, uint32_t stream, uint64_t a, size_t n, float low, float high,
                                float *out) {
     fth_random_uniform(seed, stream, a, (uint32_t)n, low, high, out);

@@ -243,6 +243,65 @@ void FTH_K(sum_rows)(size_t n, const float *const *src, const float *scale, size
         sum_rows_block(1, v_tail(d - c), 1, n, src, c, scale, out);
 }
 
+/* Sums of one number: vectors of one element cost more. */
+static FTH_INLINE void add_numbers(size_t m, const uint32_t *begin, const uint32_t *rows, const uint32_t *once,
+                                   const float *scale, const float *x, size_t ld, float *sums, size_t stride) {
+    for (size_t i = 0; i < m; i++) {
+        float v = scale ? scale[i] * x[i * ld] : x[i * ld];
+        int alone = once && (!scale || scale[i] == 1);
+        for (size_t t = begin[i]; t < begin[i + 1]; t++) {
+            float *sum = sums + rows[t] * stride;
+            *sum = alone && once[rows[t]] == 1 ? v : *sum + v;
+        }
+    }
+}
+
+static FTH_INLINE void add_to_rows_block(int part, vt t, int vectors, size_t m, const uint32_t *begin,
+                                         const uint32_t *rows, const uint32_t *once, const float *scale,
+                                         const float *x, size_t ld, float *sums, size_t stride) {
+    for (size_t i = 0; i < m; i++) {
+        if (i + ROWS_AHEAD < m)
+            _mm_prefetch((const char *)(x + (i + ROWS_AHEAD) * ld), _MM_HINT_T0);
+        vf v[4], factor = v_set(scale ? scale[i] : 0);
+        for (int c = 0; c < vectors; c++) {
+            v[c] = v_get(x + i * ld + c * VW, part, t);
+            v[c] = scale ? v_mul(factor, v[c]) : v[c];
+        }
+        const uint32_t *at = rows + begin[i], *end = rows + begin[i + 1];
+        if (once && (!scale || scale[i] == 1)) {
+            for (; at < end; at++) {
+                float *sum = sums + *at * stride;
+                int set = once[*at] == 1;
+                for (int c = 0; c < vectors; c++)
+                    v_put(sum + c * VW, part, t, set ? v[c] : v_add(v_get(sum + c * VW, part, t), v[c]));
+            }
+            continue;
+        }
+        for (; at < end; at++) {
+            float *sum = sums + *at * stride;
+            for (int c = 0; c < vectors; c++)
+                v_put(sum + c * VW, part, t, v_add(v_get(sum + c * VW, part, t), v[c]));
+        }
+    }
+}
+
+void FTH_K(add_to_rows)(size_t m, const uint32_t *begin, const uint32_t *rows, const uint32_t *once,
+                        const float *scale, const float *x, size_t ld, size_t d, float *sums, size_t stride) {
+    size_t c = 0;
+    if (d == 1) {
+        add_numbers(m, begin, rows, once, scale, x, ld, sums, stride);
+        return;
+    }
+    for (; c + 4 * VW <= d; c += 4 * VW)
+        add_to_rows_block(0, v_tail(0), 4, m, begin, rows, once, scale, x + c, ld, sums + c, stride);
+    for (; c + 2 * VW <= d; c += 2 * VW)
+        add_to_rows_block(0, v_tail(0), 2, m, begin, rows, once, scale, x + c, ld, sums + c, stride);
+    for (; c + VW <= d; c += VW)
+        add_to_rows_block(0, v_tail(0), 1, m, begin, rows, once, scale, x + c, ld, sums + c, stride);
+    if (c < d)
+        add_to_rows_block(1, v_tail(d - c), 1, m, begin, rows, once, scale, x + c, ld, sums + c, stride);
+}
+
 void FTH_K(draw_uniform)(uint64_t seed, uint32_t stream, uint64_t a, size_t n, float low, float high,
                          float *out) {
     uint64_t key = fth_random_key(seed, stream);

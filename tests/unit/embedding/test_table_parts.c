@@ -1,25 +1,27 @@
 /* Tables whose keys are one part, of several lookups, lists among them: the same bits, and rows in the same order, as
  * by shard, which is how many workers find them; by bucket as without; with rows that were made by shard; where rows are
- * copied as where they are not. */
+ * copied as where they are not; and where gradients are summed item by item as from lists, whatever gradients there are. */
 #include "embedding/embedding_private.h"
 #include "world.h"
 
 #include "kernels/text_key.h"
 
 #define BATCH 256
-#define LONGEST 40
+#define LONGEST 80
 #define STEPS 6
 #define DIM 4
-#define FIELDS 10
-#define TABLES 5
+#define FIELDS 11
+#define TABLES 6
+#define SUMMED 4 /* of them */
 #define SALT 77
-#define BUCKETS 900
+#define BUCKETS 1900
 #define MANY 9 /* workers: no table leaves them their share */
 
-/* Tables a to e: single keys, then a list; c counts its keys first, and its list has values; b has maxima. */
+/* Tables a to e: single keys, then a list; c counts its keys first, and its list has values; b has maxima. f: a list that
+ * is not pooled. */
 static const int32_t groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP,
-                                 0,            0,            1,            0,            1};
-static const uint8_t weighted[] = {0, 0, 0, 0, 0, 0, 0, 1, 0, 0};
+                                 0,            0,            1,            0,            1,            1};
+static const uint8_t weighted[] = {0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0};
 static const uint32_t longest[] = {LONGEST, LONGEST};
 static uint64_t buckets[FIELDS], salts[FIELDS];
 static const struct fth_schema schema = {.n_fields = FIELDS,
@@ -44,12 +46,15 @@ static const struct fth_lookup lookups[] = {
     {.field = 6, .table = "b.linear", .dim = 1, .group = 0, .pooling = FTH_POOL_MAX},
     {.field = 3, .table = "d.second", .dim = DIM - 1, .group = FTH_NO_GROUP},
     {.field = 8, .table = "d.second", .dim = DIM - 1, .group = 0, .pooling = FTH_POOL_MEAN},
+    {.field = 10, .table = "f", .dim = DIM, .group = 1},
 };
 #define N_LOOKUPS (sizeof lookups / sizeof lookups[0])
 
+static const char *optimizer_name = "adagrad";
+
 static fth_embedding *create(void) {
     struct fth_embedding_config config = {.init_scale = 0.25, .memory_limit = 64 << 20};
-    struct fth_optimizer_config optimizer = world_optimizer("adagrad");
+    struct fth_optimizer_config optimizer = world_optimizer(optimizer_name);
     struct fth_embedding_options options = {.lookups = lookups,
                                             .n_lookups = N_LOOKUPS,
                                             .config = &config,
@@ -80,7 +85,7 @@ static void fill(struct fth_batch *batch, uint64_t step) {
     for (uint32_t f = 0; f < FIELDS; f++) {
         uint32_t n = groups[f] == FTH_NO_GROUP ? BATCH : batch->groups[groups[f]].total;
         for (uint32_t i = 0; i < n; i++) {
-            uint64_t key = world_random(&random) % (few_keys(step) ? 90 : 900 + 100 * step);
+            uint64_t key = world_random(&random) % (few_keys(step) ? 90 : 1900 + 100 * step);
             int other = key == 0 || (step == 4 && key < 3);
             batch->fields[f].keys[i] = other ? key + step % 2 : fth_bucket_key(SALT, key % BUCKETS);
             if (weighted[f])
@@ -91,7 +96,7 @@ static void fill(struct fth_batch *batch, uint64_t step) {
 
 /* What the lookups read of a batch, and the unique rows of the numbered one. */
 struct read {
-    float of[N_LOOKUPS][BATCH * DIM];
+    float of[N_LOOKUPS][BATCH * LONGEST * DIM];
     uint32_t n_unique, number[BATCH];
 };
 
@@ -115,6 +120,51 @@ static uint32_t copied_parts(const fth_embedding *embedding) {
     return embedding->by_part ? copied : 0;
 }
 
+static uint32_t summed_parts(const fth_embedding *embedding) {
+    uint32_t summed = 0;
+    for (uint32_t p = 0; embedding->by_part && p < embedding->n_parts; p++)
+        summed += embedding->parts[p].summed != 0;
+    return summed;
+}
+
+/* Which gradients there are: one a lookup; several of some lookups; none of some; the numbered lookup's of its unique rows,
+ * in two parts and one, beside others or alone. */
+enum { ONE, SEVERAL, NONE, PARTS, PART, KINDS };
+static int gradients = ONE;
+
+#define MOST_GRADIENTS (N_LOOKUPS + 4)
+
+static void add(struct fth_row_gradient *list, uint32_t *n, uint32_t lookup, const float *data, uint32_t parts) {
+    assert_true(*n < MOST_GRADIENTS);
+    list[(*n)++] = (struct fth_row_gradient){
+        .lookup = lookup, .gradient = data, .ld = DIM, .parts = parts, .part_stride = (size_t)BATCH * DIM};
+}
+
+static void update(fth_embedding *embedding, fth_pool *pool, uint64_t step) {
+    enum { FLOATS = BATCH * LONGEST * DIM };
+    static float data[2][FLOATS]; /* as many rows as a list has positions, or parts and unique rows */
+    const struct fth_rows *rows = fth_embedding_rows(embedding);
+    struct fth_row_gradient list[MOST_GRADIENTS];
+    struct fth_opt_args args = world_args(optimizer_name, step);
+    uint64_t random = 100 + step;
+    uint32_t n = 0;
+    int by_unique = gradients >= PARTS && rows->unique(rows->ctx, NUMBERED)->n > 0;
+    assert_int_equal(by_unique, gradients >= PARTS && few_keys(step));
+    for (uint32_t i = 0; i < 2 * FLOATS; i++)
+        data[i / FLOATS][i % FLOATS] = i % 5 ? world_float(&random) : -0.0f;
+    for (uint32_t l = 0; l < N_LOOKUPS; l++) {
+        if ((gradients == NONE && l % 4 == 3) || (by_unique && gradients == PART && l == NUMBERED))
+            continue;
+        add(list, &n, l, data[l % 2] + l * DIM, 0);
+        if (gradients == SEVERAL && l % 5 == 0)
+            add(list, &n, l, data[1 - l % 2], 0);
+    }
+    if (by_unique)
+        add(list, &n, NUMBERED, data[0], gradients == PARTS ? 2 : 1);
+    fth_embedding_set_args(embedding, &args, NULL);
+    run_update(embedding, pool, list, n, 1);
+}
+
 static void train(fth_embedding *embedding, uint32_t threads, struct fth_batch *batch, uint64_t first, uint64_t last,
                   struct read *read) {
     fth_pool *pool = world_pool(threads);
@@ -123,8 +173,9 @@ static void train(fth_embedding *embedding, uint32_t threads, struct fth_batch *
         OK(fth_embedding_prepare(embedding, pool, batch, 1, step, err));
         assert_int_equal(embedding->by_part, threads < MANY || step == 5);
         assert_int_equal(copied_parts(embedding), threads < MANY && few_keys(step) ? TABLES : 0);
+        assert_int_equal(summed_parts(embedding), threads < MANY && few_keys(step) ? SUMMED : 0);
         read_all(embedding, read);
-        world_update(embedding, pool, N_LOOKUPS, BATCH, DIM, step);
+        update(embedding, pool, step);
     }
     fth_pool_destroy(pool);
 }
@@ -184,6 +235,18 @@ static void by_bucket(void **state) {
             compare(threads, turn, 1);
 }
 
+static void any_gradients(void **state) {
+    const char *optimizers[] = {"adagrad", "adam"};
+    for (int o = 0; o < 2; o++)
+        for (gradients = ONE; gradients < KINDS; gradients++) {
+            optimizer_name = optimizers[o];
+            for (uint32_t threads = 1; threads <= 2; threads++)
+                compare(threads, 0, (int)threads - 1);
+        }
+    optimizer_name = "adagrad";
+    gradients = ONE;
+}
+
 /* A batch that is only read, twice, then one whose rows are copied: unknown keys get no row, others are found, also where by
  * bucket nothing is known yet; and nothing is counted. */
 static void only_read(void **state) {
@@ -220,6 +283,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_by_shard),
         cmocka_unit_test(by_bucket),
+        cmocka_unit_test(any_gradients),
         cmocka_unit_test(only_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

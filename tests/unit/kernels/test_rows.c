@@ -84,6 +84,27 @@ static void run_sum_rows(const struct fth_kernels *k, struct call *c) {
     k->sum_rows(n, src, NULL, c->n, call_out(c, 1, c->n, NULL));
 }
 
+/* Lists, and one row an x; rows of `once` are met once, or a sum is set twice, which is as good. */
+static void run_add_to_rows(const struct fth_kernels *k, struct call *c) {
+    uint32_t rows[LONGEST], once[TABLE_ROWS], begin[40] = {0};
+    size_t ld, stride, m = c->m + 18; /* beyond the prefetch distance */
+    draw_rows(c, rows);
+    for (size_t i = 0; i < TABLE_ROWS; i++)
+        once[i] = 1 + (call_bits(c) >> 8) % 2;
+    for (size_t i = 0; i < m; i++)
+        begin[i + 1] = begin[i] + (call_bits(c) >> 8) % 4;
+    float *x = call_in(c, m, c->n, -1, 1, &ld), *scale = call_in(c, 1, m, -2, 2, NULL);
+    for (size_t i = 0; i < m; i += 3)
+        scale[i] = 1;
+    float *sums = call_out(c, TABLE_ROWS, c->n, &stride);
+    for (size_t i = 0; i < TABLE_ROWS; i++)
+        memset(sums + i * stride, 0, c->n * sizeof *sums);
+    k->add_to_rows(m, begin, rows, once, scale, x, ld, c->n, sums, stride);
+    k->add_to_rows(m, begin, rows, NULL, scale, x, ld, c->n, sums, stride);
+    k->add_to_rows(m, begin, rows, NULL, NULL, x, ld, c->n, sums, stride);
+    k->add_to_rows(m / 2, begin, rows, once, NULL, x, ld, c->n, sums, stride);
+}
+
 static void run_draws(const struct fth_kernels *k, struct call *c) {
     uint64_t a = (uint64_t)call_bits(c) << 32 | call_bits(c);
     k->draw_uniform(c->m * 0x9e3779b97f4a7c15ull, 2, a, c->n, -0.25f, 0.5f, call_out(c, 1, c->n, NULL));
@@ -100,6 +121,7 @@ static void rows_agree_to_the_bit(void **state) {
     check_shapes(run_gather_sum, 0, 0);
     check_shapes(run_sum_lists, 0, 0);
     check_shapes(run_sum_rows, 0, 0);
+    check_shapes(run_add_to_rows, 0, 0);
     check_shapes(run_draws, 0, 0);
 }
 
@@ -134,6 +156,12 @@ static void scalar_rows_follow_their_formulas(void **state) {
     assert_true(out[0] == 4 && out[1] == 6);
     k->sum_rows(2, src, values, 2, out);
     assert_true(out[0] == -1 && out[1] == 0);
+    float sums[6] = {10, 20, 0, 0, 0, 0}, x[4] = {1, 2, -0.0f, 5}, scale[2] = {2, 1};
+    uint32_t list[4] = {1, 0, 0, 2}, once[3] = {2, 3, 1};
+    k->add_to_rows(2, (uint32_t[3]){0, 2, 4}, list, once, scale, x, 2, 2, sums, 2);
+    assert_memory_equal(sums, ((float[6]){12, 29, 2, 4, -0.0f, 5}), sizeof sums);
+    k->add_to_rows(1, (uint32_t[2]){2, 4}, list, NULL, NULL, x, 2, 2, sums, 2);
+    assert_memory_equal(sums, ((float[6]){13, 31, 2, 4, 1, 7}), sizeof sums);
 }
 
 static void a_maximum_keeps_nan(void **state) {
