@@ -9,6 +9,9 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
 endif()
 foreach(source ${FATHOM_SOURCES})
   set(how -O3)
+  if(FATHOM_SANITIZE) # some would take GCC minutes: two of attention's alone a third of the build
+    set(how -O1)
+  endif()
   # Fuzzing is for what reads text. clang takes many minutes over sanitized arithmetic kernels.
   if(FATHOM_SANITIZE STREQUAL "fuzzer" AND NOT source MATCHES "/(scan|decimal|text_keys)_[a-z0-9]+\\.c$")
     set(how -O1 -fno-sanitize=all)

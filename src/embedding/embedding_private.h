@@ -47,10 +47,10 @@
  * and unique keys, and read and train another member of the row. Counts of occurrences and rows that must not
  * depend on who shares rows (cut.c, the norm's tasks, n_keys, n_unique) take each lookup for itself.
  *
- * There unique key u of a part is entry base + u, item u, but that a long part's are sorted by their counts in phase 3,
- * after which only occurrences have to do with its items. Unique keys come in segments, which the update walks through:
- * the parts; or, lookup by lookup, what of a shard's keys is first met there (runs), so that one lookup's gradients are
- * read at a time, which stay in the second cache. Arrays "by shard" are cut at the shards' `start`, by their items:
+ * There unique key u of a part is entry base + u, item u, but that a long part's with lists are sorted by their counts in
+ * phase 3, after which only occurrences have to do with its items. Unique keys come in segments, which the update walks
+ * through: the parts; or, lookup by lookup, what of a shard's keys is first met there (runs), so that one lookup's gradients
+ * are read at a time, which stay in the second cache. Arrays "by shard" are cut at the shards' `start`, by their items:
  * unique key u of a shard is entry start + u.
  * The list is cut by their occurrences: the key's sources, one an occurrence and in their order, end at unique_end.
  * Nothing that is written here but the cut into parts depends on threads: the order of shards, unique keys and
