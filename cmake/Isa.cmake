@@ -9,12 +9,9 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
 endif()
 foreach(source ${FATHOM_SOURCES})
   set(how -O3)
-  # Sanitized, kernels take GCC long; the hundreds of unrolled blocks of attention's two took two minutes each.
-  if(FATHOM_SANITIZE)
-    set(how -O1)
-  endif()
+  # Hundreds of unrolled blocks, each with its checks: GCC would take two minutes for each of the two.
   if(FATHOM_SANITIZE STREQUAL "address+undefined" AND source MATCHES "/attention_avx[0-9]+\\.c$")
-    list(APPEND how -g0 -fno-sanitize=undefined --param=asan-instrumentation-with-call-threshold=0)
+    set(how -O1 -g0 -fno-sanitize=undefined --param=asan-instrumentation-with-call-threshold=0)
   endif()
   # Fuzzing is for what reads text. clang takes many minutes over sanitized arithmetic kernels.
   if(FATHOM_SANITIZE STREQUAL "fuzzer" AND NOT source MATCHES "/(scan|decimal|text_keys)_[a-z0-9]+\\.c$")
