@@ -235,8 +235,9 @@ static void count_sources(const struct training *t, uint32_t *sources) {
     memset(sources, 0, t->part->n_items * sizeof *sources);
     struct fth_span span = fth_first_span(t->embedding, t->part);
     for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(t->embedding, span))
-        for (uint32_t i = 0; i < span.n && n_all(t, lookup_of(t, span, t->member)) > 0; i++)
-            sources[t->embedding->item_of[span.base + i]]++;
+        if (n_all(t, lookup_of(t, span, t->member)) > 0)
+            for (uint32_t i = 0; i < span.n; i++)
+                sources[t->embedding->item_of[span.base + i]]++;
 }
 
 /* Members together, where all occurrences are sources. Else each for itself; sources are counted in memory of lists. */
