@@ -19,14 +19,11 @@
 #define PAIR (2 * STRIP)
 #define FINISHED 64u /* columns told of at a time */
 
-/* A column of three rows of A, of which those that are not there are zeros. */
-struct column {
-    uint32_t k;
-    float x[TOGETHER];
-};
-
+/* The columns of three rows of A that are not zero in all of them; rows that are not there are zeros. The kernels count on
+ * x lying behind k, each as long. */
 struct triple {
-    struct column columns[DEPTH];
+    uint32_t k[DEPTH + VW]; /* VW are stored at a time */
+    float x[TOGETHER][DEPTH + VW];
     size_t n;
     uint32_t rows; /* that are there */
 };
@@ -43,14 +40,12 @@ struct piece {
     uint32_t ahead_strips, ahead_rows;
 };
 
-/* VW columns of three rows of A, of which those that are not there are zeros. Returns which columns are not zero in all of
- * them, a bit each. */
-static FTH_INLINE uint32_t load_columns(const float *a, size_t lda, uint32_t rows, uint32_t columns, vf x[TOGETHER]) {
-    vt t = v_tail(columns < VW ? columns : VW);
+/* Up to VW columns of three rows. Returns which of them are not zero in all, a bit each. */
+static FTH_INLINE uint32_t load_columns(const float *const rows[TOGETHER], uint32_t k, vt columns, vf x[TOGETHER]) {
     uint32_t there = 0;
 #pragma GCC unroll 3
     for (uint32_t i = 0; i < TOGETHER; i++) {
-        x[i] = i < rows ? v_load_part(a + i * lda, t) : v_zero();
+        x[i] = v_load_part(rows[i] + k, columns);
         there |= v_bits(v_not_zero(x[i]));
     }
     return there;
@@ -58,37 +53,42 @@ static FTH_INLINE uint32_t load_columns(const float *a, size_t lda, uint32_t row
 
 uint64_t fth_zeros_avx2_triples(const float *a, uint32_t rows, uint32_t columns, uint32_t ld, uint32_t every) {
     uint64_t counted = 0;
-    for (uint32_t i = 0; i < rows; i += every * TOGETHER)
+    for (uint32_t i = 0; i < rows; i += every * TOGETHER) {
+        const float *from[TOGETHER]; /* the last is there more than once rather than a row too many */
+        for (uint32_t r = 0; r < TOGETHER; r++)
+            from[r] = a + (size_t)(i + r < rows ? i + r : rows - 1) * ld;
         for (uint32_t k = 0; k < columns; k += VW) {
             vf x[TOGETHER];
-            uint32_t there = load_columns(a + (size_t)i * ld + k, ld, rows - i, columns - k, x);
+            uint32_t there = load_columns(from, k, v_tail(columns - k < VW ? columns - k : VW), x);
             counted += (uint32_t)__builtin_popcount(there);
         }
+    }
     return counted;
+}
+
+static FTH_INLINE size_t pack_vector(const float *const rows[TOGETHER], uint32_t k, vt columns, struct triple *out, size_t n) {
+    vf x[TOGETHER];
+    uint32_t there = load_columns(rows, k, columns, x);
+    vi lanes = vi_places(there);
+    _mm256_storeu_si256((__m256i *)(void *)(out->k + n), vi_add(lanes, vi_set(k)));
+#pragma GCC unroll 3
+    for (uint32_t i = 0; i < TOGETHER; i++)
+        v_store(out->x[i] + n, v_permute(lanes, x[i]));
+    return n + (uint32_t)__builtin_popcount(there);
 }
 
 /* VW columns are stored at a time, those that are not zeros first; the next ones overwrite the others. */
 static void pack_columns(const float *a, size_t lda, uint32_t rows, uint32_t depth, struct triple *out) {
+    static const float zeros[DEPTH];
+    const float *from[TOGETHER];
+    for (uint32_t i = 0; i < TOGETHER; i++)
+        from[i] = i < rows ? a + i * lda : zeros;
     size_t n = 0;
-    for (uint32_t k = 0; k < depth; k += VW) {
-        vf x[TOGETHER];
-        uint32_t there = load_columns(a + k, lda, rows, depth - k, x);
-        vi lanes = vi_places(there);
-        vf first = vi_as_floats(vi_add(lanes, vi_set(k)));
-#pragma GCC unroll 3
-        for (uint32_t i = 0; i < TOGETHER; i++)
-            x[i] = v_permute(lanes, x[i]);
-        vf low[2] = {_mm256_unpacklo_ps(first, x[0]), _mm256_unpacklo_ps(x[1], x[2])};
-        vf high[2] = {_mm256_unpackhi_ps(first, x[0]), _mm256_unpackhi_ps(x[1], x[2])};
-        vf of04 = _mm256_shuffle_ps(low[0], low[1], 0x44), of15 = _mm256_shuffle_ps(low[0], low[1], 0xee);
-        vf of26 = _mm256_shuffle_ps(high[0], high[1], 0x44), of37 = _mm256_shuffle_ps(high[0], high[1], 0xee);
-        float *to = (float *)(void *)&out->columns[n];
-        v_store(to, _mm256_permute2f128_ps(of04, of15, 0x20));
-        v_store(to + VW, _mm256_permute2f128_ps(of26, of37, 0x20));
-        v_store(to + 2 * VW, _mm256_permute2f128_ps(of04, of15, 0x31));
-        v_store(to + 3 * VW, _mm256_permute2f128_ps(of26, of37, 0x31));
-        n += (uint32_t)__builtin_popcount(there);
-    }
+    uint32_t k = 0;
+    for (; k + VW <= depth; k += VW)
+        n = pack_vector(from, k, v_tail(VW), out, n);
+    if (k < depth)
+        n = pack_vector(from, k, v_tail(depth - k), out, n);
     out->n = n;
     out->rows = rows;
 }
@@ -121,11 +121,11 @@ static void pack_columns(const float *a, size_t lda, uint32_t rows, uint32_t dep
     ".p2align 5\n"                                           \
     "3:\n\t"                                                 \
     "movl (%[column]), %k[k]\n\t"                            \
-    "vbroadcastss 4(%[column]), %%ymm12\n\t"                 \
-    "vbroadcastss 8(%[column]), %%ymm13\n\t"                 \
-    "vbroadcastss 12(%[column]), %%ymm14\n\t"                \
+    "vbroadcastss %c[x](%[column]), %%ymm12\n\t"             \
+    "vbroadcastss 2*%c[x](%[column]), %%ymm13\n\t"           \
+    "vbroadcastss 3*%c[x](%[column]), %%ymm14\n\t"           \
     "imul %[ld], %[k]\n\t" multiply                          \
-    "add $16, %[column]\n\t"                                 \
+    "add $4, %[column]\n\t"                                  \
     "dec %[n]\n\t"                                           \
     "jnz 3b\n"                                               \
     "4:\n\t" store
@@ -134,12 +134,12 @@ static void pack_columns(const float *a, size_t lda, uint32_t rows, uint32_t dep
     __asm__ volatile(LOOP(load, zero, multiply, store)                                                                 \
                      : [column] "+r"(column), [n] "+r"(n), [k] "=&r"(k)                                                \
                      : [b0] "r"(p->b), [b1] "r"(p->b + p->strip), [ld] "r"(p->ld * sizeof(float)), [c0] "r"(c[0]),     \
-                       [c1] "r"(c[1]), [c2] "r"(c[2]), [add] "r"(add)                                                  \
+                       [c1] "r"(c[1]), [c2] "r"(c[2]), [add] "r"(add), [x] "i"(sizeof t->k)                            \
                      : "ymm0", "ymm1", "ymm2", "ymm3", "ymm4", "ymm5", "ymm6", "ymm7", "ymm8", "ymm9", "ymm10",        \
                        "ymm11", "ymm12", "ymm13", "ymm14", "ymm15", "cc", "memory")
 
 static FTH_INLINE void run_two_strips(const struct triple *t, const struct piece *p, float *const c[TOGETHER], int add) {
-    const struct column *column = t->columns;
+    const uint32_t *column = t->k;
     size_t n = t->n, k;
     KERNEL(LOAD_STRIP("", "32", "0", "1", "4", "5", "8", "9") LOAD_STRIP("64", "96", "2", "3", "6", "7", "10", "11"),
            ZERO_STRIP("0", "1", "4", "5", "8", "9") ZERO_STRIP("2", "3", "6", "7", "10", "11"),
@@ -149,7 +149,7 @@ static FTH_INLINE void run_two_strips(const struct triple *t, const struct piece
 }
 
 static FTH_INLINE void run_strip(const struct triple *t, const struct piece *p, float *const c[TOGETHER], int add) {
-    const struct column *column = t->columns;
+    const uint32_t *column = t->k;
     size_t n = t->n, k;
     KERNEL(LOAD_STRIP("", "32", "0", "1", "4", "5", "8", "9"), ZERO_STRIP("0", "1", "4", "5", "8", "9"),
            MULTIPLY("b0", "", "0", "4", "8") MULTIPLY("b0", "32", "1", "5", "9"),
