@@ -66,7 +66,8 @@ uint64_t fth_zeros_avx2_triples(const float *a, uint32_t rows, uint32_t columns,
     return counted;
 }
 
-static FTH_INLINE size_t pack_vector(const float *const rows[TOGETHER], uint32_t k, vt columns, struct triple *out, size_t n) {
+static FTH_INLINE size_t pack_vector(const float *const rows[TOGETHER], uint32_t k, vt columns, struct triple *out,
+                                     size_t n) {
     vf x[TOGETHER];
     uint32_t there = load_columns(rows, k, columns, x);
     vi lanes = vi_places(there);

@@ -5,6 +5,7 @@
 #ifndef FTH_KERNELS_TEXT_KEY_H
 #define FTH_KERNELS_TEXT_KEY_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/hash.h"
@@ -31,6 +32,18 @@ static inline uint64_t fth_bucket_key(uint64_t salt, uint64_t bucket) {
 /* The bucket of such a key; of any other key one number or another of 64 bits, each of one key. */
 static inline uint64_t fth_bucket_of(uint64_t salt, uint64_t key) {
     return fth_hash_unmix(fth_hash_unmix(key) ^ salt);
+}
+
+/* kernels.def: key_buckets, which compilers make vectors of. */
+static inline uint32_t fth_buckets_of(size_t n, const uint64_t *restrict keys, uint64_t salt, uint32_t buckets,
+                                      uint32_t *restrict numbers) {
+    uint32_t others = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bucket = fth_bucket_of(salt, keys[i]);
+        numbers[i] = bucket < buckets ? (uint32_t)bucket : buckets;
+        others += bucket >= buckets;
+    }
+    return others;
 }
 
 /* Constants of XXH3: what a short text is changed by before it is mixed (parts of the default secret), multipliers. */

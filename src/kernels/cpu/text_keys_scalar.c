@@ -32,11 +32,5 @@ uint32_t fth_k_cell_keys_scalar(size_t n, const char *text, const uint32_t *cell
 }
 
 uint32_t fth_k_key_buckets_scalar(size_t n, const uint64_t *keys, uint64_t salt, uint32_t buckets, uint32_t *numbers) {
-    uint32_t others = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t bucket = fth_bucket_of(salt, keys[i]);
-        numbers[i] = bucket < buckets ? (uint32_t)bucket : buckets;
-        others += bucket >= buckets;
-    }
-    return others;
+    return fth_buckets_of(n, keys, salt, buckets, numbers);
 }
