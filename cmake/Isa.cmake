@@ -7,11 +7,16 @@ set(FATHOM_AVX512_FLAGS ${FATHOM_AVX2_FLAGS} -mavx512f -mavx512cd -mavx512bw -ma
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
   list(APPEND FATHOM_AVX2_ONLY -fno-version-loops-for-strides)
 endif()
+file(STRINGS /proc/cpuinfo FATHOM_CPU_HAS_AVX512 REGEX avx512f LIMIT_COUNT 1)
 foreach(source ${FATHOM_SOURCES})
   set(how -O3)
   # Hundreds of unrolled blocks, each with its checks: GCC would take two minutes for each of the two.
   if(FATHOM_SANITIZE STREQUAL "address+undefined" AND source MATCHES "/attention_avx[0-9]+\\.c$")
     set(how -O1 -g0 -fno-sanitize=undefined --param=asan-instrumentation-with-call-threshold=0)
+  endif()
+  # What this CPU cannot run needs no checks, which take most of the time to compile it.
+  if(FATHOM_SANITIZE AND NOT FATHOM_CPU_HAS_AVX512 AND source MATCHES "_(avx512|avx512bf16|amx)\\.c$")
+    set(how -O1 -fno-sanitize=all)
   endif()
   # Fuzzing is for what reads text. clang takes many minutes over sanitized arithmetic kernels.
   if(FATHOM_SANITIZE STREQUAL "fuzzer" AND NOT source MATCHES "/(scan|decimal|text_keys)_[a-z0-9]+\\.c$")
