@@ -16,7 +16,7 @@ foreach(source ${FATHOM_SOURCES})
   endif()
   # What this CPU cannot run needs no checks, which take most of the time to compile it.
   if(FATHOM_SANITIZE AND NOT FATHOM_CPU_HAS_AVX512 AND source MATCHES "_(avx512|avx512bf16|amx)\\.c$")
-    set(how -O1 -fno-sanitize=all)
+    set(how -O1 -g0 -fno-sanitize=all)
   endif()
   # Fuzzing is for what reads text. clang takes many minutes over sanitized arithmetic kernels.
   if(FATHOM_SANITIZE STREQUAL "fuzzer" AND NOT source MATCHES "/(scan|decimal|text_keys)_[a-z0-9]+\\.c$")
