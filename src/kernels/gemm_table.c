@@ -27,8 +27,7 @@
  *   TN m,n  128,256: 110/105/98  64,1024: 101/101/93    13,256: 101/88/53    64,16: 89/102/76
  *   NT k,n  512,256: -/102/90    367,512: -/103/91      64,16: -/90/57
  *
- * AMD Zen 3, one core, peak 93, 64 examples; libxsmm / our own, which begin and end too often where
- * k is small:
+ * AMD Zen 3, one core, peak 93, 64 examples; libxsmm / our own, which begin and end too often where k is small:
  *
  *   NN k,n  13,512: 77/59  16,64: 64/42  32,256: 62/58  64,256: 64/69  256,1024: 62/77  512,256: 64/84
  *
