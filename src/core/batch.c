@@ -41,37 +41,54 @@ static int in_lists(const struct fth_batch *batch, const void *array) {
     return (uintptr_t)array - (uintptr_t)batch->lists < batch->lists_bytes;
 }
 
+static int has_numbers(const struct fth_schema *schema, uint32_t f) {
+    return schema->field_buckets && schema->field_buckets[f];
+}
+
+/* Bytes of a key as the field keeps it. */
+static size_t key_size(const struct fth_schema *schema, uint32_t f) {
+    return has_numbers(schema, f) ? sizeof(uint32_t) : sizeof(uint64_t);
+}
+
+static void *keys_of(const struct fth_keys *field) {
+    return field->numbers ? (void *)field->numbers : field->keys;
+}
+
 static void free_keys(const struct fth_batch *batch, struct fth_keys *field) {
-    if (in_lists(batch, field->keys))
+    if (in_lists(batch, keys_of(field)))
         return;
-    fth_free(field->keys);
+    fth_free(keys_of(field));
     fth_free(field->values);
 }
 
 /* These arrays in place of those that a field had, if it had any, with what was in them. */
-static void keep_keys(const struct fth_batch *batch, struct fth_keys *field, size_t used, size_t capacity, uint64_t *keys,
-                      float *values) {
-    if (field->keys && used)
-        memcpy(keys, field->keys, used * sizeof *keys);
+static void keep_keys(struct fth_batch *batch, uint32_t f, size_t used, size_t capacity, void *keys, float *values) {
+    struct fth_keys *field = &batch->fields[f];
+    if (keys_of(field) && used)
+        memcpy(keys, keys_of(field), used * key_size(batch->schema, f));
     if (field->values && used)
         memcpy(values, field->values, used * sizeof *values);
     free_keys(batch, field);
-    field->keys = keys;
+    if (has_numbers(batch->schema, f))
+        field->numbers = keys;
+    else
+        field->keys = keys;
     field->values = values;
     field->capacity = capacity;
 }
 
-static int grow_keys(struct fth_batch *batch, struct fth_keys *keys, int weighted, size_t used, size_t capacity) {
-    if (keys->capacity >= capacity)
+static int grow_keys(struct fth_batch *batch, uint32_t f, size_t used, size_t capacity) {
+    int weighted = batch->schema->field_weighted[f];
+    if (batch->fields[f].capacity >= capacity)
         return 1;
-    uint64_t *fresh = fth_alloc(capacity, sizeof *fresh);
+    void *keys = fth_alloc(capacity, key_size(batch->schema, f));
     float *values = weighted ? fth_alloc(capacity, sizeof *values) : NULL;
-    if (!fresh || (weighted && !values)) {
-        fth_free(fresh);
+    if (!keys || (weighted && !values)) {
+        fth_free(keys);
         fth_free(values);
         return 0;
     }
-    keep_keys(batch, keys, used, capacity, fresh, values);
+    keep_keys(batch, f, used, capacity, keys, values);
     return 1;
 }
 
@@ -88,8 +105,10 @@ fth_status fth_batch_create(const struct fth_schema *schema, uint32_t capacity, 
     if (!batch->groups || !batch->fields)
         status = no_memory(err, capacity, "examples");
     else {
-        for (uint32_t f = 0; f < schema->n_fields; f++)
+        for (uint32_t f = 0; f < schema->n_fields; f++) {
             batch->fields[f].group = schema->field_group[f];
+            batch->fields[f].salt = schema->field_salt ? schema->field_salt[f] : 0;
+        }
         status = fth_batch_reserve(batch, capacity ? capacity : 1, err);
     }
     if (status != FTH_OK) {
@@ -139,7 +158,7 @@ fth_status fth_batch_reserve(struct fth_batch *batch, uint32_t examples, fth_err
         ok = grow(&batch->groups[g].offsets, sizeof(uint32_t), batch->capacity ? n + 1 : 0, count + 1);
     for (uint32_t f = 0; ok && f < schema->n_fields; f++)
         if (schema->field_group[f] == FTH_NO_GROUP)
-            ok = grow_keys(batch, &batch->fields[f], schema->field_weighted[f], n, count);
+            ok = grow_keys(batch, f, n, count);
     if (!ok)
         return no_memory(err, count, "examples");
     batch->capacity = (uint32_t)count;
@@ -154,7 +173,7 @@ fth_status fth_batch_reserve_positions(struct fth_batch *batch, uint32_t group, 
         if (keys->group != (int32_t)group || keys->capacity >= positions)
             continue;
         size_t capacity = next_capacity((uint32_t)keys->capacity, positions);
-        if (!grow_keys(batch, keys, schema->field_weighted[f], batch->groups[group].total, capacity))
+        if (!grow_keys(batch, f, batch->groups[group].total, capacity))
             return no_memory(err, capacity, "ragged positions");
     }
     return FTH_OK;
@@ -226,24 +245,23 @@ static int place_lists(struct fth_batch *batch, const uint32_t *expected) {
     const struct fth_schema *schema = batch->schema;
     size_t bytes = 0;
     for (uint32_t f = 0; f < schema->n_fields; f++) {
-        bytes += expected[f] ? room_for(expected[f], sizeof(uint64_t)) : 0;
+        bytes += expected[f] ? room_for(expected[f], key_size(schema, f)) : 0;
         bytes += expected[f] && schema->field_weighted[f] ? room_for(expected[f], sizeof(float)) : 0;
     }
     char *at = batch->lists = fth_alloc(bytes, 1);
     if (!at)
         return 0;
     for (uint32_t f = 0; f < schema->n_fields; f++) {
-        struct fth_keys *field = &batch->fields[f];
         if (!expected[f])
             continue;
-        uint64_t *keys = (uint64_t *)(void *)at;
+        void *keys = at;
         float *values = NULL;
-        at += room_for(expected[f], sizeof *keys);
+        at += room_for(expected[f], key_size(schema, f));
         if (schema->field_weighted[f]) {
             values = (float *)(void *)at;
             at += room_for(expected[f], sizeof *values);
         }
-        keep_keys(batch, field, batch->groups[field->group].total, expected[f], keys, values);
+        keep_keys(batch, f, batch->groups[schema->field_group[f]].total, expected[f], keys, values);
     }
     batch->lists_bytes = bytes;
     return 1;
@@ -306,13 +324,17 @@ static int is_run(const uint32_t *index, uint32_t n) {
     return n && !other;
 }
 
-static void append_ragged_field(struct fth_keys *dst, const struct fth_keys *src, uint32_t at,
-                                const uint32_t *offsets, const uint32_t *index, uint32_t n) {
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t from = offsets[index[k]], count = offsets[index[k] + 1] - from;
+/* A run of examples' lists lies in one piece. */
+static void append_ragged_field(struct fth_keys *dst, const struct fth_keys *src, size_t size, uint32_t at,
+                                const uint32_t *offsets, const uint32_t *index, uint32_t n, int run) {
+    char *to = keys_of(dst);
+    const char *source = keys_of(src);
+    for (uint32_t k = 0, next; k < n; k = next) {
+        next = run ? n : k + 1;
+        uint32_t from = offsets[index[k]], count = offsets[index[next - 1] + 1] - from;
         if (!count)
             continue;
-        memcpy(dst->keys + at, src->keys + from, count * sizeof *dst->keys);
+        memcpy(to + at * size, source + from * size, count * size);
         if (dst->values)
             memcpy(dst->values + at, src->values + from, count * sizeof *dst->values);
         at += count;
@@ -340,14 +362,14 @@ fth_status fth_batch_append(struct fth_batch *to, const struct fth_batch *from,
     for (uint32_t f = 0; f < schema->n_fields; f++) {
         struct fth_keys *dst = &to->fields[f];
         const struct fth_keys *src = &from->fields[f];
+        size_t size = key_size(schema, f);
         int32_t group = dst->group;
         if (group == FTH_NO_GROUP) {
-            append_column(dst->keys + at, src->keys, sizeof *dst->keys, index, n, run);
+            append_column((char *)keys_of(dst) + at * size, keys_of(src), size, index, n, run);
             if (dst->values)
                 append_column(dst->values + at, src->values, sizeof *dst->values, index, n, run);
         } else {
-            append_ragged_field(dst, src, to->groups[group].total, from->groups[group].offsets,
-                                index, n);
+            append_ragged_field(dst, src, size, to->groups[group].total, from->groups[group].offsets, index, n, run);
         }
     }
     for (uint32_t g = 0; g < schema->n_groups; g++) {

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "core/key.h"
 
 /* ---- raw ---- */
 
@@ -80,13 +81,20 @@ struct fth_block {
 
 #define FTH_NO_GROUP (-1)
 
-/* One categorical field's keys. */
+/* One categorical field's keys: the one array or the other. */
 struct fth_keys {
-    int32_t group;   /* FTH_NO_GROUP: exactly one key an example; else the ragged group its offsets are in */
-    uint64_t *keys;  /* [n] or [groups[group].total], salted 64-bit */
-    float *values;   /* NULL: all 1; else one a key (libsvm, libffm values) */
+    int32_t group;     /* FTH_NO_GROUP: exactly one key an example; else the ragged group its offsets are in */
+    uint64_t *keys;    /* [n] or [groups[group].total], salted 64-bit; NULL where the schema has buckets */
+    uint32_t *numbers; /* as many, below the buckets or FTH_NUMBER_MISSING; NULL where it has none */
+    uint64_t salt;     /* of the numbers' keys */
+    float *values;     /* NULL: all 1; else one a key (libsvm, libffm values) */
     size_t capacity;
 };
+
+/* Key i, whichever way it is kept. */
+static inline uint64_t fth_key_at(const struct fth_keys *field, size_t i) {
+    return field->numbers ? fth_bucket_key(field->salt, field->numbers[i]) : field->keys[i];
+}
 
 /* Offsets shared by the fields of one ragged group (a history's item and category): position t of example
  * i is in [offsets[i], offsets[i + 1]). offsets[0] == 0. */
@@ -95,6 +103,11 @@ struct fth_ragged {
     uint32_t total;    /* == offsets[n] */
 };
 
+/* Whether keys i and j are the same. */
+static inline int fth_same_key(const struct fth_keys *field, size_t i, size_t j) {
+    return field->numbers ? field->numbers[i] == field->numbers[j] : field->keys[i] == field->keys[j];
+}
+
 /* What the columns of a batch are; fixed for a feature program's life, borrowed by batches. */
 struct fth_schema {
     uint32_t n_dense;               /* floats an example after all numeric transforms */
@@ -102,9 +115,10 @@ struct fth_schema {
     uint32_t n_fields;
     const int32_t *field_group;     /* [n_fields] FTH_NO_GROUP or ragged group */
     const uint8_t *field_weighted;  /* [n_fields] 1: values are present */
-    /* [n_fields], or both NULL: keys are those of a table's numbers below field_buckets[f] with this salt
-     * (kernels/text_key.h: fth_bucket_key), hardly any others; 0 buckets: any. Only time depends on it. */
-    const uint64_t *field_buckets, *field_salt;
+    /* [n_fields], or both NULL: field f has numbers below field_buckets[f] for keys, with this salt (core/key.h);
+     * 0 buckets: keys. */
+    const uint32_t *field_buckets;
+    const uint64_t *field_salt;
     uint32_t n_groups;
     const uint32_t *group_max;       /* [n_groups] most positions an example can have */
     int has_weight, has_query;

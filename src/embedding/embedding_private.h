@@ -88,9 +88,8 @@ struct fth_embedding_lookup {
     int spread;       /* weight_of has its single numbers */
     uint32_t n_new;   /* by_part: of its part's items, those first met in it */
     uint32_t missing_at[FTH_SHARDS + 1]; /* by_part: among its part's missing items, where each shard's of these are */
-    const uint64_t *keys;
-    uint64_t salt;    /* its keys are those of this many buckets, hardly any others; 0 buckets: any */
-    uint32_t buckets;
+    const struct fth_keys *keys;
+    uint32_t buckets; /* it has numbers below this for keys; 0: it has not */
     const float *values;     /* NULL: all 1 */
     const uint32_t *offsets; /* ragged fields */
     /* numbered lookups: see unique.c */
@@ -329,12 +328,16 @@ static inline int fth_part_is_long(const struct fth_embedding *embedding, const 
 /* parts.c: puts each of the span's sources where its item's next one goes in the list (item_at: by the
  * part's items), and moves that on. */
 void fth_part_list(struct fth_embedding *embedding, struct fth_span span, uint32_t *item_at);
+/* The key of an entry of a table by bucket, whose last one is the missing value's. */
+static inline uint64_t fth_entry_key(const struct fth_embedding_lookup *lookup, uint32_t entry) {
+    return fth_bucket_key(lookup->keys->salt, entry < lookup->buckets ? entry : FTH_NUMBER_MISSING);
+}
 /* long_part.c: as fth_part_number, but keys in place of hashes, of long parts. table: 2 numbers an occurrence of the
- * part. bucket: unless NULL the items' buckets, if they are those of few buckets (by_bucket). */
+ * part. bucket: unless NULL the items' buckets in place of their keys, if they are those of few buckets (by_bucket). */
 uint32_t fth_long_part_number(const struct fth_embedding *embedding, struct fth_part *part, uint32_t *table,
                               uint64_t *item_key, uint32_t *item_count, uint32_t *item_first,
                               uint32_t *item_bucket);
-/* A part's items in the order in which they are met: hashes (by_part and by_bucket: keys), counts, unless `first` is
+/* A part's items in the order in which they are met: hashes (by_part and by_bucket: none), counts, unless `first` is
  * NULL first occurrences; how many (phase 1, both ways). */
 uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part, uint32_t worker, uint64_t *hashes,
                          uint32_t *count, uint32_t *first);

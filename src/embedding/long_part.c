@@ -86,89 +86,86 @@ struct items {
     uint32_t *count, *first, *bucket;
 };
 
-/* Where keys are those of few buckets: a bucket's entry is its item's number, from 1 on, so that nothing is looked for.
- * There is one entry more, for one other key, as a missing value's. */
+/* Where keys are numbers of few buckets: a number's entry is its item's, from 1 on, so that nothing is looked for. The
+ * last entry is the missing value's. */
 struct buckets {
-    uint64_t salt, other;
-    uint32_t n, others;
+    uint32_t n;
     uint32_t *item;
 };
 
-/* Those of a part, if its lookups' keys are those of the same buckets, and the table has room for them; else n is 0. */
+/* Those of a part, if its lookups have the same buckets, and the table has room for them; else n is 0. */
 static struct buckets buckets_of(const struct fth_embedding *embedding, const struct fth_part *part, uint32_t *table) {
     const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
-    struct buckets buckets = {.salt = lookup->salt, .item = table};
-    buckets.n = lookup->buckets < 2 * part->n ? lookup->buckets : 0;
+    struct buckets buckets = {.n = lookup->buckets < 2 * part->n ? lookup->buckets : 0, .item = table};
+    uint64_t salt = lookup->keys->salt;
     struct fth_span span = fth_first_span(embedding, part);
     for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span)) {
         lookup = &embedding->lookups[span.lookup];
-        if (lookup->buckets != buckets.n || lookup->salt != buckets.salt)
+        if (lookup->buckets != buckets.n || lookup->keys->salt != salt)
             buckets.n = 0;
     }
     return buckets;
 }
 
-/* What a new key needs is written for every key, but where unique keys are `few` (number_items in parts.c); 0 where there
- * are several other keys. */
-static inline __attribute__((always_inline)) int number_by_bucket(const struct fth_embedding *embedding,
-                                                                  struct fth_span span, struct buckets *buckets,
-                                                                  struct items *to, int few) {
+/* What a new key needs is written for every key, but where unique keys are `few` (number_items in parts.c). */
+static inline __attribute__((always_inline)) void number_by_bucket(const struct fth_embedding *embedding,
+                                                                   struct fth_span span, const struct buckets *buckets,
+                                                                   struct items *to, int few) {
     const struct fth_embedding_lookup *lookup = &embedding->lookups[span.lookup];
-    const uint64_t *keys = lookup->keys + (span.base - lookup->base);
-    uint32_t *item_of = embedding->item_of + span.base, *item_of_bucket = buckets->item, bucket[STRETCH], n = to->n;
+    const uint32_t *numbers = lookup->keys->numbers + (span.base - lookup->base);
+    uint32_t *item_of = embedding->item_of + span.base, *item_of_bucket = buckets->item, n = to->n;
     struct items at = *to;
-    for (uint32_t from = 0; from < span.n; from += STRETCH) {
-        uint32_t end = span.n - from < STRETCH ? span.n : from + STRETCH;
-        int odd = embedding->kernels->key_buckets(end - from, keys + from, buckets->salt, buckets->n, bucket) > 0;
-        for (uint32_t i = from; odd && i < end; i++) {
-            if (bucket[i - from] < buckets->n)
-                continue;
-            if (buckets->others++ == 0)
-                buckets->other = keys[i];
-            if (keys[i] != buckets->other)
-                return 0;
-        }
-        for (uint32_t i = from; i < end; i++) {
-            uint32_t item = item_of_bucket[bucket[i - from]];
-            if (few && __builtin_expect(item != 0, 1)) {
-                at.count[item - 1]++;
-                item_of[i] = item - 1;
-                continue;
-            }
-            at.key[n] = keys[i];
-            at.count[n] = 0;
-            if (at.first)
-                at.first[n] = span.base + i;
-            if (at.bucket)
-                at.bucket[n] = bucket[i - from];
-            uint32_t is_new = (item - 1) >> 31;
-            n += is_new;
-            item |= n & (0 - is_new);
-            item_of_bucket[bucket[i - from]] = item;
+    for (uint32_t i = 0; i < span.n; i++) {
+        uint32_t bucket = numbers[i] < buckets->n ? numbers[i] : buckets->n, item = item_of_bucket[bucket];
+        if (few && __builtin_expect(item != 0, 1)) {
             at.count[item - 1]++;
             item_of[i] = item - 1;
+            continue;
         }
+        if (at.bucket)
+            at.bucket[n] = bucket;
+        else
+            at.key[n] = bucket;
+        at.count[n] = 0;
+        if (at.first)
+            at.first[n] = span.base + i;
+        uint32_t is_new = (item - 1) >> 31;
+        n += is_new;
+        item |= n & (0 - is_new);
+        item_of_bucket[bucket] = item;
+        at.count[item - 1]++;
+        item_of[i] = item - 1;
     }
     to->n = n;
-    return 1;
+}
+
+/* The n keys of a lookup from `from` on: where they are, or made, of numbers. */
+static const uint64_t *keys_of(const struct fth_keys *keys, uint32_t from, uint32_t n, uint64_t *made) {
+    if (keys->keys)
+        return keys->keys + from;
+    for (uint32_t i = 0; i < n; i++)
+        made[i] = fth_bucket_key(keys->salt, keys->numbers[from + i]);
+    return made;
 }
 
 /* Keys a stretch at a time, in short loops: groups are asked for, items guessed, then compared. */
 static void number_by_hash(const struct fth_embedding *embedding, struct fth_span span, struct table *table,
                            struct items *to) {
     const struct fth_embedding_lookup *lookup = &embedding->lookups[span.lookup];
-    const uint64_t *keys = lookup->keys + (span.base - lookup->base);
-    uint32_t *item_of = embedding->item_of + span.base, n = to->n;
+    uint32_t n = to->n;
     struct items at = *to;
     for (uint32_t from = 0; from < span.n; from += STRETCH) {
-        uint32_t end = span.n - from < STRETCH ? span.n : from + STRETCH;
-        for (uint32_t i = from; i < end; i++)
+        uint32_t count = span.n - from < STRETCH ? span.n - from : STRETCH;
+        uint32_t *item_of = embedding->item_of + span.base + from;
+        uint64_t made[STRETCH];
+        const uint64_t *keys = keys_of(lookup->keys, span.base - lookup->base + from, count, made);
+        for (uint32_t i = 0; i < count; i++)
             __builtin_prefetch(&table->groups[group_of(table, spread(table, keys[i]))]);
-        for (uint32_t i = from; i < end; i++) {
+        for (uint32_t i = 0; i < count; i++) {
             item_of[i] = guess(table, spread(table, keys[i]));
             __builtin_prefetch(&at.key[item_of[i]]);
         }
-        for (uint32_t i = from; i < end; i++) {
+        for (uint32_t i = 0; i < count; i++) {
             uint64_t key = keys[i];
             uint32_t item = item_of[i];
             if (item >= n || at.key[item] != key) {
@@ -177,7 +174,7 @@ static void number_by_hash(const struct fth_embedding *embedding, struct fth_spa
                     item = add_item(table, at.key, n, key);
                     at.count[item] = 0;
                     if (at.first)
-                        at.first[item] = span.base + i;
+                        at.first[item] = span.base + from + i;
                     n++;
                 }
                 item_of[i] = item;
@@ -204,11 +201,14 @@ static int number_all_by_bucket(const struct fth_embedding *embedding, const str
     for (; span.lookup != FTH_NO_LOOKUP; span = fth_next_span(embedding, span)) {
         uint32_t before = to->n;
         int few = embedding->by_part && embedding->lookups[span.lookup].n_new < span.n / FEW; /* of the batch before */
-        if (!(few ? number_by_bucket(embedding, span, &buckets, to, 1)
-                  : number_by_bucket(embedding, span, &buckets, to, 0)))
-            return 0;
+        if (few)
+            number_by_bucket(embedding, span, &buckets, to, 1);
+        else
+            number_by_bucket(embedding, span, &buckets, to, 0);
         note_new(embedding, span, to->n - before);
     }
+    for (uint32_t u = 0; !to->bucket && u < to->n; u++)
+        to->key[u] = fth_entry_key(&embedding->lookups[part->lookup], (uint32_t)to->key[u]);
     return 1;
 }
 
@@ -229,9 +229,7 @@ uint32_t fth_long_part_number(const struct fth_embedding *embedding, struct fth_
                               uint32_t *item_bucket) {
     struct items to = {.key = item_key, .count = item_count, .first = item_first, .bucket = item_bucket};
     part->by_bucket = number_all_by_bucket(embedding, part, table, &to);
-    if (!part->by_bucket) {
-        to.n = 0;
+    if (!part->by_bucket)
         number_all_by_hash(embedding, part, table, &to);
-    }
     return to.n;
 }

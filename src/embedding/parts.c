@@ -50,7 +50,7 @@ static void number_examples(struct fth_embedding *embedding, struct fth_span spa
  * entry that the next would wait for. */
 static inline __attribute__((always_inline)) uint32_t
 number_items(const struct fth_embedding *embedding, const struct fth_part *part, const uint64_t *keys,
-             uint64_t *item_key, uint32_t *item_count, uint32_t *item_first, int few) {
+             const uint32_t *numbers, uint64_t *item_key, uint32_t *item_count, uint32_t *item_first, int few) {
     uint16_t table[2 << FTH_PART_SHIFT_MAX];
     uint64_t key_of[1 + (1 << FTH_PART_SHIFT_MAX)];
     uint32_t *item_of = embedding->item_of + part->base;
@@ -59,9 +59,12 @@ number_items(const struct fth_embedding *embedding, const struct fth_part *part,
     uint64_t factor = embedding->factor;
     memset(table, 0, (mask + 1) * sizeof *table);
     for (uint32_t i = 0; i < n_keys; i++) {
-        uint64_t key = keys[i];
+        uint64_t key = numbers ? numbers[i] : keys[i];
         uint32_t at = (uint32_t)(key * factor >> shift), item;
-        __builtin_prefetch(keys + i + KEYS_AHEAD); /* written by both cores */
+        if (numbers) /* written by both cores */
+            __builtin_prefetch(numbers + i + KEYS_AHEAD);
+        else
+            __builtin_prefetch(keys + i + KEYS_AHEAD);
         key_of[0] = key;
         while (key_of[item = table[at]] != key)
             at = (at + 1) & mask;
@@ -85,18 +88,28 @@ number_items(const struct fth_embedding *embedding, const struct fth_part *part,
     return n;
 }
 
+static inline __attribute__((always_inline)) uint32_t
+number_keys(const struct fth_embedding *embedding, const struct fth_part *part, const uint64_t *keys,
+            const uint32_t *numbers, uint64_t *item_key, uint32_t *count, uint32_t *first) {
+    if (first)
+        return number_items(embedding, part, keys, numbers, item_key, count, first, 0);
+    if (embedding->lookups[part->lookup].n_new < part->n / FEW) /* of the batch before */
+        return number_items(embedding, part, keys, numbers, item_key, count, NULL, 1);
+    return number_items(embedding, part, keys, numbers, item_key, count, NULL, 0);
+}
+
 /* Of a part that is not long: its first lookup's, others have no keys. */
 static uint32_t number_unit(struct fth_embedding *embedding, struct fth_part *part, uint64_t *item_key,
                             uint32_t *count, uint32_t *first) {
-    struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
-    const uint64_t *keys = lookup->keys + (part->base - lookup->base);
-    uint32_t n;
-    if (first)
-        n = number_items(embedding, part, keys, item_key, count, first, 0);
-    else if (lookup->n_new < part->n / FEW) /* of the batch before */
-        n = number_items(embedding, part, keys, item_key, count, NULL, 1);
+    const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
+    const struct fth_keys *keys = lookup->keys;
+    uint32_t from = part->base - lookup->base, n;
+    if (keys->numbers)
+        n = number_keys(embedding, part, NULL, keys->numbers + from, item_key, count, first);
     else
-        n = number_items(embedding, part, keys, item_key, count, NULL, 0);
+        n = number_keys(embedding, part, keys->keys + from, NULL, item_key, count, first);
+    for (uint32_t u = 0; keys->numbers && u < n; u++)
+        item_key[u] = fth_bucket_key(keys->salt, (uint32_t)item_key[u]);
     for (uint32_t i = part->lookup; embedding->by_part && i != FTH_NO_LOOKUP; i = embedding->lookups[i].next)
         embedding->lookups[i].n_new = i == part->lookup ? n : 0;
     return n;
@@ -111,10 +124,12 @@ uint32_t fth_part_number(struct fth_embedding *embedding, struct fth_part *part,
     uint32_t n = is_long ? fth_long_part_number(embedding, part, fth_part_room(embedding, part, worker), hashes, count,
                                                 first, by_part ? embedding->item_bucket + part->base : NULL)
                          : number_unit(embedding, part, hashes, count, first);
-    int known = table->row_of_bucket && table->buckets == lookup->buckets && table->salt == lookup->salt;
+    int known = table->row_of_bucket && table->buckets == lookup->buckets && table->salt == lookup->keys->salt;
+    int no_keys = by_part && part->by_bucket;
     part->by_bucket &= !by_part || known;
     for (uint32_t u = 0; u < n && !(by_part && part->by_bucket); u++) {
-        hashes[u] = fth_pack_hash(table, hashes[u]);
+        uint64_t key = no_keys ? fth_entry_key(lookup, embedding->item_bucket[part->base + u]) : hashes[u];
+        hashes[u] = fth_pack_hash(table, key);
         if (by_part && !is_long) /* looked up next, by this task */
             fth_index_prefetch(&pack->shards[fth_shard_of(hashes[u])].index, hashes[u]);
     }

@@ -28,11 +28,11 @@ fth_status fth_table_part_room(struct fth_embedding *embedding, uint32_t lookup,
     if (!table->row_of_bucket)
         return fth_fail(err, FTH_E_MEMORY, "no memory for %u buckets of table '%s'", head->buckets, table->name);
     table->buckets = head->buckets;
-    table->salt = head->salt;
+    table->salt = head->keys->salt;
     return FTH_OK;
 }
 
-/* The last entry, of other keys, stays empty. */
+/* The last entry, of the missing value's key, stays empty. */
 static inline void note_row(const struct fth_table *table, uint32_t bucket, uint32_t row) {
     if (bucket < table->buckets)
         table->row_of_bucket[bucket] = row;
@@ -52,6 +52,7 @@ uint32_t fth_table_part_find(struct fth_embedding *embedding, const struct fth_p
                              uint32_t *missing) {
     const struct fth_pack *pack = &embedding->packs[embedding->lookups[part->lookup].pack];
     const struct fth_table *table = table_of(embedding, part->lookup);
+    const struct fth_embedding_lookup *lookup = &embedding->lookups[part->lookup];
     const uint32_t *bucket = embedding->item_bucket + part->base;
     uint64_t *item_hash = embedding->part_hash + part->base, *hash = (void *)fth_part_room(embedding, part, worker);
     uint32_t *rows = embedding->unique_row + part->base, *found = embedding->unique_end + part->base;
@@ -62,7 +63,7 @@ uint32_t fth_table_part_find(struct fth_embedding *embedding, const struct fth_p
         unknown += rows[u] == FTH_ROW_NONE;
     }
     for (uint32_t k = 0; k < unknown; k++)
-        hash[k] = item_hash[missing[k]] = fth_pack_hash(table, item_hash[missing[k]]);
+        hash[k] = item_hash[missing[k]] = fth_pack_hash(table, fth_entry_key(lookup, bucket[missing[k]]));
     fth_find_rows(pack, hash, unknown, found, NULL);
     for (uint32_t k = 0; k < unknown; k++) {
         uint32_t u = missing[k];

@@ -136,10 +136,9 @@ fth_status fth_feature_run_numeric(struct fth_feature_chunk *chunk,
     FTH_TRY(fth_feature_numbers(chunk, numeric, x, present));
     if (numeric->field >= 0) {
         uint64_t *keys = out->fields[numeric->field].keys + chunk->base;
-        uint64_t missing = fth_feature_missing_key(numeric->salt);
+        uint64_t missing = fth_missing_key(numeric->salt);
         for (uint32_t i = 0; i < chunk->n; i++) {
-            uint64_t key =
-                fth_feature_number_key(numeric->salt, bucket_of(&numeric->boundaries, x[i]));
+            uint64_t key = fth_number_key(numeric->salt, bucket_of(&numeric->boundaries, x[i]));
             keys[i] = present[i] ? key : missing;
         }
     }
@@ -154,21 +153,20 @@ fth_status fth_feature_run_numeric(struct fth_feature_chunk *chunk,
     return FTH_OK;
 }
 
-uint64_t fth_feature_text_key(const fth_feature_program *program,
-                              const struct fth_feature_field *field, const char *bytes,
-                              size_t length) {
+uint64_t fth_feature_text_code(const fth_feature_program *program, const struct fth_feature_field *field, const char *bytes,
+                               size_t length) {
     if (fth_feature_is_missing(program, bytes, length))
         return field->missing;
     if (field->vocabulary)
         return fth_feature_vocabulary_key(field, bytes, length);
     uint64_t key = fth_hash_bytes(bytes, length, field->salt);
-    return field->buckets ? fth_feature_number_key(field->salt, key % field->buckets) : key;
+    return field->buckets ? key % field->buckets : key;
 }
 
 /* The keys of a column's cells that are empty or have eight bytes, straight from where they lie; whether the field's
  * are made so. Not where a line that was refused lies between. others: not 0 where other cells are left. */
-static int hash_eights(struct fth_feature_chunk *chunk, const struct fth_feature_field *field,
-                       uint64_t *keys, uint32_t *others) {
+static int hash_eights(struct fth_feature_chunk *chunk, const struct fth_feature_field *field, const struct fth_keys *to,
+                       uint32_t *others) {
     const struct fth_block *block = chunk->block;
     uint32_t first = chunk->lines[0];
     if (chunk->lines[chunk->n - 1] - first != chunk->n - 1 || field->column >= block->n_columns ||
@@ -177,7 +175,9 @@ static int hash_eights(struct fth_feature_chunk *chunk, const struct fth_feature
     struct fth_text_hash hash = fth_feature_hash(field);
     _Static_assert(sizeof(struct fth_cell) == 2 * sizeof(uint32_t), "as the kernel takes cells");
     const struct fth_cell *cells = block->cells + (size_t)first * block->n_columns + field->column;
-    *others = fth_kernels_get()->cell_keys(chunk->n, block->text, &cells->offset, block->n_columns, &hash, keys);
+    *others = fth_kernels_get()->cell_keys(chunk->n, block->text, &cells->offset, block->n_columns, &hash,
+                                           to->keys ? to->keys + chunk->base : NULL,
+                                           to->numbers ? to->numbers + chunk->base : NULL);
     return 1;
 }
 
@@ -185,17 +185,17 @@ void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t index) {
     const fth_feature_program *program = chunk->program;
     const struct fth_feature_field *field = &program->fields[index];
     struct fth_feature_text cells[FTH_FEATURE_CHUNK];
-    uint64_t *keys = chunk->out->fields[index].keys + chunk->base;
+    const struct fth_keys *to = &chunk->out->fields[index];
     uint32_t n = chunk->n, others = 1;
-    int hashed = n > 0 && hash_eights(chunk, field, keys, &others);
+    int hashed = n > 0 && hash_eights(chunk, field, to, &others);
     if (!others)
         return;
     take_column(chunk, field->column, cells);
     if (field->joined) {
-        fth_feature_join_cells(program, field, cells, n, keys);
+        fth_feature_join_cells(program, field, cells, n, to, chunk->base);
         return;
     }
     for (uint32_t i = 0; i < n; i++)
         if (!hashed || (cells[i].length & ~8u))
-            keys[i] = fth_feature_text_key(program, field, cells[i].bytes, cells[i].length);
+            fth_feature_put(to, chunk->base + i, fth_feature_text_code(program, field, cells[i].bytes, cells[i].length));
 }

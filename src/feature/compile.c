@@ -85,7 +85,7 @@ fth_status fth_compile_field(fth_feature_program *p, const char *key, const char
                                           .dim = (uint32_t)dim, .min_count = (uint64_t)min_count,
                                           .ffm_field = -1, .group = FTH_NO_GROUP};
     field->salt = fth_hash_bytes(table, strlen(table), 0);
-    field->missing = field->info.missing = fth_feature_missing_key(field->salt);
+    field->missing = field->info.missing = fth_missing_key(field->salt);
     *out = field;
     return FTH_OK;
 }
@@ -189,7 +189,7 @@ static fth_status fill_schema(fth_feature_program *p, const char **dense_names, 
     uint32_t n = p->n_fields;
     int32_t *group = fth_arena_alloc(p->arena, n + 1, sizeof *group);
     uint8_t *weighted = fth_arena_alloc(p->arena, n + 1, sizeof *weighted);
-    uint64_t *buckets = fth_arena_alloc(p->arena, n + 1, sizeof *buckets);
+    uint32_t *buckets = fth_arena_alloc(p->arena, n + 1, sizeof *buckets);
     uint64_t *salt = fth_arena_alloc(p->arena, n + 1, sizeof *salt);
     uint32_t *max = fth_arena_alloc(p->arena, p->n_groups + 1, sizeof *max);
     p->infos = fth_arena_alloc(p->arena, n + 1, sizeof *p->infos);
@@ -377,7 +377,7 @@ void fth_feature_destroy(fth_feature_program *program) {
         fth_free(program->numeric[k].joined_numbers);
     }
     for (uint32_t f = 0; f < program->n_fields; f++)
-        fth_free(program->fields[f].joined_keys);
+        fth_free(program->fields[f].joined_codes);
     for (uint32_t k = 0; k < program->n_indicators; k++)
         fth_codes_free(&program->indicators[k].codes);
     for (uint32_t v = 0; v < program->n_vocabularies; v++)

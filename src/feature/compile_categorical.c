@@ -62,10 +62,15 @@ fth_status fth_compile_categorical(fth_feature_program *p, const char *key,
     int format = p->config->data.format;
     if (config->buckets < 0 || config->min_count < 0)
         return fth_fail(err, FTH_E_CONFIG, "%s: buckets and min_count must be at least 0", key);
+    if (config->buckets >= FTH_NUMBER_MISSING)
+        return fth_fail(err, FTH_E_CONFIG, "%s.buckets: %lld are too many: at most %u", key, (long long)config->buckets,
+                        FTH_NUMBER_MISSING - 1);
     FTH_TRY(fth_compile_field(p, key, name, table, config->dim, config->min_count, &field, err));
     field->info.pooling = config->pooling;
     field->info.sequence = config->sequence;
-    field->buckets = (uint64_t)config->buckets;
+    field->buckets = (uint32_t)config->buckets;
+    if (field->buckets)
+        field->missing = FTH_NUMBER_MISSING;
     field->reciprocal = fth_text_reciprocal(field->buckets);
     FTH_TRY(find_vocabulary(p, config, field, err));
     if (p->entries) {

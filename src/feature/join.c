@@ -32,13 +32,13 @@ void fth_feature_count_lookups(const struct fth_feature_derived *derived, uint64
 struct filling {
     const fth_feature_program *program;
     const struct fth_feature_field *field;
-    uint64_t *keys;
+    uint64_t *codes;
     float *numbers;
 };
 
-static void fill_key(void *ctx, uint32_t number, const char *value, uint32_t length) {
+static void fill_code(void *ctx, uint32_t number, const char *value, uint32_t length) {
     const struct filling *filling = ctx;
-    filling->keys[number - 1] = fth_feature_text_key(filling->program, filling->field, value, length);
+    filling->codes[number - 1] = fth_feature_text_code(filling->program, filling->field, value, length);
 }
 
 static void fill_number(void *ctx, uint32_t number, const char *value, uint32_t length) {
@@ -55,16 +55,16 @@ static fth_status no_memory(const struct fth_feature_derived *derived, fth_error
 
 static fth_status fill_field(const fth_feature_program *program, struct fth_feature_field *field,
                              const fth_side_table *table, fth_error *err) {
-    fth_free(field->joined_keys);
-    field->joined_keys = fth_alloc((size_t)fth_side_table_size(table) + 1, sizeof *field->joined_keys);
-    if (!field->joined_keys)
+    fth_free(field->joined_codes);
+    field->joined_codes = fth_alloc((size_t)fth_side_table_size(table) + 1, sizeof *field->joined_codes);
+    if (!field->joined_codes)
         return no_memory(field->joined, err);
     if (field->lookups) { /* what was counted before the vocabulary came anew */
         atomic_store(&field->lookups->values, 0);
         atomic_store(&field->lookups->found, 0);
     }
-    fth_side_table_each(table, fill_key,
-                        &(struct filling){.program = program, .field = field, .keys = field->joined_keys});
+    fth_side_table_each(table, fill_code,
+                        &(struct filling){.program = program, .field = field, .codes = field->joined_codes});
     return FTH_OK;
 }
 
@@ -127,16 +127,16 @@ static void look_up(const fth_feature_program *program, const struct fth_feature
 }
 
 static void join_texts(const fth_feature_program *program, const struct fth_feature_field *field,
-                       const struct fth_feature_text *texts, uint32_t n, uint64_t *keys) {
+                       const struct fth_feature_text *texts, uint32_t n, const struct fth_keys *to, uint32_t at) {
     uint32_t numbers[FTH_FEATURE_CHUNK];
     look_up(program, field->joined, texts, n, numbers);
     for (uint32_t i = 0; i < n; i++)
-        keys[i] = numbers[i] ? field->joined_keys[numbers[i] - 1] : field->missing;
+        fth_feature_put(to, at + i, numbers[i] ? field->joined_codes[numbers[i] - 1] : field->missing);
 }
 
 void fth_feature_join_cells(const fth_feature_program *program, const struct fth_feature_field *field,
-                            const struct fth_feature_text *cells, uint32_t n, uint64_t *keys) {
-    join_texts(program, field, cells, n, keys);
+                            const struct fth_feature_text *cells, uint32_t n, const struct fth_keys *to, uint32_t at) {
+    join_texts(program, field, cells, n, to, at);
 }
 
 void fth_feature_join_elements(const fth_feature_program *program, const struct fth_feature_numeric *numeric,
@@ -186,7 +186,7 @@ uint32_t fth_feature_join_text(const fth_feature_program *program, const struct 
 
 uint32_t fth_feature_join_list(const fth_feature_program *program, const struct fth_feature_field *field,
                                const char *text, uint32_t start, uint32_t length, uint32_t keep,
-                               uint64_t *keys) {
+                               const struct fth_keys *to, uint32_t at) {
     struct fth_feature_text texts[FTH_FEATURE_CHUNK];
     struct fth_split split;
     uint32_t written = 0, n = 0;
@@ -201,12 +201,12 @@ uint32_t fth_feature_join_list(const fth_feature_program *program, const struct 
             texts[n++] = (struct fth_feature_text){text + split.start, split.ends[t] - split.start};
             split.start = split.ends[t] + field->separator.length;
             if (n == FTH_FEATURE_CHUNK) {
-                join_texts(program, field, texts, n, keys + written);
+                join_texts(program, field, texts, n, to, at + written);
                 written += n;
                 n = 0;
             }
         }
     }
-    join_texts(program, field, texts, n, keys + written);
+    join_texts(program, field, texts, n, to, at + written);
     return written + n;
 }

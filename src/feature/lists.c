@@ -48,19 +48,18 @@ static uint32_t count_tokens(const fth_feature_program *program,
 
 /* The keys of the next n elements. */
 static void write_window(const struct fth_feature_field *field, const struct fth_split *split, uint32_t n,
-                         uint64_t *keys) {
-    struct fth_text_hash hash = fth_feature_hash(field);
+                         const struct fth_keys *to, uint32_t at) {
     uint32_t begins[FTH_SPLIT_WINDOW], gap = field->separator.length;
     begins[0] = split->start;
     for (uint32_t t = 1; t < n; t++)
         begins[t] = split->ends[t - 1] + gap;
-    fth_kernels_get()->text_keys(n, split->text, begins, split->ends, &hash, keys);
+    fth_feature_hash_texts(field, n, split->text, begins, split->ends, to, at);
 }
 
 /* Writes the keys of the first `keep` elements from `start` on, split and hashed in one pass; how many. */
 static uint32_t write_tokens(const fth_feature_program *program,
                              const struct fth_feature_field *field, const char *text,
-                             uint32_t start, uint32_t length, uint32_t keep, uint64_t *keys) {
+                             uint32_t start, uint32_t length, uint32_t keep, const struct fth_keys *to, uint32_t at) {
     int hashed = fth_feature_only_hashed(program, field);
     struct fth_split split;
     uint32_t written = 0;
@@ -68,20 +67,19 @@ static uint32_t write_tokens(const fth_feature_program *program,
     while (written < keep && fth_split_window(&split, &field->separator)) {
         uint32_t n = split.n < keep - written ? split.n : keep - written;
         if (hashed) {
-            write_window(field, &split, n, keys + written);
+            write_window(field, &split, n, to, at + written);
             split.start = split.ends[n - 1] + field->separator.length;
             written += n;
             continue;
         }
         for (uint32_t t = 0; t < n; t++) {
-            keys[written++] = fth_feature_text_key(program, field, text + split.start,
-                                                   split.ends[t] - split.start);
+            uint64_t code = fth_feature_text_code(program, field, text + split.start, split.ends[t] - split.start);
+            fth_feature_put(to, at + written++, code);
             split.start = split.ends[t] + field->separator.length;
         }
     }
     if (written < keep)
-        keys[written++] =
-            fth_feature_text_key(program, field, text + split.start, length - split.start);
+        fth_feature_put(to, at + written++, fth_feature_text_code(program, field, text + split.start, length - split.start));
     return written;
 }
 
@@ -125,25 +123,26 @@ static uint32_t common_count(struct fth_feature_chunk *chunk, const struct fth_f
     return count;
 }
 
-/* The keys of one cell's list, at most `max`; how many. one: an empty cell is one element. */
+/* The keys of one cell's list, at most `max`, from `at` on; how many. one: an empty cell is one element. */
 static fth_status run_cell(struct fth_feature_chunk *chunk, const struct fth_feature_group *group,
-                           uint32_t f, uint32_t i, int one, uint64_t *keys, uint32_t *n) {
+                           uint32_t f, uint32_t i, int one, uint32_t at, uint32_t *n) {
     const fth_feature_program *program = chunk->program;
     const struct fth_feature_field *field = &program->fields[f];
+    const struct fth_keys *to = &chunk->out->fields[f];
     struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
     if (fth_feature_no_list(program, text)) {
-        keys[0] = field->missing;
+        fth_feature_put(to, at, field->missing);
         *n = one != 0;
         return FTH_OK;
     }
     if (program->plain & FTH_PLAIN_SPLITS)
-        return fth_feature_plain_keys(chunk, group, field, text, keys, n);
+        return fth_feature_plain_keys(chunk, group, field, text, to, at, n);
     uint32_t start = group->keep_last
                          ? fth_split_tail(text.bytes, text.length, &field->separator, group->max)
                          : 0;
     *n = field->joined
-             ? fth_feature_join_list(program, field, text.bytes, start, text.length, group->max, keys)
-             : write_tokens(program, field, text.bytes, start, text.length, group->max, keys);
+             ? fth_feature_join_list(program, field, text.bytes, start, text.length, group->max, to, at)
+             : write_tokens(program, field, text.bytes, start, text.length, group->max, to, at);
     return FTH_OK;
 }
 
@@ -175,9 +174,8 @@ struct elements {
 };
 
 static void make_keys(const struct fth_feature_chunk *chunk, uint32_t f, struct elements *elements) {
-    struct fth_text_hash hash = fth_feature_hash(&chunk->program->fields[f]);
-    fth_kernels_get()->text_keys(elements->n, chunk->block->text, elements->begins, elements->ends, &hash,
-                                 chunk->out->fields[f].keys + elements->at);
+    fth_feature_hash_texts(&chunk->program->fields[f], elements->n, chunk->block->text, elements->begins, elements->ends,
+                           &chunk->out->fields[f], elements->at);
     elements->at += elements->n;
     elements->n = 0;
 }
@@ -258,8 +256,7 @@ fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
                                      : fth_feature_cell(chunk, i, column).length + 1;
         FTH_TRY(fth_feature_reserve(chunk, g, used, most < group->max ? most : group->max));
         for (uint32_t m = 0; m < group->n && most; m++)
-            FTH_TRY(run_cell(chunk, group, members[m], i, group->n > 1 && most == 1,
-                             chunk->out->fields[members[m]].keys + used, &kept));
+            FTH_TRY(run_cell(chunk, group, members[m], i, group->n > 1 && most == 1, used, &kept));
         note_length(chunk, group, members[0], i, kept);
         ragged->offsets[row + 1] = used + kept;
         ragged->total = used + kept;
@@ -333,8 +330,8 @@ fth_status fth_feature_run_entries(struct fth_feature_chunk *chunk) {
             uint32_t at = ragged->offsets[row + 1]++;
             if (at - ragged->offsets[row] >= ragged->total - ragged->offsets[row])
                 continue;
-            uint64_t index = field->buckets ? fth_hash_mix(e->index) % field->buckets : e->index;
-            out->fields[f].keys[at] = fth_feature_number_key(field->salt, index);
+            fth_feature_put(&out->fields[f], at, field->buckets ? fth_hash_mix(e->index) % field->buckets
+                                                                : fth_number_key(field->salt, e->index));
             out->fields[f].values[at] = e->value;
         }
         for (uint32_t g = 0; g < program->n_groups; g++)

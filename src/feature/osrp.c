@@ -73,7 +73,7 @@ uint32_t fth_feature_osrp_reduce(uint64_t salt, uint64_t *items, uint32_t n) {
         for (end = i; end < n && items[end] >> 1 == items[i] >> 1; end++)
             sum += items[end] & 1 ? 1 : -1;
         if (sum)
-            items[kept++] = fth_feature_number_key(salt, (items[i] & ~(uint64_t)1) + (sum > 0));
+            items[kept++] = fth_number_key(salt, (items[i] & ~(uint64_t)1) + (sum > 0));
     }
     return kept;
 }

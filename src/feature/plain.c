@@ -93,13 +93,13 @@ fth_status fth_feature_plain_number_lists(struct fth_feature_chunk *chunk,
 fth_status fth_feature_plain_keys(struct fth_feature_chunk *chunk,
                                   const struct fth_feature_group *group,
                                   const struct fth_feature_field *field,
-                                  struct fth_feature_text text, uint64_t *keys, uint32_t *n) {
+                                  struct fth_feature_text text, const struct fth_keys *to, uint32_t at, uint32_t *n) {
     struct fth_feature_text *items = split(text, &field->separator, n);
     if (!items)
         return no_memory(chunk->err, *n);
     const struct fth_feature_text *first = truncate_list(items, n, group->max, group->keep_last);
     for (uint32_t i = 0; i < *n; i++)
-        keys[i] = fth_feature_text_key(chunk->program, field, first[i].bytes, first[i].length);
+        fth_feature_put(to, at + i, fth_feature_text_code(chunk->program, field, first[i].bytes, first[i].length));
     fth_free(items);
     return FTH_OK;
 }

@@ -7,11 +7,11 @@
 fth_status fth_feature_plain_number_lists(struct fth_feature_chunk *chunk,
                                           const struct fth_feature_numeric *numeric, float *x,
                                           uint32_t *present);
-/* Keys of a list cell that is not missing, at most group->max; *n how many. */
+/* Keys of a list cell that is not missing, at most group->max, from `at` on; *n how many. */
 fth_status fth_feature_plain_keys(struct fth_feature_chunk *chunk,
                                   const struct fth_feature_group *group,
                                   const struct fth_feature_field *field,
-                                  struct fth_feature_text text, uint64_t *keys, uint32_t *n);
+                                  struct fth_feature_text text, const struct fth_keys *to, uint32_t at, uint32_t *n);
 /* Sets the inputs out[0..width), which are 0, of a list or of one value. */
 fth_status fth_feature_plain_indicator(struct fth_feature_chunk *chunk,
                                        const struct fth_feature_indicator *indicator,

@@ -1,4 +1,4 @@
-/* Feature programs: raw cells to floats, 64-bit keys and ragged lists, as the configuration says.
+/* Feature programs: raw cells to floats, keys and ragged lists, as the configuration says.
  *
  *   fth_block (cells) --examples--> fth_batch --assembler--> fth_batch --finish--> training step
  *
@@ -6,7 +6,7 @@
  * number of threads. A pass is one way through the data with its own running statistics: `examples` may
  * run on many threads at once, `finish` on one thread in the order of batches.
  *
- * Keys (stable: checkpoints depend on them), with salt = fth_hash_bytes(table's name, 0):
+ * Keys (core/key.h; stable: checkpoints depend on them), with salt = fth_hash_bytes(table's name, 0):
  *   text            fth_hash_bytes(cell's bytes, salt)
  *   text, buckets N number key of (text key modulo N)
  *   text, vocabulary       number key of its place, or of size + its unsalted hash modulo oov_buckets

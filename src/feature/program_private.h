@@ -63,7 +63,7 @@ struct fth_feature_field {
     struct fth_field_info info;
     uint32_t column;
     uint64_t salt, missing;
-    uint64_t buckets; /* 0 none */
+    uint32_t buckets; /* 0: none; else batches have numbers for its keys */
     uint64_t reciprocal; /* of buckets, for the kernel */
     const struct fth_feature_vocabulary *vocabulary; /* NULL none */
     struct fth_feature_lookups *lookups; /* of texts that are not missing in the vocabulary; of a join's: its file's */
@@ -72,7 +72,7 @@ struct fth_feature_field {
     _Atomic uint32_t *in_brackets;  /* how many of its lists are, or FTH_FEATURE_BARE; NULL: it has none */
     /* A join that is made here, value by value, instead of before (join.c): `column` is then the join's source. */
     const struct fth_feature_derived *joined; /* NULL none */
-    uint64_t *joined_keys; /* owned: [pairs of the side table] the key of each pair's value */
+    uint64_t *joined_codes; /* owned: [pairs of the side table] the key of each pair's value, or its number */
 };
 
 #define FTH_INDICATOR_NONE UINT32_MAX /* a text that counts nowhere */
@@ -236,11 +236,12 @@ struct fth_feature_chunk {
     fth_error *err;
 };
 
-static inline uint64_t fth_feature_number_key(uint64_t salt, uint64_t number) {
-    return fth_bucket_key(salt, number);
-}
-static inline uint64_t fth_feature_missing_key(uint64_t salt) {
-    return fth_hash_mix(salt ^ 0x9d1c5f0b6a3e8247ull);
+/* A key, or where the field has buckets its number: what fth_feature_text_code gives. */
+static inline void fth_feature_put(const struct fth_keys *to, size_t at, uint64_t code) {
+    if (to->numbers)
+        to->numbers[at] = (uint32_t)code;
+    else
+        to->keys[at] = code;
 }
 
 /* What a column has in line i of the chunk. */
@@ -300,10 +301,9 @@ fth_status fth_feature_numbers(struct fth_feature_chunk *chunk,
 fth_status fth_feature_run_numeric(struct fth_feature_chunk *chunk,
                                    const struct fth_feature_numeric *numeric);
 void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t field);
-/* The key of one categorical text. */
-uint64_t fth_feature_text_key(const fth_feature_program *program,
-                              const struct fth_feature_field *field, const char *bytes,
-                              size_t length);
+/* The key of one categorical text; its number where the field has buckets. */
+uint64_t fth_feature_text_code(const fth_feature_program *program, const struct fth_feature_field *field, const char *bytes,
+                               size_t length);
 /* Whether a field's keys are hashes, or buckets of them, of any text but the empty one: then the kernel makes them. */
 static inline int fth_feature_only_hashed(const fth_feature_program *program,
                                           const struct fth_feature_field *field) {
@@ -311,6 +311,14 @@ static inline int fth_feature_only_hashed(const fth_feature_program *program,
 }
 static inline struct fth_text_hash fth_feature_hash(const struct fth_feature_field *field) {
     return (struct fth_text_hash){field->salt, field->missing, field->buckets, field->reciprocal};
+}
+/* Those of n texts, from `at` on. */
+static inline void fth_feature_hash_texts(const struct fth_feature_field *field, uint32_t n, const char *text,
+                                          const uint32_t *begins, const uint32_t *ends, const struct fth_keys *to,
+                                          uint32_t at) {
+    struct fth_text_hash hash = fth_feature_hash(field);
+    fth_kernels_get()->text_keys(n, text, begins, ends, &hash, to->keys ? to->keys + at : NULL,
+                                 to->numbers ? to->numbers + at : NULL);
 }
 
 /* Whether one of n bytes is not 0; those behind them, to a multiple of 8, may be anything. */
@@ -362,9 +370,9 @@ void fth_feature_count_lookups(const struct fth_feature_derived *derived, uint64
  * each: a chunk's. */
 uint32_t fth_feature_join_list(const fth_feature_program *program, const struct fth_feature_field *field,
                                const char *text, uint32_t start, uint32_t length, uint32_t keep,
-                               uint64_t *keys);
+                               const struct fth_keys *to, uint32_t at);
 void fth_feature_join_cells(const fth_feature_program *program, const struct fth_feature_field *field,
-                            const struct fth_feature_text *cells, uint32_t n, uint64_t *keys);
+                            const struct fth_feature_text *cells, uint32_t n, const struct fth_keys *to, uint32_t at);
 /* The numbers of values joined to one cell each, as fth_feature_numbers has them. */
 void fth_feature_join_numbers(struct fth_feature_chunk *chunk, const struct fth_feature_numeric *numeric,
                               const struct fth_feature_text *cells, float *x, uint32_t *present);

@@ -36,7 +36,7 @@ uint64_t fth_feature_vocabulary_key(const struct fth_feature_field *field, const
         atomic_fetch_add_explicit(&lookups->values, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&lookups->found, number < vocabulary->codes.n, memory_order_relaxed);
     }
-    return number < (uint64_t)vocabulary->codes.n + vocabulary->oov ? fth_feature_number_key(field->salt, number)
+    return number < (uint64_t)vocabulary->codes.n + vocabulary->oov ? fth_number_key(field->salt, number)
                                                                     : field->missing;
 }
 

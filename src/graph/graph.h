@@ -16,6 +16,8 @@
 #include "base/names.h"
 #include "base/text.h"
 
+struct fth_keys; /* core/batch.h */
+
 typedef int32_t fth_id; /* index of a value or a node; -1 none */
 #define FTH_NONE (-1)
 
@@ -174,7 +176,7 @@ fth_status fth_graph_sessions(fth_graph *graph, const struct fth_sessions *sessi
                               fth_error *err);
 /* Cuts a batch's positions (n examples, their offsets in the group; the field's keys or NULL). */
 void fth_sessions_cut(const struct fth_sessions *sessions, const uint32_t *offsets, uint32_t n,
-                      const uint64_t *keys, const struct fth_session_rows *out);
+                      const struct fth_keys *keys, const struct fth_session_rows *out);
 /* Appends a node; the op's shape rule makes the outputs (`outputs` receives op-many ids). Attributes are
  * copied (attribute_bytes). An input of FTH_NONE is an absent optional one. */
 fth_status fth_graph_node(fth_graph *graph, const struct fth_op *op, const char *name,

@@ -2,6 +2,7 @@
  * building of a graph, one thread; the second is a pure function that a run calls before its first phase. */
 #include <string.h>
 
+#include "core/batch.h"
 #include "graph/graph.h"
 
 #define MAX_SESSIONS 1024
@@ -37,12 +38,12 @@ fth_status fth_graph_sessions(fth_graph *graph, const struct fth_sessions *sessi
 }
 
 void fth_sessions_cut(const struct fth_sessions *sessions, const uint32_t *offsets, uint32_t n,
-                      const uint64_t *keys, const struct fth_session_rows *out) {
+                      const struct fth_keys *keys, const struct fth_session_rows *out) {
     uint32_t made = 0;
     for (uint32_t i = 0; i < n; i++) {
         out->offsets[i] = made;
         for (uint32_t at = offsets[i], end; at < offsets[i + 1]; at = end) {
-            for (end = at + 1; end < offsets[i + 1] && (!keys || keys[end] == keys[at]);)
+            for (end = at + 1; end < offsets[i + 1] && (!keys || fth_same_key(keys, end, at));)
                 end++;
             uint32_t first = (end - at) % sessions->length;
             if (first)

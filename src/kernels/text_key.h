@@ -1,4 +1,4 @@
-/* Keys of categorical texts: a salted 64-bit hash (XXH3), reduced to a bucket's key where there are buckets. A text of
+/* Keys of categorical texts: a salted 64-bit hash (XXH3), reduced to a bucket's number where there are buckets. A text of
  * eight bytes or fewer is hashed from one word of memory, without a loop; what its hash is then, the xxHash
  * specification says ("XXH3 algorithm: small inputs"). The vector forms (kernels.def: text_keys) do that to several
  * texts at a time. Pure. */
@@ -8,42 +8,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/hash.h"
-
 /* What keys of a table are made with. */
 struct fth_text_hash {
     uint64_t salt;
-    uint64_t missing;    /* the key of the empty text */
-    uint64_t buckets;    /* 0: the hash is the key */
+    uint64_t missing;    /* the key of the empty text, whose number is UINT32_MAX */
+    uint32_t buckets;    /* 0: the hash is the key */
     uint64_t reciprocal; /* fth_text_reciprocal(buckets) */
 };
 
 /* (2^64 - 1) / buckets. Its product with a hash has a quotient in its upper half that is right or too small by 1: what
  * is left out is below hash / 2^64. */
-static inline uint64_t fth_text_reciprocal(uint64_t buckets) {
+static inline uint64_t fth_text_reciprocal(uint32_t buckets) {
     return buckets ? UINT64_MAX / buckets : 0;
-}
-
-/* The key of a bucket, as of every number of a table. */
-static inline uint64_t fth_bucket_key(uint64_t salt, uint64_t bucket) {
-    return fth_hash_mix(salt ^ fth_hash_mix(bucket));
-}
-
-/* The bucket of such a key; of any other key one number or another of 64 bits, each of one key. */
-static inline uint64_t fth_bucket_of(uint64_t salt, uint64_t key) {
-    return fth_hash_unmix(fth_hash_unmix(key) ^ salt);
-}
-
-/* kernels.def: key_buckets, which compilers make vectors of. */
-static inline uint32_t fth_buckets_of(size_t n, const uint64_t *restrict keys, uint64_t salt, uint32_t buckets,
-                                      uint32_t *restrict numbers) {
-    uint32_t others = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t bucket = fth_bucket_of(salt, keys[i]);
-        numbers[i] = bucket < buckets ? (uint32_t)bucket : buckets;
-        others += bucket >= buckets;
-    }
-    return others;
 }
 
 /* Constants of XXH3: what a short text is changed by before it is mixed (parts of the default secret), multipliers. */

@@ -48,32 +48,33 @@ static void print(const struct fth_node *node, struct fth_text *out) {
     fth_text_printf(out, "relations=%u", attributes(node)->n);
 }
 
-/* The slot of a key: 0 in it, or 1 + the first position that has it. */
-static uint32_t *find(uint32_t *slots, uint32_t n_slots, const uint64_t *keys, uint64_t key) {
+/* The slot of a key: 0 in it, or 1 + the first of the positions from `begin` on that has it. */
+static uint32_t *find(uint32_t *slots, uint32_t n_slots, const struct fth_keys *keys, size_t begin, uint64_t key) {
     uint32_t at = (uint32_t)fth_hash_mix(key) & (n_slots - 1);
-    while (slots[at] && keys[slots[at] - 1] != key)
+    while (slots[at] && fth_key_at(keys, begin + slots[at] - 1) != key)
         at = (at + 1) & (n_slots - 1);
     return &slots[at];
 }
 
-/* One relation of one example: 1 into the column where a node shares its entity. */
-static void connect(const struct fth_graph_relation *relation, const uint64_t *keys, uint32_t n, uint64_t target,
-                    uint32_t *slots, float *of_target, float *of_positions, uint32_t ld) {
+/* One relation of one example, whose n positions begin at `begin`: 1 into the column where a node shares its entity. */
+static void connect(const struct fth_graph_relation *relation, const struct fth_keys *keys, size_t begin, uint32_t n,
+                    uint64_t target, uint32_t *slots, float *of_target, float *of_positions, uint32_t ld) {
     uint32_t n_slots = slots_for(n);
     memset(slots, 0, n_slots * sizeof *slots);
     *of_target = 0;
     for (uint32_t t = 0; t < n; t++) {
         float *kept = of_positions + (size_t)t * ld;
         *kept = 0;
-        if (keys[t] == relation->missing)
+        uint64_t key = fth_key_at(keys, begin + t);
+        if (key == relation->missing)
             continue;
-        uint32_t *slot = find(slots, n_slots, keys, keys[t]);
+        uint32_t *slot = find(slots, n_slots, keys, begin, key);
         if (*slot)
             *kept = of_positions[(size_t)(*slot - 1) * ld] = 1;
         else
             *slot = t + 1;
     }
-    uint32_t first = target == relation->missing ? 0 : *find(slots, n_slots, keys, target);
+    uint32_t first = target == relation->missing ? 0 : *find(slots, n_slots, keys, begin, target);
     if (first)
         *of_target = of_positions[(size_t)(first - 1) * ld] = 1;
 }
@@ -96,9 +97,9 @@ static void run(const struct fth_run *run) {
         float *many = positions->data + (size_t)(begin - positions->offsets[0]) * positions->ld;
         for (uint32_t r = 0; r < a->n; r++) {
             const struct fth_graph_relation *relation = &a->relations[r];
-            const uint64_t *keys = run->fields[relation->history].keys;
-            connect(relation, n ? keys + begin : keys, n, run->fields[relation->target].keys[run->example0 + i],
-                    run->scratch, one + r, many + r, positions->ld);
+            uint64_t key = fth_key_at(&run->fields[relation->target], run->example0 + i);
+            connect(relation, &run->fields[relation->history], begin, n, key, run->scratch, one + r, many + r,
+                    positions->ld);
         }
         finish(a, one);
         for (uint32_t t = 0; t < n; t++)

@@ -229,7 +229,7 @@ static void cut_sessions(struct fth_plan *plan, const struct fth_batch *batch) {
     for (uint32_t s = 0; s < plan->graph->n_sessions; s++) {
         const struct fth_sessions *sessions = &plan->graph->sessions[s];
         fth_sessions_cut(sessions, batch->groups[sessions->group].offsets, batch->n,
-                         sessions->field < 0 ? NULL : batch->fields[sessions->field].keys,
+                         sessions->field < 0 ? NULL : &batch->fields[sessions->field],
                          &plan->sessions[s]);
     }
 }

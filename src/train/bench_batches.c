@@ -36,10 +36,14 @@ static double unit(struct draws *draws) {
     return (double)fth_random_unit(draws->words[draws->next++ % 4]);
 }
 
-static void draw_keys(struct draws *draws, struct fth_keys *keys, const char *table, uint32_t n) {
+static void draw_keys(struct draws *draws, struct fth_keys *keys, const char *table, uint32_t buckets, uint32_t n) {
     uint64_t salt = fth_hash_bytes(table, strlen(table), 0);
     for (uint32_t i = 0; i < n; i++) {
-        keys->keys[i] = fth_hash_mix(salt ^ (uint64_t)exp(unit(draws) * log(IDS)));
+        uint64_t id = (uint64_t)exp(unit(draws) * log(IDS));
+        if (buckets)
+            keys->numbers[i] = (uint32_t)(id % buckets);
+        else
+            keys->keys[i] = fth_hash_mix(salt ^ id);
         if (keys->values)
             keys->values[i] = 1;
     }
@@ -75,7 +79,7 @@ static fth_status draw_batch(struct fth_session *session, uint64_t number, struc
     for (uint32_t f = 0; f < n_fields; f++) {
         int32_t group = batch->fields[f].group;
         uint32_t n = group == FTH_NO_GROUP ? batch->n : batch->groups[group].total;
-        draw_keys(&draws, &batch->fields[f], fields[f].table, n);
+        draw_keys(&draws, &batch->fields[f], fields[f].table, schema->field_buckets ? schema->field_buckets[f] : 0, n);
     }
     for (uint32_t i = 0; i < batch->n; i++) {
         for (uint32_t j = 0; j < schema->n_dense; j++)

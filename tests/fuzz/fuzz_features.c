@@ -172,8 +172,8 @@ static void compare(const struct ran *a, const struct ran *b) {
         CHECK(same_bytes(x->groups[g].offsets, y->groups[g].offsets, (x->n + 1) * sizeof(uint32_t)));
     for (uint32_t f = 0; f < schema->n_fields; f++) {
         int32_t g = schema->field_group[f];
-        CHECK(same_bytes(x->fields[f].keys, y->fields[f].keys,
-                         (g == FTH_NO_GROUP ? x->n : x->groups[g].total) * sizeof(uint64_t)));
+        for (uint32_t i = 0; i < (g == FTH_NO_GROUP ? x->n : x->groups[g].total); i++)
+            CHECK(fth_key_at(&x->fields[f], i) == fth_key_at(&y->fields[f], i));
     }
 }
 

@@ -244,7 +244,7 @@ struct interpret *interpret_create(fth_graph *graph, const struct interpret_opti
         it->sessions[i].offsets = fth_alloc(options->examples + 1, sizeof(uint32_t));
         it->sessions[i].starts = fth_alloc(offsets[options->examples] + 1, sizeof(uint32_t));
         fth_sessions_cut(&graph->sessions[i], offsets, options->examples,
-                         graph->sessions[i].field < 0 ? NULL : options->keys, &it->sessions[i]);
+                         graph->sessions[i].field < 0 ? NULL : &it->fields[0], &it->sessions[i]);
     }
     fth_gemm_thread_init();
     it->values = fth_alloc(graph->n_values + 1, sizeof *it->values);

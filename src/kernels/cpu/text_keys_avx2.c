@@ -8,11 +8,6 @@
 #include "kernels/cpu/simd_avx2.h"
 #include "kernels/text_key.h"
 
-/* Where there are buckets, keys are made in two passes: numbers of buckets, or NONE, and their keys. One pass is a chain of
- * products so long that the next texts' would not fit into what a core has in hand. */
-#define NONE UINT64_MAX /* for the empty text */
-#define STRETCH 128u    /* texts between the passes */
-
 /* ---- one at a time ---- */
 
 static FTH_INLINE uint64_t rotate_left(uint64_t x, unsigned n) { return x << n | x >> (64 - n); }
@@ -35,7 +30,7 @@ static FTH_INLINE uint64_t bucket_of(uint64_t x, const struct fth_text_hash *has
 static FTH_INLINE uint64_t hash_one(const char *text, uint32_t length, const struct fth_text_hash *hash, int buckets) {
     uint64_t x;
     if (length == 0)
-        return buckets ? NONE : hash->missing;
+        return buckets ? UINT32_MAX : hash->missing;
     if (length - 4 <= 4) {
         uint64_t word;
         memcpy(&word, text, sizeof word);
@@ -61,6 +56,10 @@ static FTH_INLINE vw vw_mul(vw a, uint64_t b) {
     return vw_add(vi_mul_even(a, vw_set(b)), vw_left(crossed, 32));
 }
 
+static FTH_INLINE vw vw_mul_32(vw a, uint32_t b) {
+    return vw_add(vi_mul_even(a, vw_set(b)), vw_left(vi_mul_even(vw_right(a, 32), vw_set(b)), 32));
+}
+
 /* The upper halves of the products. */
 static FTH_INLINE vw vw_mul_high(vw a, uint64_t b) {
     vw a_high = vw_right(a, 32), b_low = vw_set(b), b_high = vw_set(b >> 32);
@@ -69,14 +68,8 @@ static FTH_INLINE vw vw_mul_high(vw a, uint64_t b) {
     return vw_add(vi_mul_even(a_high, b_high), vw_add(vw_right(middle, 32), vw_right(other, 32)));
 }
 
-static FTH_INLINE vw vw_mix(vw x) { /* fth_hash_mix */
-    x = vw_mul(vw_xor_right(x, 30), 0xbf58476d1ce4e5b9ull);
-    x = vw_mul(vw_xor_right(x, 27), 0x94d049bb133111ebull);
-    return vw_xor_right(x, 31);
-}
-
 static FTH_INLINE vw buckets_of(vw x, const struct fth_text_hash *hash) {
-    x = vw_sub(x, vw_mul(vw_mul_high(x, hash->reciprocal), hash->buckets));
+    x = vw_sub(x, vw_mul_32(vw_mul_high(x, hash->reciprocal), hash->buckets));
     vw less = vw_sub(x, vw_set(hash->buckets)); /* negative: x is a bucket */
     __m256d signs = _mm256_castsi256_pd(less);
     return _mm256_castpd_si256(_mm256_blendv_pd(signs, _mm256_castsi256_pd(x), signs));
@@ -101,94 +94,87 @@ static FTH_INLINE vw hash_4(vw x, vw lengths, const struct fth_text_hash *hash, 
     x = vw_xor_right(x, 28);
     if (buckets)
         x = buckets_of(x, hash);
-    vw empty = vw_set(buckets ? NONE : hash->missing);
+    vw empty = vw_set(buckets ? UINT32_MAX : hash->missing);
     return _mm256_blendv_epi8(x, empty, _mm256_cmpeq_epi64(lengths, vw_set(0)));
 }
 
-/* Numbers of buckets, or NONE, become keys. */
-static void mix_buckets(size_t n, const struct fth_text_hash *hash, uint64_t *keys) {
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        vw number = _mm256_loadu_si256((const __m256i *)(const void *)(keys + i));
-        vw key = vw_mix(vi_xor(vw_mix(number), vw_set(hash->salt)));
-        key = _mm256_blendv_epi8(key, vw_set(hash->missing), _mm256_cmpeq_epi64(number, vw_set(NONE)));
-        _mm256_storeu_si256((__m256i *)(void *)(keys + i), key);
+/* Four keys, or numbers: their lower halves. */
+static FTH_INLINE void store_4(vw x, int buckets, size_t i, uint64_t *keys, uint32_t *numbers) {
+    if (!buckets) {
+        _mm256_storeu_si256((__m256i *)(void *)(keys + i), x);
+        return;
     }
-    for (; i < n; i++)
-        keys[i] = keys[i] == NONE ? hash->missing : fth_bucket_key(hash->salt, keys[i]);
+    __m128 low = _mm_castsi128_ps(_mm256_castsi256_si128(x)), high = _mm_castsi128_ps(_mm256_extracti128_si256(x, 1));
+    _mm_storeu_ps((float *)(void *)(numbers + i), _mm_shuffle_ps(low, high, 0x88));
 }
 
-static FTH_INLINE void texts_4(const char *text, const uint32_t *begins, const uint32_t *ends,
-                               const struct fth_text_hash *hash, int buckets, uint64_t *keys) {
-    __m128i from = _mm_loadu_si128((const __m128i *)(const void *)begins);
-    __m128i lengths = _mm_sub_epi32(_mm_loadu_si128((const __m128i *)(const void *)ends), from);
+static FTH_INLINE void store_one(uint64_t x, int buckets, size_t i, uint64_t *keys, uint32_t *numbers) {
+    if (buckets)
+        numbers[i] = (uint32_t)x;
+    else
+        keys[i] = x;
+}
+
+static FTH_INLINE void texts_4(size_t i, const char *text, const uint32_t *begins, const uint32_t *ends,
+                               const struct fth_text_hash *hash, int buckets, uint64_t *keys, uint32_t *numbers) {
+    __m128i from = _mm_loadu_si128((const __m128i *)(const void *)(begins + i));
+    __m128i lengths = _mm_sub_epi32(_mm_loadu_si128((const __m128i *)(const void *)(ends + i)), from);
     __m128i beyond = _mm_sub_epi32(lengths, _mm_set1_epi32(4));
     __m128i usual = _mm_cmpeq_epi32(_mm_min_epu32(beyond, _mm_set1_epi32(4)), beyond);
     usual = _mm_or_si128(usual, _mm_cmpeq_epi32(lengths, _mm_setzero_si128()));
     if (_mm_movemask_epi8(usual) != 0xffff) {
-        for (int k = 0; k < 4; k++)
-            keys[k] = hash_one(text + begins[k], ends[k] - begins[k], hash, buckets);
+        for (size_t k = i; k < i + 4; k++)
+            store_one(hash_one(text + begins[k], ends[k] - begins[k], hash, buckets), buckets, k, keys, numbers);
         return;
     }
-    vw words = words_4(text, begins[0], begins[1], begins[2], begins[3]);
+    vw words = words_4(text, begins[i], begins[i + 1], begins[i + 2], begins[i + 3]);
     vw last = _mm256_srlv_epi64(words, _mm256_cvtepu32_epi64(_mm_slli_epi32(beyond, 3)));
     vw x = vi_or(vw_left(words, 32), vi_and(last, vw_set(UINT32_MAX)));
-    x = hash_4(x, _mm256_cvtepu32_epi64(lengths), hash, buckets);
-    _mm256_storeu_si256((__m256i *)(void *)keys, x);
+    store_4(hash_4(x, _mm256_cvtepu32_epi64(lengths), hash, buckets), buckets, i, keys, numbers);
 }
 
 static FTH_INLINE void hash_texts(size_t n, const char *text, const uint32_t *begins, const uint32_t *ends,
-                                  const struct fth_text_hash *hash, int buckets, uint64_t *keys) {
+                                  const struct fth_text_hash *hash, int buckets, uint64_t *keys, uint32_t *numbers) {
     size_t i = 0;
     for (; i + 4 <= n; i += 4)
-        texts_4(text, begins + i, ends + i, hash, buckets, keys + i);
+        texts_4(i, text, begins, ends, hash, buckets, keys, numbers);
     for (; i < n; i++)
-        keys[i] = hash_one(text + begins[i], ends[i] - begins[i], hash, buckets);
+        store_one(hash_one(text + begins[i], ends[i] - begins[i], hash, buckets), buckets, i, keys, numbers);
 }
 
-void FTH_K(text_keys)(size_t n, const char *text, const uint32_t *begins,
-                      const uint32_t *ends, const struct fth_text_hash *hash, uint64_t *keys) {
-    if (!hash->buckets)
-        hash_texts(n, text, begins, ends, hash, 0, keys);
-    for (size_t i = 0, count; hash->buckets && i < n; i += count) {
-        count = n - i < STRETCH ? n - i : STRETCH;
-        hash_texts(count, text, begins + i, ends + i, hash, 1, keys + i);
-        mix_buckets(count, hash, keys + i);
-    }
+void FTH_K(text_keys)(size_t n, const char *text, const uint32_t *begins, const uint32_t *ends,
+                      const struct fth_text_hash *hash, uint64_t *keys, uint32_t *numbers) {
+    if (hash->buckets)
+        hash_texts(n, text, begins, ends, hash, 1, NULL, numbers);
+    else
+        hash_texts(n, text, begins, ends, hash, 0, keys, NULL);
 }
 
 static FTH_INLINE uint32_t hash_cells(size_t n, const char *text, const uint32_t *cells, size_t stride,
-                                     const struct fth_text_hash *hash, int buckets, uint64_t *keys) {
+                                      const struct fth_text_hash *hash, int buckets, uint64_t *keys, uint32_t *numbers) {
     __m128i others = _mm_setzero_si128();
     size_t step = 2 * stride;
     for (size_t i = 0; i < n; i += 4) {
-        uint64_t last[4], *to = n - i < 4 ? last : keys + i;
         size_t next = n - i > 1 ? step : 0, third = n - i > 2 ? 2 * step : 0, fourth = n - i > 3 ? 3 * step : 0;
         vw words = words_4(text, cells[0], cells[next], cells[third], cells[fourth]);
         __m128i lengths = _mm_set_epi32((int)cells[fourth + 1], (int)cells[third + 1], (int)cells[next + 1], (int)cells[1]);
         vw x = hash_4(_mm256_shuffle_epi32(words, 0xb1), _mm256_cvtepu32_epi64(lengths), hash, buckets);
-        _mm256_storeu_si256((__m256i *)(void *)to, x);
         others = _mm_or_si128(others, _mm_andnot_si128(_mm_set1_epi32(8), lengths));
-        if (to == last)
-            memcpy(keys + i, last, (n - i) * sizeof *keys);
+        if (n - i < 4) {
+            uint64_t last[4];
+            store_4(x, 0, 0, last, NULL);
+            for (size_t k = i; k < n; k++)
+                store_one(last[k - i], buckets, k, keys, numbers);
+        } else {
+            store_4(x, buckets, i, keys, numbers);
+        }
         cells += 4 * step;
     }
     return !_mm_testz_si128(others, others);
 }
 
 uint32_t FTH_K(cell_keys)(size_t n, const char *text, const uint32_t *cells, size_t stride,
-                          const struct fth_text_hash *hash, uint64_t *keys) {
-    if (!hash->buckets)
-        return hash_cells(n, text, cells, stride, hash, 0, keys);
-    uint32_t others = 0;
-    for (size_t i = 0, count; i < n; i += count) {
-        count = n - i < STRETCH ? n - i : STRETCH;
-        others |= hash_cells(count, text, cells + 2 * i * stride, stride, hash, 1, keys + i);
-        mix_buckets(count, hash, keys + i);
-    }
-    return others;
-}
-
-uint32_t FTH_K(key_buckets)(size_t n, const uint64_t *keys, uint64_t salt, uint32_t buckets, uint32_t *numbers) {
-    return fth_buckets_of(n, keys, salt, buckets, numbers);
+                          const struct fth_text_hash *hash, uint64_t *keys, uint32_t *numbers) {
+    return hash->buckets ? hash_cells(n, text, cells, stride, hash, 1, NULL, numbers)
+                         : hash_cells(n, text, cells, stride, hash, 0, keys, NULL);
 }

@@ -62,17 +62,20 @@ static FTH_INLINE vw vw_mul_high(vw a, vw b) {
                             _mm512_add_epi64(_mm512_srli_epi64(middle, 32), _mm512_srli_epi64(other, 32)));
 }
 
-static FTH_INLINE vw vw_mix(vw x) { /* fth_hash_mix */
-    x = vw_mul(vw_xor_right(x, 30), vw_set(0xbf58476d1ce4e5b9ull));
-    x = vw_mul(vw_xor_right(x, 27), vw_set(0x94d049bb133111ebull));
-    return vw_xor_right(x, 31);
-}
-
-static FTH_INLINE vw bucket_key(vw x, const struct fth_text_hash *hash) {
+static FTH_INLINE vw buckets_of(vw x, const struct fth_text_hash *hash) {
     vw buckets = vw_set(hash->buckets);
     x = _mm512_sub_epi64(x, vw_mul(vw_mul_high(x, vw_set(hash->reciprocal)), buckets));
-    x = _mm512_min_epu64(x, _mm512_sub_epi64(x, buckets)); /* below 0 is far above */
-    return vw_mix(_mm512_xor_si512(vw_mix(x), vw_set(hash->salt)));
+    return _mm512_min_epu64(x, _mm512_sub_epi64(x, buckets)); /* below 0 is far above */
+}
+
+/* Where there are buckets x holds their numbers. */
+static FTH_INLINE void store_8(vw x, vw lengths, const struct fth_text_hash *hash, int buckets, size_t i, uint64_t *keys,
+                               uint32_t *numbers) {
+    x = _mm512_mask_mov_epi64(x, _mm512_testn_epi64_mask(lengths, lengths), vw_set(buckets ? UINT32_MAX : hash->missing));
+    if (buckets)
+        _mm256_storeu_si256((__m256i *)(void *)(numbers + i), _mm512_cvtepi64_epi32(x));
+    else
+        _mm512_storeu_si512(keys + i, x);
 }
 
 /* Eight texts' first bytes. */
@@ -83,60 +86,60 @@ static FTH_INLINE vw words_8(const char *text, const uint32_t *begins) {
     return _mm512_set_epi64(words[7], words[6], words[5], words[4], words[3], words[2], words[1], words[0]);
 }
 
-/* Keys of eight texts; which of them are longer, and have no key yet. */
-static FTH_INLINE unsigned keys_8(const char *text, const uint32_t *begins, const uint32_t *ends,
-                                  const struct fth_text_hash *hash, int buckets, uint64_t *keys) {
-    vw lengths = _mm512_cvtepu32_epi64(_mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)ends),
-                                                        _mm256_loadu_si256((const __m256i *)begins)));
-    vw x = hash_of(words_8(text, begins), lengths, vw_set(fth_text_flip_4to8(hash->salt)),
+/* Keys of eight texts, from the i-th on; which of them are longer, and have no key yet. */
+static FTH_INLINE unsigned keys_8(size_t i, const char *text, const uint32_t *begins, const uint32_t *ends,
+                                  const struct fth_text_hash *hash, int buckets, uint64_t *keys, uint32_t *numbers) {
+    vw lengths = _mm512_cvtepu32_epi64(_mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(ends + i)),
+                                                        _mm256_loadu_si256((const __m256i *)(const void *)(begins + i))));
+    vw x = hash_of(words_8(text, begins + i), lengths, vw_set(fth_text_flip_4to8(hash->salt)),
                    vw_set(fth_text_flip_1to3(hash->salt)));
-    if (buckets)
-        x = bucket_key(x, hash);
-    x = _mm512_mask_mov_epi64(x, _mm512_testn_epi64_mask(lengths, lengths), vw_set(hash->missing));
-    _mm512_storeu_si512(keys, x);
+    store_8(buckets ? buckets_of(x, hash) : x, lengths, hash, buckets, i, keys, numbers);
     return _mm512_cmpgt_epi64_mask(lengths, vw_set(8));
 }
 
-static FTH_INLINE unsigned keys_of(size_t n, const char *text, const uint32_t *begins,
-                                   const uint32_t *ends, const struct fth_text_hash *hash,
-                                   int buckets, uint64_t *keys) {
+static FTH_INLINE unsigned keys_of(size_t n, const char *text, const uint32_t *begins, const uint32_t *ends,
+                                   const struct fth_text_hash *hash, int buckets, uint64_t *keys, uint32_t *numbers) {
     unsigned longer = 0;
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
-        longer |= keys_8(text, begins + i, ends + i, hash, buckets, keys + i);
+        longer |= keys_8(i, text, begins, ends, hash, buckets, keys, numbers);
     if (i < n && n >= 8) { /* the last eight, some of them once more */
-        longer |= keys_8(text, begins + n - 8, ends + n - 8, hash, buckets, keys + n - 8);
+        longer |= keys_8(n - 8, text, begins, ends, hash, buckets, keys, numbers);
     } else if (i < n) {
-        uint32_t last_begins[8] = {0}, last_ends[8] = {0};
+        uint32_t last_begins[8] = {0}, last_ends[8] = {0}, last_numbers[8];
         uint64_t last_keys[8];
         memcpy(last_begins, begins, n * sizeof *begins);
         memcpy(last_ends, ends, n * sizeof *ends);
-        longer = keys_8(text, last_begins, last_ends, hash, buckets, last_keys);
-        memcpy(keys, last_keys, n * sizeof *keys);
+        longer = keys_8(0, text, last_begins, last_ends, hash, buckets, last_keys, last_numbers);
+        if (buckets)
+            memcpy(numbers, last_numbers, n * sizeof *numbers);
+        else
+            memcpy(keys, last_keys, n * sizeof *keys);
     }
     return longer;
 }
 
 /* By themselves, as a call in the loop above would cost it all its constants in registers. */
-static __attribute__((noinline)) void long_keys(size_t n, const char *text, const uint32_t *begins,
-                                                const uint32_t *ends,
-                                                const struct fth_text_hash *hash, uint64_t *keys) {
+static __attribute__((noinline)) void long_keys(size_t n, const char *text, const uint32_t *begins, const uint32_t *ends,
+                                                const struct fth_text_hash *hash, uint64_t *keys, uint32_t *numbers) {
     for (size_t i = 0; i < n; i++) {
         uint32_t length = ends[i] - begins[i];
         if (length <= 8)
             continue;
-        keys[i] = XXH3_64bits_withSeed(text + begins[i], length, hash->salt);
+        uint64_t key = XXH3_64bits_withSeed(text + begins[i], length, hash->salt);
         if (hash->buckets)
-            keys[i] = fth_bucket_key(hash->salt, keys[i] % hash->buckets);
+            numbers[i] = (uint32_t)(key % hash->buckets);
+        else
+            keys[i] = key;
     }
 }
 
 void FTH_K(text_keys)(size_t n, const char *text, const uint32_t *begins, const uint32_t *ends,
-                      const struct fth_text_hash *hash, uint64_t *keys) {
-    unsigned longer = hash->buckets ? keys_of(n, text, begins, ends, hash, 1, keys)
-                                    : keys_of(n, text, begins, ends, hash, 0, keys);
+                      const struct fth_text_hash *hash, uint64_t *keys, uint32_t *numbers) {
+    unsigned longer = hash->buckets ? keys_of(n, text, begins, ends, hash, 1, NULL, numbers)
+                                    : keys_of(n, text, begins, ends, hash, 0, keys, NULL);
     if (longer)
-        long_keys(n, text, begins, ends, hash, keys);
+        long_keys(n, text, begins, ends, hash, keys, numbers);
 }
 
 /* Eight cells `step` numbers apart, offset and length side by side, and their texts' first eight bytes. */
@@ -162,22 +165,27 @@ static FTH_INLINE vw hash_8(vw words, vw flip) { /* of eight bytes: what is left
 }
 
 static FTH_INLINE uint32_t cell_keys(size_t n, const char *text, const uint32_t *cells, size_t stride,
-                                     const struct fth_text_hash *hash, int buckets, uint64_t *keys) {
+                                     const struct fth_text_hash *hash, int buckets, uint64_t *keys, uint32_t *numbers) {
     vw flip = vw_set(fth_text_flip_4to8(hash->salt)), others = _mm512_setzero_si512();
     for (size_t i = 0; i < n; i += 8) {
         size_t step = n - i < 8 ? 0 : 2 * stride; /* the last ones, fewer than eight, one by one */
         vw lengths = _mm512_srli_epi64(cells_8(cells, step), 32);
         vw x = hash_8(texts_8(text, cells, step), flip);
         if (buckets)
-            x = bucket_key(x, hash);
-        x = _mm512_mask_mov_epi64(x, _mm512_testn_epi64_mask(lengths, lengths), vw_set(hash->missing));
+            x = buckets_of(x, hash);
         others = _mm512_or_si512(others, _mm512_andnot_si512(vw_set(8), lengths));
         if (step == 0) {
-            _mm_storel_epi64((__m128i *)(keys + i), _mm512_castsi512_si128(x));
+            uint64_t last_keys[8];
+            uint32_t last_numbers[8];
+            store_8(x, lengths, hash, buckets, 0, last_keys, last_numbers);
+            if (buckets)
+                numbers[i] = last_numbers[0];
+            else
+                keys[i] = last_keys[0];
             i -= 7;
             cells += 2 * stride;
         } else {
-            _mm512_storeu_si512(keys + i, x);
+            store_8(x, lengths, hash, buckets, i, keys, numbers);
             cells += 8 * step;
         }
     }
@@ -185,39 +193,7 @@ static FTH_INLINE uint32_t cell_keys(size_t n, const char *text, const uint32_t 
 }
 
 uint32_t FTH_K(cell_keys)(size_t n, const char *text, const uint32_t *cells, size_t stride,
-                          const struct fth_text_hash *hash, uint64_t *keys) {
-    return hash->buckets ? cell_keys(n, text, cells, stride, hash, 1, keys)
-                         : cell_keys(n, text, cells, stride, hash, 0, keys);
-}
-
-static FTH_INLINE vw vw_unmix(vw x) { /* fth_hash_unmix */
-    x = _mm512_ternarylogic_epi64(x, _mm512_srli_epi64(x, 31), _mm512_srli_epi64(x, 62), 0x96);
-    x = vw_mul(x, vw_set(0x319642b2d24d8ec3ull));
-    x = _mm512_ternarylogic_epi64(x, _mm512_srli_epi64(x, 27), _mm512_srli_epi64(x, 54), 0x96);
-    x = vw_mul(x, vw_set(0x96de1b173f119089ull));
-    return _mm512_ternarylogic_epi64(x, _mm512_srli_epi64(x, 30), _mm512_srli_epi64(x, 60), 0x96);
-}
-
-/* Eight keys' numbers; which keys have one. */
-static FTH_INLINE unsigned buckets_8(const uint64_t *keys, vw salt, vw buckets, uint32_t *numbers) {
-    vw x = vw_unmix(_mm512_xor_si512(vw_unmix(_mm512_loadu_si512(keys)), salt));
-    x = _mm512_min_epu64(x, buckets);
-    _mm256_storeu_si256((__m256i *)numbers, _mm512_cvtepi64_epi32(x));
-    return _mm512_cmpgt_epi64_mask(buckets, x);
-}
-
-uint32_t FTH_K(key_buckets)(size_t n, const uint64_t *keys, uint64_t salt, uint32_t buckets, uint32_t *numbers) {
-    uint32_t known = 0;
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        known += (uint32_t)__builtin_popcount(buckets_8(keys + i, vw_set(salt), vw_set(buckets), numbers + i));
-    if (i < n) {
-        uint64_t last_keys[8] = {0};
-        uint32_t last_numbers[8], rest = (uint32_t)(n - i);
-        memcpy(last_keys, keys + i, rest * sizeof *keys);
-        unsigned which = buckets_8(last_keys, vw_set(salt), vw_set(buckets), last_numbers);
-        known += (uint32_t)__builtin_popcount(which & ((1u << rest) - 1));
-        memcpy(numbers + i, last_numbers, rest * sizeof *numbers);
-    }
-    return (uint32_t)n - known;
+                          const struct fth_text_hash *hash, uint64_t *keys, uint32_t *numbers) {
+    return hash->buckets ? cell_keys(n, text, cells, stride, hash, 1, NULL, numbers)
+                         : cell_keys(n, text, cells, stride, hash, 0, keys, NULL);
 }

@@ -5,32 +5,30 @@
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/text_key.h"
 
-void fth_k_text_keys_scalar(size_t n, const char *text, const uint32_t *begins,
-                            const uint32_t *ends, const struct fth_text_hash *hash, uint64_t *keys) {
+static inline void put(const struct fth_text_hash *hash, uint64_t key, int present, size_t i, uint64_t *keys,
+                       uint32_t *numbers) {
+    uint64_t mask = 0 - (uint64_t)(present != 0); /* no branch: nothing foretells it */
+    if (hash->buckets)
+        numbers[i] = (uint32_t)(key % hash->buckets | ~mask);
+    else
+        keys[i] = (key & mask) | (hash->missing & ~mask);
+}
+
+void fth_k_text_keys_scalar(size_t n, const char *text, const uint32_t *begins, const uint32_t *ends,
+                            const struct fth_text_hash *hash, uint64_t *keys, uint32_t *numbers) {
     for (size_t i = 0; i < n; i++) {
-        uint32_t begin = begins[i], length = ends[i] - begin;
-        uint64_t key = XXH3_64bits_withSeed(text + begin, length, hash->salt);
-        if (hash->buckets)
-            key = fth_bucket_key(hash->salt, key % hash->buckets);
-        keys[i] = length ? key : hash->missing;
+        uint32_t length = ends[i] - begins[i];
+        put(hash, XXH3_64bits_withSeed(text + begins[i], length, hash->salt), length != 0, i, keys, numbers);
     }
 }
 
 uint32_t fth_k_cell_keys_scalar(size_t n, const char *text, const uint32_t *cells, size_t stride,
-                                const struct fth_text_hash *hash, uint64_t *keys) {
+                                const struct fth_text_hash *hash, uint64_t *keys, uint32_t *numbers) {
     uint32_t others = 0;
     for (size_t i = 0; i < n; i++) {
         const uint32_t *cell = cells + 2 * i * stride;
-        uint64_t key = XXH3_64bits_withSeed(text + cell[0], 8, hash->salt);
-        if (hash->buckets)
-            key = fth_bucket_key(hash->salt, key % hash->buckets);
-        uint64_t present = 0 - (uint64_t)(cell[1] != 0); /* no branch: nothing foretells it */
-        keys[i] = (key & present) | (hash->missing & ~present);
+        put(hash, XXH3_64bits_withSeed(text + cell[0], 8, hash->salt), cell[1] != 0, i, keys, numbers);
         others |= cell[1] & ~8u;
     }
     return others;
-}
-
-uint32_t fth_k_key_buckets_scalar(size_t n, const uint64_t *keys, uint64_t salt, uint32_t buckets, uint32_t *numbers) {
-    return fth_buckets_of(n, keys, salt, buckets, numbers);
 }

@@ -10,13 +10,15 @@
 #include "base/memory.h"
 #include "count_alloc.h"
 
-/* Two dense columns; fields: one key, one key with values, and two of one ragged group. */
-static const int32_t groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, 0, 0};
-static const uint8_t weighted[] = {0, 1, 0, 1};
+/* Two dense columns; fields: one key, one key with values, two of one ragged group, and one of each kind with buckets. */
+static const int32_t groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, 0, 0, FTH_NO_GROUP, 0};
+static const uint8_t weighted[] = {0, 1, 0, 1, 0, 1};
+static const uint32_t buckets[] = {0, 0, 0, 0, 1 << 20, 1 << 20};
+static const uint64_t salts[] = {0, 0, 0, 0, 7, 8};
 static const uint32_t group_max[] = {5};
 static const struct fth_schema schema = {
-    .n_dense = 2, .n_fields = 4, .field_group = groups, .field_weighted = weighted, .n_groups = 1,
-    .group_max = group_max, .has_weight = 1, .has_query = 1};
+    .n_dense = 2, .n_fields = 6, .field_group = groups, .field_weighted = weighted, .n_groups = 1,
+    .field_buckets = buckets, .field_salt = salts, .group_max = group_max, .has_weight = 1, .has_query = 1};
 static const struct fth_schema bare = {0};
 
 /* Writes example i of a batch whose columns are functions of the example's number. */
@@ -33,11 +35,14 @@ static void fill(struct fth_batch *batch, uint32_t n) {
         batch->fields[0].keys[i] = i * 3;
         batch->fields[1].keys[i] = i * 5;
         batch->fields[1].values[i] = (float)i * 7;
+        batch->fields[4].numbers[i] = i * 11;
         uint32_t start = batch->groups[0].offsets[i];
         for (uint32_t p = 0; p < i % 6; p++) {
             batch->fields[2].keys[start + p] = i * 100 + p;
             batch->fields[3].keys[start + p] = i * 200 + p;
             batch->fields[3].values[start + p] = (float)(i + p);
+            batch->fields[5].numbers[start + p] = p ? i * 300 + p : FTH_NUMBER_MISSING;
+            batch->fields[5].values[start + p] = (float)(i - p);
         }
         batch->groups[0].total = batch->groups[0].offsets[i + 1] = start + i % 6;
         batch->n++;
@@ -54,12 +59,16 @@ static void check(const struct fth_batch *batch, uint32_t at, uint32_t i) {
     assert_true(batch->fields[0].keys[at] == i * 3 && batch->fields[1].keys[at] == i * 5);
     assert_null(batch->fields[0].values);
     assert_true(batch->fields[1].values[at] == (float)i * 7);
+    assert_null(batch->fields[4].keys);
+    assert_true(fth_key_at(&batch->fields[4], at) == fth_number_key(7, i * 11));
     uint32_t start = batch->groups[0].offsets[at];
     assert_int_equal(batch->groups[0].offsets[at + 1] - start, i % 6);
     for (uint32_t p = 0; p < i % 6; p++) {
         assert_true(batch->fields[2].keys[start + p] == i * 100 + p);
         assert_true(batch->fields[3].keys[start + p] == i * 200 + p);
         assert_true(batch->fields[3].values[start + p] == (float)(i + p));
+        assert_true(fth_key_at(&batch->fields[5], start + p) == (p ? fth_number_key(8, i * 300 + p) : fth_missing_key(8)));
+        assert_true(batch->fields[5].values[start + p] == (float)(i - p));
     }
 }
 

@@ -47,21 +47,30 @@ static void fill(struct fth_batch *batch, uint64_t step) {
 #define SALT 77
 #define BUCKETS 7000
 
-/* Keys of buckets, others among them: in even steps thousands, in odd ones one. */
-static uint64_t bucket_key(uint64_t key, uint64_t step) {
-    if (step % 2)
-        return key < 590 ? fth_bucket_key(SALT, key) : 5;
-    return key < BUCKETS ? fth_bucket_key(SALT, key) : key;
+/* Keys of buckets in place of those that fill makes, the missing value's among them. */
+static void fill_buckets(struct fth_batch *from, struct fth_batch *to, uint64_t step) {
+    fill(from, step);
+    to->n = BATCH;
+    memcpy(to->groups[0].offsets, from->groups[0].offsets, (BATCH + 1) * sizeof(uint32_t));
+    to->groups[0].total = from->groups[0].total;
+    for (uint32_t f = 0; f < 2; f++)
+        for (uint32_t i = 0; i < (f ? BATCH : to->groups[0].total); i++) {
+            uint64_t key = from->fields[f].keys[i];
+            world_put_bucket(&to->fields[f], i, SALT, key < BUCKETS ? (uint32_t)key : FTH_NUMBER_MISSING);
+        }
 }
 
-static fth_embedding *trained_on(uint32_t threads, struct fth_batch *batch, int buckets) {
+static fth_embedding *trained_on(uint32_t threads, struct fth_batch *batch, struct fth_batch *of_buckets) {
     fth_embedding *embedding = create();
     fth_pool *pool = world_pool(threads);
     for (uint64_t step = 1; step <= STEPS; step++) {
+        if (of_buckets) {
+            fill_buckets(batch, of_buckets, step);
+            OK(fth_embedding_prepare(embedding, pool, of_buckets, 1, step, err));
+            world_update(embedding, pool, N_LOOKUPS, BATCH, DIM, step);
+            continue;
+        }
         fill(batch, step);
-        for (uint32_t f = 0; buckets && f < 2; f++)
-            for (uint32_t i = 0; i < (f ? BATCH : batch->groups[0].total); i++)
-                batch->fields[f].keys[i] = bucket_key(batch->fields[f].keys[i], step);
         OK(fth_embedding_prepare(embedding, pool, batch, 1, step, err));
         world_update(embedding, pool, N_LOOKUPS, BATCH, DIM, step);
     }
@@ -69,7 +78,7 @@ static fth_embedding *trained_on(uint32_t threads, struct fth_batch *batch, int 
     return embedding;
 }
 
-static fth_embedding *trained(uint32_t threads, struct fth_batch *batch) { return trained_on(threads, batch, 0); }
+static fth_embedding *trained(uint32_t threads, struct fth_batch *batch) { return trained_on(threads, batch, NULL); }
 
 static struct fth_batch *batch_of(const struct fth_schema *with) {
     struct fth_batch *batch;
@@ -148,21 +157,28 @@ static void cut_for_any_number(void **state) {
     fth_embedding_destroy(one);
 }
 
-/* One other key, thousands of others: the same as where nothing is known of buckets. */
+/* The same as where they are keys: also of buckets that are too many for a table of them (by hash), and where the table's
+ * other field has keys, or more buckets. */
 static void numbered_by_bucket(void **state) {
-    static const uint64_t buckets[] = {BUCKETS, 0}, salt[] = {SALT, 0};
-    struct fth_schema known = schema;
-    known.field_buckets = buckets;
-    known.field_salt = salt;
-    struct fth_batch *batch = new_batch(), *of_buckets = batch_of(&known);
-    for (uint32_t threads = 1; threads <= 3; threads++) {
-        fth_embedding *plain = trained_on(threads, batch, 1), *by_bucket = trained_on(threads, of_buckets, 1);
-        assert_same_embeddings(plain, by_bucket);
-        fth_embedding_destroy(plain);
-        fth_embedding_destroy(by_bucket);
+    static const uint32_t buckets[][2] = {{BUCKETS, BUCKETS}, {BUCKETS, 0}, {0, BUCKETS}, {BUCKETS, 4000000000},
+                                          {4000000000, 4000000000}};
+    static const uint64_t salt[] = {SALT, SALT};
+    struct fth_batch *batch = new_batch(), *keys = new_batch();
+    for (uint32_t k = 0; k < sizeof buckets / sizeof *buckets; k++) {
+        struct fth_schema known = schema;
+        known.field_buckets = buckets[k];
+        known.field_salt = salt;
+        struct fth_batch *of_buckets = batch_of(&known);
+        for (uint32_t threads = 1; threads <= 3; threads++) {
+            fth_embedding *plain = trained_on(threads, batch, keys), *by_bucket = trained_on(threads, batch, of_buckets);
+            assert_same_embeddings(plain, by_bucket);
+            fth_embedding_destroy(plain);
+            fth_embedding_destroy(by_bucket);
+        }
+        fth_batch_destroy(of_buckets);
     }
     fth_batch_destroy(batch);
-    fth_batch_destroy(of_buckets);
+    fth_batch_destroy(keys);
 }
 
 int main(void) {

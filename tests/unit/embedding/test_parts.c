@@ -200,8 +200,42 @@ static void whole_parts(void **state) {
     fth_embedding_destroy(embedding);
 }
 
+/* Numbers of buckets, the missing value's among them, are the same as their keys. */
+static void numbers_are_keys(void **state) {
+    static const uint64_t salt[FIELDS] = {5, 6, 7, 8, 9};
+    struct fth_schema known = schema;
+    known.field_buckets = different;
+    known.field_salt = salt;
+    struct fth_batch *drawn = new_batch(), *batches[2] = {new_batch(), NULL};
+    OK(fth_batch_create(&known, BATCH, &batches[1], err));
+    fth_embedding *trained[2];
+    for (int b = 0; b < 2; b++) {
+        trained[b] = create(64 << 20, MIN_COUNT, BATCH);
+        fth_pool *pool = world_pool(2);
+        for (uint64_t step = 1; step <= STEPS; step++) {
+            fill(drawn, step);
+            batches[b]->n = drawn->n;
+            for (uint32_t f = 0; f < FIELDS; f++)
+                for (uint32_t i = 0; i < drawn->n; i++) {
+                    uint32_t number = (uint32_t)drawn->fields[f].keys[i];
+                    world_put_bucket(&batches[b]->fields[f], i, salt[f], number ? number : FTH_NUMBER_MISSING);
+                }
+            OK(fth_embedding_prepare(trained[b], pool, batches[b], 1, step, err));
+            update(trained[b], pool, step);
+        }
+        fth_pool_destroy(pool);
+    }
+    assert_same_embeddings(trained[0], trained[1]);
+    for (int b = 0; b < 2; b++) {
+        fth_embedding_destroy(trained[b]);
+        fth_batch_destroy(batches[b]);
+    }
+    fth_batch_destroy(drawn);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_keys),
         cmocka_unit_test(counted_once),
         cmocka_unit_test(dealt_out_to_any_number),
         cmocka_unit_test(a_refused_batch_is_not_counted),

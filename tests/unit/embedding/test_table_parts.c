@@ -23,7 +23,8 @@ static const int32_t groups[] = {FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP, FTH_N
                                  0,            0,            1,            0,            1,            1};
 static const uint8_t weighted[] = {0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0};
 static const uint32_t longest[] = {LONGEST, LONGEST};
-static uint64_t buckets[FIELDS], salts[FIELDS];
+static uint32_t buckets[FIELDS];
+static uint64_t salts[FIELDS];
 static const struct fth_schema schema = {.n_fields = FIELDS,
                                          .field_group = groups,
                                          .field_weighted = weighted,
@@ -72,7 +73,7 @@ static int few_keys(uint64_t step) {
     return step % 3 == 0;
 }
 
-/* Keys of buckets, and one other, not always the same; in step 4 some others. In step 5 lists have no keys. */
+/* Keys of buckets, and the missing value's. In step 5 lists have no keys. */
 static void fill(struct fth_batch *batch, uint64_t step) {
     uint64_t random = step;
     batch->n = BATCH;
@@ -86,8 +87,7 @@ static void fill(struct fth_batch *batch, uint64_t step) {
         uint32_t n = groups[f] == FTH_NO_GROUP ? BATCH : batch->groups[groups[f]].total;
         for (uint32_t i = 0; i < n; i++) {
             uint64_t key = world_random(&random) % (few_keys(step) ? 90 : 1900 + 100 * step);
-            int other = key == 0 || (step == 4 && key < 3);
-            batch->fields[f].keys[i] = other ? key + step % 2 : fth_bucket_key(SALT, key % BUCKETS);
+            world_put_bucket(&batch->fields[f], i, SALT, key ? (uint32_t)key % BUCKETS : FTH_NUMBER_MISSING);
             if (weighted[f])
                 batch->fields[f].values[i] = world_float(&random);
         }

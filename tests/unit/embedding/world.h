@@ -34,6 +34,14 @@ static inline float world_float(uint64_t *state) {
     return fth_random_unit((uint32_t)world_random(state)) - 0.5f;
 }
 
+/* A bucket's number, or where the field has keys its key. */
+static inline void world_put_bucket(const struct fth_keys *field, uint32_t i, uint64_t salt, uint32_t number) {
+    if (field->numbers)
+        field->numbers[i] = number;
+    else
+        field->keys[i] = fth_bucket_key(salt, number);
+}
+
 /* ---- fields and lookups ---- */
 static const int32_t field_group[] = {FTH_NO_GROUP, FTH_NO_GROUP, FTH_NO_GROUP, 0, 1, FTH_NO_GROUP};
 static const uint8_t field_weighted[] = {0, 0, 1, 0, 1, 0};

@@ -126,7 +126,7 @@ static void fused_is_plain(void **state) {
     static const char *const separators[] = {";", "||", "aa", "."};
     static const char *const x[] = {"x"}, *const c[] = {"c"}, *const missing[] = {"?", "12", "99999999."};
     static const char *const columns[] = {"label", "x", "c"};
-    static const int64_t lengths[] = {0, 1, 20, 300}, buckets[] = {0, 0, 1, 1000, 1 << 20, (int64_t)1 << 40};
+    static const int64_t lengths[] = {0, 1, 20, 300}, buckets[] = {0, 0, 1, 1000, 1 << 20, 4000000000};
     struct made *made = calloc(1, sizeof *made);
     uint64_t left_out = 0, kept = 0;
     for (int round = 0; round < 160; round++) {

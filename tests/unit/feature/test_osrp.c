@@ -12,7 +12,7 @@
 #include "blocks.h"
 #include "feature/program_private.h"
 
-static uint64_t key_of(uint64_t number) { return fth_feature_number_key(5, number); }
+static uint64_t key_of(uint64_t number) { return fth_number_key(5, number); }
 
 static void signs_of_bins(void **state) {
     /* bin 3: + + -; bin 1: + -; bin 9: - */
@@ -127,7 +127,7 @@ static void spread(void **state) {
         assert_int_equal(keys_of(BINS, cells, &key), 1);
         int found = -1;
         for (int k = 0; k < 2 * BINS; k++)
-            if (fth_feature_number_key(salt, (uint64_t)k) == key)
+            if (fth_number_key(salt, (uint64_t)k) == key)
                 found = k;
         assert_true(found >= 0);
         count[found]++;

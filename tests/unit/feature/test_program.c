@@ -121,18 +121,19 @@ static void texts_become_keys_of_their_table(void **state) {
     assert_true(k[0].keys[0] != k[1].keys[0]);
     assert_int_equal(k[2].keys[1], k[0].keys[1]); /* missing: one key per table */
     assert_true(k[1].keys[1] == k[1].keys[2] && k[1].keys[1] != k[0].keys[1]);
-    assert_int_equal(k[3].keys[0],
-                     fth_hash_mix(salt_of("x") ^ fth_hash_mix(key_of("x", "red") % 5)));
-    for (uint64_t i = 0; i < 5; i++)
-        assert_true(k[3].keys[1] != fth_hash_mix(salt_of("x") ^ fth_hash_mix(i)));
+    assert_null(k[3].keys); /* buckets' numbers stand for keys */
+    assert_int_equal(k[3].numbers[0], key_of("x", "red") % 5);
+    assert_int_equal(k[3].numbers[1], FTH_NUMBER_MISSING);
+    assert_true(fth_key_at(&k[3], 0) == fth_hash_mix(salt_of("x") ^ fth_hash_mix(key_of("x", "red") % 5)));
+    assert_true(fth_key_at(&k[3], 1) == fth_hash_mix(salt_of("x") ^ 0x9d1c5f0b6a3e8247ull));
     const struct fth_schema *schema = f.batch->schema;
     assert_int_equal(schema->field_buckets[0], 0);
     assert_int_equal(schema->field_buckets[3], 5);
-    assert_true(fth_bucket_of(schema->field_salt[3], k[3].keys[0]) < 5);
     uint32_t n;
     const struct fth_field_info *info = fth_feature_fields(f.program, &n);
     assert_int_equal(n, 4);
     assert_int_equal(info[3].min_count, 3);
+    assert_true(info[3].missing == fth_key_at(&k[3], 1));
     assert_string_equal(info[2].table, "u");
     assert_string_equal(info[2].column, "w");
     fth_block_destroy(block);

@@ -1,6 +1,7 @@
 /* kernels/cpu/text_keys: every instruction set against scalar, scalar against the library's hash. */
 #include "kernel_test.h"
 
+#include "base/hash.h"
 #include "kernels/text_key.h"
 
 #define TEXTS 40
@@ -42,15 +43,32 @@ static uint64_t draw_word(struct call *c) {
     return (uint64_t)call_bits(c) << 33 ^ (uint64_t)call_bits(c) << 11 ^ call_bits(c) >> 3;
 }
 
-/* Few and many buckets, powers of two and others, some above 2^32. */
+/* Few and many buckets, powers of two and others. */
 static struct fth_text_hash draw_hash(struct call *c) {
-    static const uint64_t buckets[] = {0, 0, 1, 2, 3, 97, 1000, 100000, 1 << 20, 0x100000001, INT64_MAX};
+    static const uint32_t buckets[] = {0, 0, 1, 2, 3, 97, 1000, 100000, 1 << 20, 0x80000001, 4000000000, UINT32_MAX - 1};
     struct fth_text_hash hash = {.salt = draw_word(c), .missing = draw_word(c)};
     uint32_t k = (call_bits(c) >> 8) % (sizeof buckets / sizeof *buckets + 4);
     hash.buckets = k < sizeof buckets / sizeof *buckets ? buckets[k]
-                                                        : (draw_word(c) >> 1 >> (call_bits(c) >> 8) % 60) + 1;
+                                                        : (uint32_t)(draw_word(c) >> 33 >> (call_bits(c) >> 8) % 30) + 1;
     hash.reciprocal = fth_text_reciprocal(hash.buckets);
     return hash;
+}
+
+/* What a kernel writes: keys, or numbers, whichever it is to. */
+struct made {
+    uint64_t keys[TEXTS];
+    uint32_t numbers[TEXTS];
+};
+
+/* Of a key, if the text is not empty. */
+static uint64_t code_of(const struct fth_text_hash *hash, uint64_t key, uint32_t length) {
+    if (!length)
+        return hash->buckets ? UINT32_MAX : hash->missing;
+    return hash->buckets ? key % hash->buckets : key;
+}
+
+static uint64_t made_code(const struct fth_text_hash *hash, const struct made *made, size_t i) {
+    return hash->buckets ? made->numbers[i] : made->keys[i];
 }
 
 static void tables_agree(void **state) {
@@ -61,16 +79,15 @@ static void tables_agree(void **state) {
     for (int round = 0; round < 20000; round++) {
         struct texts texts;
         struct fth_text_hash hash = draw_hash(&c);
-        uint64_t got[TEXTS], want[TEXTS];
+        struct made got, want;
+        memset(&want, 0x5a, sizeof want); /* nothing is written behind the last one, or into the other array */
         draw_texts(&c, (call_bits(&c) >> 8) % (TEXTS + 1), (call_bits(&c) >> 8) % 10,
                    round % 3 ? 8 : round % 2 ? 20 : 300, &texts);
-        scalar->text_keys(texts.n, texts.text, texts.begins, texts.ends, &hash, want);
+        scalar->text_keys(texts.n, texts.text, texts.begins, texts.ends, &hash, want.keys, want.numbers);
         for (size_t k = 0; k < count; k++) {
-            memset(got, 0x5a, sizeof got);
-            tables[k]->text_keys(texts.n, texts.text, texts.begins, texts.ends, &hash, got);
-            assert_memory_equal(got, want, texts.n * sizeof *got);
-            for (size_t i = texts.n; i < TEXTS; i++) /* nothing is written behind the last key */
-                assert_true(got[i] == 0x5a5a5a5a5a5a5a5a);
+            memset(&got, 0x5a, sizeof got);
+            tables[k]->text_keys(texts.n, texts.text, texts.begins, texts.ends, &hash, got.keys, got.numbers);
+            assert_memory_equal(&got, &want, sizeof got);
         }
         drop_texts(&texts);
     }
@@ -82,15 +99,13 @@ static void scalar_is_the_library(void **state) {
     for (int round = 0; round < 1000; round++) {
         struct texts texts;
         struct fth_text_hash hash = draw_hash(&c);
-        uint64_t keys[TEXTS];
+        struct made made;
         draw_texts(&c, TEXTS, round % 9, 30, &texts);
-        scalar->text_keys(TEXTS, texts.text, texts.begins, texts.ends, &hash, keys);
+        scalar->text_keys(TEXTS, texts.text, texts.begins, texts.ends, &hash, made.keys, made.numbers);
         for (size_t i = 0; i < TEXTS; i++) {
             uint32_t length = texts.ends[i] - texts.begins[i];
             uint64_t key = fth_hash_bytes(texts.text + texts.begins[i], length, hash.salt);
-            if (hash.buckets)
-                key = fth_hash_mix(hash.salt ^ fth_hash_mix(key % hash.buckets));
-            assert_true(keys[i] == (length ? key : hash.missing));
+            assert_true(made_code(&hash, &made, i) == code_of(&hash, key, length));
         }
         drop_texts(&texts);
     }
@@ -111,7 +126,8 @@ static void cells_agree(void **state) {
         size_t n = (call_bits(&c) >> 8) % (TEXTS + 1), stride = 1 + (call_bits(&c) >> 8) % 3;
         uint32_t *cells = malloc((n ? (n - 1) * stride + 1 : 0) * 2 * sizeof *cells + 1), others = 0;
         assert_non_null(cells);
-        uint64_t got[TEXTS], want[TEXTS];
+        uint64_t want[TEXTS];
+        struct made got, untouched;
         for (size_t i = 0; i < n; i++) {
             uint32_t begin = (call_bits(&c) >> 8) % 248, length = 8 * (call_bits(&c) >> 8 & 1);
             if (round % 2 && (call_bits(&c) >> 8) % 16 == 0)
@@ -119,18 +135,18 @@ static void cells_agree(void **state) {
             cells[2 * i * stride] = begin;
             cells[2 * i * stride + 1] = length;
             others |= length & ~8u;
-            want[i] = fth_hash_bytes(text + begin, 8, hash.salt);
-            if (hash.buckets)
-                want[i] = fth_bucket_key(hash.salt, want[i] % hash.buckets);
-            want[i] = length ? want[i] : hash.missing;
+            want[i] = code_of(&hash, fth_hash_bytes(text + begin, 8, hash.salt), length);
         }
         for (size_t k = 0; k < count; k++) {
-            memset(got, 0x5a, sizeof got);
-            assert_int_equal(tables[k]->cell_keys(n, text, cells, stride, &hash, got) != 0, others != 0);
+            memset(&got, 0x5a, sizeof got);
+            memset(&untouched, 0x5a, sizeof untouched);
+            uint32_t found = tables[k]->cell_keys(n, text, cells, stride, &hash, got.keys, got.numbers);
+            assert_int_equal(found != 0, others != 0);
             for (size_t i = 0; i < n; i++)
-                assert_true(got[i] == want[i] || (cells[2 * i * stride + 1] & ~8u));
-            for (size_t i = n; i < TEXTS; i++)
-                assert_true(got[i] == 0x5a5a5a5a5a5a5a5a);
+                assert_true(made_code(&hash, &got, i) == want[i] || (cells[2 * i * stride + 1] & ~8u));
+            size_t keys = hash.buckets ? 0 : n, numbers = hash.buckets ? n : 0;
+            assert_memory_equal(got.keys + keys, untouched.keys, (TEXTS - keys) * sizeof *got.keys);
+            assert_memory_equal(got.numbers + numbers, untouched.numbers, (TEXTS - numbers) * sizeof *got.numbers);
         }
         plain += others == 0 && n > 8;
         free(cells);
@@ -138,38 +154,8 @@ static void cells_agree(void **state) {
     assert_true(plain > 1000);
 }
 
-/* Buckets of keys made of them, some beyond the last one, and of other keys. With salt 0 key 0 is a bucket's. */
-static void buckets_of_keys(void **state) {
-    const struct fth_kernels *tables[FTH_ISA_COUNT];
-    const char *names[FTH_ISA_COUNT];
-    size_t count = tables_under_test(tables, names);
-    tables[count++] = fth_kernels_for(FTH_ISA_SCALAR);
-    struct call c = {.state = 14};
-    for (int round = 0; round < 20000; round++) {
-        size_t n = (call_bits(&c) >> 8) % (TEXTS + 1);
-        uint64_t salt = round % 10 ? draw_word(&c) : 0, *keys = malloc(n * sizeof *keys + 1);
-        uint32_t buckets = round % 50 == 0 ? UINT32_MAX : (call_bits(&c) >> 8) % 1000, others = 0;
-        uint32_t got[TEXTS], want[TEXTS];
-        assert_non_null(keys);
-        memset(want, 0x5a, sizeof want);
-        for (size_t i = 0; i < n; i++) {
-            uint64_t number = (call_bits(&c) >> 8) % 1200;
-            int is_one = (call_bits(&c) >> 8) % 8 > 0;
-            keys[i] = is_one ? fth_bucket_key(salt, number) : draw_word(&c);
-            want[i] = is_one && number < buckets ? (uint32_t)number : buckets;
-            others += want[i] == buckets;
-        }
-        for (size_t k = 0; k < count; k++) {
-            memset(got, 0x5a, sizeof got);
-            assert_int_equal(tables[k]->key_buckets(n, keys, salt, buckets, got), others);
-            assert_memory_equal(got, want, sizeof got); /* nothing behind the last one, too */
-        }
-        free(keys);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(tables_agree), cmocka_unit_test(cells_agree),
-                                       cmocka_unit_test(scalar_is_the_library), cmocka_unit_test(buckets_of_keys)};
+                                       cmocka_unit_test(scalar_is_the_library)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "core/batch.h"
 #include "gradcheck.h"
 
 /* Sessions of runs of equal keys (keys: pairs of positions) or of length alone. */
@@ -190,7 +191,7 @@ static void test_maximum(void **state) {
     fth_graph_destroy(c->graph);
 }
 
-static void cut(const struct fth_sessions *sessions, const uint64_t *keys, const uint32_t *want_offsets,
+static void cut(const struct fth_sessions *sessions, const struct fth_keys *keys, const uint32_t *want_offsets,
                 const uint32_t *want_starts) {
     static const uint32_t offsets[] = {0, 0, 7, 8, 11};
     uint32_t made_offsets[5], made_starts[12];
@@ -202,7 +203,9 @@ static void cut(const struct fth_sessions *sessions, const uint64_t *keys, const
 
 static void test_cutting(void **state) {
     /* a session that goes on in the next example, one that comes again, runs of one and of many */
-    static const uint64_t keys[] = {7, 7, 7, 7, 7, 8, 7, 7, 7, 7, 9};
+    static uint64_t list[] = {7, 7, 7, 7, 7, 8, 7, 7, 7, 7, 9};
+    static uint32_t buckets[] = {7, 7, 7, 7, 7, 8, 7, 7, 7, 7, FTH_NUMBER_MISSING};
+    struct fth_keys as_keys = {.keys = list}, as_numbers = {.numbers = buckets}, *keys = &as_keys;
     cut(&(struct fth_sessions){0, -1, 3}, NULL, (uint32_t[]){0, 0, 3, 4, 5},
         (uint32_t[]){0, 1, 4, 7, 8, 11});
     cut(&(struct fth_sessions){0, -1, 100}, NULL, (uint32_t[]){0, 0, 1, 2, 3},
@@ -210,6 +213,8 @@ static void test_cutting(void **state) {
     cut(&(struct fth_sessions){0, 5, 100}, keys, (uint32_t[]){0, 0, 3, 4, 6},
         (uint32_t[]){0, 5, 6, 7, 8, 10, 11});
     cut(&(struct fth_sessions){0, 5, 2}, keys, (uint32_t[]){0, 0, 5, 6, 8},
+        (uint32_t[]){0, 1, 3, 5, 6, 7, 8, 10, 11});
+    cut(&(struct fth_sessions){0, 5, 2}, &as_numbers, (uint32_t[]){0, 0, 5, 6, 8},
         (uint32_t[]){0, 1, 3, 5, 6, 7, 8, 10, 11});
     cut(&(struct fth_sessions){0, -1, 1}, NULL, (uint32_t[]){0, 0, 7, 8, 11},
         (uint32_t[]){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
