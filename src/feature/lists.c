@@ -165,48 +165,21 @@ static inline void note_length(struct fth_feature_chunk *chunk, const struct fth
         tell_if_cut(chunk, group, f, i);
 }
 
-/* Elements of neighbouring lines whose keys are yet to be made, by their places in the block's text: what a call of the
- * kernel costs is little then for short lists, too. */
-#define MOST_ELEMENTS (2 * FTH_SPLIT_WINDOW)
-struct elements {
-    uint32_t n, at; /* where their keys go */
-    uint32_t begins[MOST_ELEMENTS], ends[MOST_ELEMENTS];
+/* Lists of neighbouring lines whose keys are yet to be made. */
+struct hashed {
+    const struct fth_feature_chunk *chunk;
+    uint32_t field, at; /* at: where the keys go */
+    struct fth_elements elements;
 };
 
-static void make_keys(const struct fth_feature_chunk *chunk, uint32_t f, struct elements *elements) {
-    fth_feature_hash_texts(&chunk->program->fields[f], elements->n, chunk->block->text, elements->begins, elements->ends,
-                           &chunk->out->fields[f], elements->at);
-    elements->at += elements->n;
+static void make_keys(void *ctx) {
+    struct hashed *hashed = ctx;
+    const struct fth_feature_chunk *chunk = hashed->chunk;
+    struct fth_elements *elements = &hashed->elements;
+    fth_feature_hash_texts(&chunk->program->fields[hashed->field], elements->n, chunk->block->text, elements->begins,
+                           elements->ends, &chunk->out->fields[hashed->field], hashed->at);
+    hashed->at += elements->n;
     elements->n = 0;
-}
-
-/* The first `keep` elements of text [start, end) of the block; how many. */
-static uint32_t add_list(const struct fth_feature_chunk *chunk, uint32_t f, uint32_t start, uint32_t end,
-                         uint32_t keep, struct elements *elements) {
-    const struct fth_separator *separator = &chunk->program->fields[f].separator;
-    struct fth_split split;
-    uint32_t taken = 0;
-    fth_split_begin(&split, chunk->block->text, start, end);
-    while (taken < keep && fth_split_window(&split, separator)) {
-        uint32_t n = split.n < keep - taken ? split.n : keep - taken;
-        if (elements->n + n > MOST_ELEMENTS)
-            make_keys(chunk, f, elements);
-        uint32_t *begins = elements->begins + elements->n, *ends = elements->ends + elements->n;
-        begins[0] = split.start;
-        for (uint32_t t = 1; t < n; t++)
-            begins[t] = split.ends[t - 1] + separator->length;
-        memcpy(ends, split.ends, n * sizeof *ends);
-        split.start = ends[n - 1] + separator->length;
-        elements->n += n;
-        taken += n;
-    }
-    if (taken == keep)
-        return keep;
-    if (elements->n == MOST_ELEMENTS)
-        make_keys(chunk, f, elements);
-    elements->begins[elements->n] = split.start;
-    elements->ends[elements->n++] = end;
-    return taken + 1;
 }
 
 /* As fth_feature_run_lists, of one list that is hashed and lies in the block. */
@@ -214,9 +187,11 @@ static fth_status run_hashed(struct fth_feature_chunk *chunk, const struct fth_f
     const struct fth_feature_field *field = &chunk->program->fields[f];
     struct fth_ragged *ragged = &chunk->out->groups[field->info.group];
     const char *block = chunk->block->text;
-    struct elements elements;
-    elements.n = 0;
-    elements.at = ragged->offsets[chunk->base];
+    struct hashed hashed;
+    hashed.chunk = chunk;
+    hashed.field = f;
+    hashed.at = ragged->offsets[chunk->base];
+    hashed.elements.n = 0;
     for (uint32_t i = 0; i < chunk->n; i++) {
         uint32_t row = chunk->base + i, used = ragged->offsets[row], kept = 0;
         struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
@@ -226,13 +201,13 @@ static fth_status run_hashed(struct fth_feature_chunk *chunk, const struct fth_f
             uint32_t end = start + text.length;
             if (group->keep_last)
                 start += fth_split_tail(text.bytes, text.length, &field->separator, group->max);
-            kept = add_list(chunk, f, start, end, group->max, &elements);
+            kept = fth_split_add(block, start, end, &field->separator, group->max, &hashed.elements, make_keys, &hashed);
             note_length(chunk, group, f, i, kept);
         }
         ragged->offsets[row + 1] = used + kept;
         ragged->total = used + kept;
     }
-    make_keys(chunk, f, &elements);
+    make_keys(&hashed);
     return FTH_OK;
 }
 

@@ -1,6 +1,6 @@
 /* Feature programs, a list of numbers in a cell to one number: split, truncated, parsed and reduced in one
- * pass over the text; the numbers of a window are all that is kept. plain.c has the same in separate
- * steps, with the same results: sums are in double, in the order of the list. Runs on the lines of one
+ * pass over the text; the numbers of a few lists, or of a part of a long one, are all that is kept. plain.c has the same in
+ * separate steps, with the same results: sums are in double, in the order of the list. Runs on the lines of one
  * chunk, on any thread. */
 #include "feature/number_list.h"
 
@@ -9,8 +9,7 @@
 #include "base/text.h"
 #include "base/number.h"
 
-/* One window's elements, and the one behind it; kernels write in eights. */
-#define MOST (FTH_SPLIT_WINDOW + 8)
+#define ENOUGH 256 /* elements to make numbers of, once a list ends */
 
 /* A bad value, as on_bad_value says; `bytes` lies in the list. advice: what to do about it, behind a semicolon, or "". */
 static void bad_value(struct fth_number_list *list, const char *bytes, uint32_t length, const char *problem,
@@ -104,26 +103,109 @@ int fth_number_list_result(struct fth_number_list *list, float *out) {
     return list->count > 0 && !list->dropped;
 }
 
-/* The next n elements reduced. Short decimals are parsed several at a time; the rest, rare, and all when some numbers
- * stand for missing, go the general way. */
-static void reduce_window(struct fth_number_list *list, const struct fth_split *split, uint32_t n) {
+/* Lists of neighbouring lines whose numbers are yet to be made: the last one may have begun before, and may go on. */
+struct lists {
+    struct fth_feature_chunk *chunk;
+    const struct fth_feature_numeric *numeric;
+    struct fth_number_list list; /* the one that goes on, if `open` */
+    int open;
+    uint32_t row;     /* of the list whose elements are being added */
+    const char *text; /* where the elements lie */
+    struct fth_elements elements;
+    uint32_t before;  /* of them those of other lists than the last one */
+    uint32_t n;
+    struct part {
+        uint32_t row, n; /* elements */
+        int ends;
+    } parts[FTH_FEATURE_CHUNK + 1];
+    float *x; /* results by row */
+    uint32_t *present;
+};
+
+static void add_part(struct lists *lists, int ends) {
+    lists->parts[lists->n++] = (struct part){lists->row, lists->elements.n - lists->before, ends};
+    lists->before = lists->elements.n;
+}
+
+/* n values of the list. Short decimals are parsed; the rest, rare, and all when some numbers stand for missing, go the
+ * general way. */
+static void reduce_part(struct lists *lists, uint32_t from, uint32_t n, float *values, const uint8_t *other) {
+    struct fth_number_list *list = &lists->list;
     int check = list->chunk->program->config->features.missing.n > 0;
-    uint32_t gap = list->numeric->separator.length, start = split->start, used = 0;
-    float values[MOST];
-    uint8_t other[MOST];
-    fth_kernels_get()->decimal_list(n, list->text, start, gap, split->ends, values, other);
     if (!check && !fth_feature_any(other, n)) {
         fth_number_list_reduce(list, values, n);
         return;
     }
+    const uint32_t *begins = lists->elements.begins + from, *ends = lists->elements.ends + from;
+    uint32_t used = 0;
     for (uint32_t i = 0; i < n; i++) {
         float x = values[i];
-        if ((!other[i] && !check) ||
-            fth_number_list_value(list, list->text + start, split->ends[i] - start, &x))
+        if ((!other[i] && !check) || fth_number_list_value(list, lists->text + begins[i], ends[i] - begins[i], &x))
             values[used++] = x;
-        start = split->ends[i] + gap;
     }
     fth_number_list_reduce(list, values, used);
+}
+
+/* Makes numbers of the elements, and of the parts' lists that end their results. */
+static void reduce_all(struct lists *lists) {
+    struct fth_elements *elements = &lists->elements;
+    float values[FTH_ELEMENTS + 8];
+    uint8_t other[FTH_ELEMENTS + 8];
+    uint32_t at = 0;
+    for (uint32_t k = elements->n; k % 8; k++) {
+        elements->begins[k] = elements->begins[0];
+        elements->ends[k] = elements->ends[0];
+    }
+    fth_kernels_get()->decimal_list(elements->n, lists->text, elements->begins, elements->ends, values, other);
+    for (uint32_t p = 0; p < lists->n; p++) {
+        const struct part *part = &lists->parts[p];
+        if (!lists->open)
+            fth_number_list_begin(&lists->list, lists->chunk, lists->numeric, part->row,
+                                  fth_feature_cell(lists->chunk, part->row, lists->numeric->column));
+        reduce_part(lists, at, part->n, values + at, other + at);
+        at += part->n;
+        lists->open = !part->ends;
+        if (part->ends)
+            lists->present[part->row] = fth_number_list_result(&lists->list, &lists->x[part->row]) ? UINT32_MAX : 0;
+    }
+    elements->n = lists->before = lists->n = 0;
+}
+
+static void reduce_begun(void *ctx) {
+    add_part(ctx, 0);
+    reduce_all(ctx);
+}
+
+/* Lists that are no join's, of one column. */
+static void reduce_lists(struct fth_feature_chunk *chunk, const struct fth_feature_numeric *numeric, float *x,
+                         uint32_t *present) {
+    const struct fth_numeric_config *config = numeric->config;
+    const struct fth_separator *separator = &numeric->separator;
+    uint32_t keep = config->max_length ? (uint32_t)config->max_length : UINT32_MAX;
+    int in_block = numeric->column < chunk->block->n_columns;
+    struct lists lists;
+    lists.chunk = chunk;
+    lists.numeric = numeric;
+    lists.x = x;
+    lists.present = present;
+    lists.text = chunk->block->text;
+    lists.open = 0;
+    lists.before = lists.n = lists.elements.n = 0;
+    for (uint32_t i = 0; i < chunk->n; i++) {
+        struct fth_feature_text text = fth_feature_cell(chunk, i, numeric->column);
+        lists.row = i;
+        if (!in_block)
+            lists.text = text.bytes;
+        if (!fth_feature_no_list(chunk->program, text)) {
+            uint32_t start = (uint32_t)(text.bytes - lists.text), end = start + text.length;
+            if (config->keep_last && config->max_length)
+                start += fth_split_tail(text.bytes, text.length, separator, keep);
+            fth_split_add(lists.text, start, end, separator, keep, &lists.elements, reduce_begun, &lists);
+        }
+        add_part(&lists, 1);
+        if (lists.elements.n >= ENOUGH || !in_block || i + 1 == chunk->n)
+            reduce_all(&lists);
+    }
 }
 
 /* The next n elements, those of a join's source: their values are reduced, or counted. */
@@ -155,7 +237,7 @@ static void join_window(struct fth_number_list *list, const struct fth_split *sp
     }
 }
 
-static void numbers(struct fth_number_list *list, uint32_t start, uint32_t length, uint32_t keep) {
+static void join_numbers(struct fth_number_list *list, uint32_t start, uint32_t length, uint32_t keep) {
     const struct fth_separator *separator = &list->numeric->separator;
     struct fth_split split;
     fth_split_begin(&split, list->text, start, length);
@@ -166,10 +248,7 @@ static void numbers(struct fth_number_list *list, uint32_t start, uint32_t lengt
             last = 1;
         }
         uint32_t n = split.n < keep ? split.n : keep;
-        if (list->numeric->joined)
-            join_window(list, &split, n);
-        else
-            reduce_window(list, &split, n);
+        join_window(list, &split, n);
         split.start = split.ends[n - 1] + separator->length;
         keep -= n;
     }
@@ -207,6 +286,10 @@ void fth_feature_number_lists(struct fth_feature_chunk *chunk,
     const struct fth_numeric_config *config = numeric->config;
     uint32_t keep = config->max_length ? (uint32_t)config->max_length : UINT32_MAX;
     uint32_t column = numeric->joined ? numeric->joined->from[0] : numeric->column;
+    if (!numeric->joined && config->reduce != FTH_REDUCE_COUNT) {
+        reduce_lists(chunk, numeric, x, present);
+        return;
+    }
     for (uint32_t i = 0; i < chunk->n; i++) {
         struct fth_feature_text text = fth_feature_cell(chunk, i, column);
         struct fth_number_list list;
@@ -215,10 +298,10 @@ void fth_feature_number_lists(struct fth_feature_chunk *chunk,
             uint32_t start = config->keep_last && config->max_length
                                  ? fth_split_tail(list.text, text.length, &numeric->separator, keep)
                                  : 0;
-            if (config->reduce == FTH_REDUCE_COUNT && !numeric->joined)
-                count(&list, start, text.length, keep);
+            if (numeric->joined)
+                join_numbers(&list, start, text.length, keep);
             else
-                numbers(&list, start, text.length, keep);
+                count(&list, start, text.length, keep);
         }
         present[i] = fth_number_list_result(&list, &x[i]) ? UINT32_MAX : 0;
     }

@@ -63,6 +63,57 @@ static inline int fth_split_window(struct fth_split *s, const struct fth_separat
     return s->n > 0;
 }
 
+/* Elements of several cells of one text, by where they lie in it, whose keys or numbers are yet to be made: what a call of
+ * a kernel costs is little then for short lists, too. */
+#define FTH_ELEMENTS (2 * FTH_SPLIT_WINDOW)
+struct fth_elements {
+    uint32_t n;
+    uint32_t begins[FTH_ELEMENTS + 72], ends[FTH_ELEMENTS + 72]; /* with what kernels scribble on */
+};
+
+/* Elements whose ends lie in the next bytes of the list; *at: looked at up to there. */
+static inline uint32_t fth_split_next(const char *text, uint32_t end, uint32_t most, const struct fth_separator *separator,
+                                      uint32_t *at, uint32_t *begins, uint32_t *ends) {
+    uint32_t from = *at, left = end - from;
+    if (separator->length == 1) {
+        uint32_t n = left < most ? left : most;
+        *at = from + n;
+        return (uint32_t)fth_kernels_get()->split(text + from, n, separator->bytes[0], from, begins, ends);
+    }
+    const char *hit = memmem(text + from, left, separator->bytes, separator->length);
+    *at = hit ? (uint32_t)(hit - text) + separator->length : end;
+    if (hit) {
+        ends[0] = *at - separator->length;
+        begins[1] = *at;
+    }
+    return hit != NULL;
+}
+
+/* Adds the first `keep` elements of text[start..end); how many. make: to make keys or numbers of those there are, and leave
+ * none, where there may be no room for more. */
+static inline uint32_t fth_split_add(const char *text, uint32_t start, uint32_t end, const struct fth_separator *separator,
+                                     uint32_t keep, struct fth_elements *elements, void (*make)(void *), void *ctx) {
+    uint32_t taken = 0, most = FTH_SPLIT_FIRST, at = start;
+    while (taken < keep) {
+        if (elements->n + most >= FTH_ELEMENTS)
+            make(ctx);
+        uint32_t *begins = elements->begins + elements->n, *ends = elements->ends + elements->n, n = 0;
+        begins[0] = start;
+        if (at < end)
+            n = fth_split_next(text, end, most, separator, &at, begins, ends);
+        if (at == end && n < keep - taken)
+            ends[n++] = end; /* the last one has no separator behind it */
+        n = n < keep - taken ? n : keep - taken;
+        elements->n += n;
+        taken += n;
+        if (at == end)
+            break;
+        start = begins[n];
+        most = FTH_SPLIT_WINDOW;
+    }
+    return taken;
+}
+
 /* How many elements text[0..length) has. */
 uint32_t fth_split_count(const char *text, uint32_t length, const struct fth_separator *separator);
 

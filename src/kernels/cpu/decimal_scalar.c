@@ -23,13 +23,12 @@ void fth_k_decimals_scalar(size_t n, const uint64_t *words, const uint32_t *leng
         other[i] = decimal(words[i], lengths[i], &out[i]) & (lengths[i] != 0);
 }
 
-void fth_k_decimal_list_scalar(size_t n, const char *text, uint32_t start, uint32_t gap,
-                               const uint32_t *ends, float *out, uint8_t *other) {
+void fth_k_decimal_list_scalar(size_t n, const char *text, const uint32_t *begins, const uint32_t *ends, float *out,
+                               uint8_t *other) {
     for (size_t i = 0; i < n; i++) {
         uint64_t word;
-        memcpy(&word, text + start, sizeof word);
-        other[i] = decimal(word, ends[i] - start, &out[i]);
-        start = ends[i] + gap;
+        memcpy(&word, text + begins[i], sizeof word);
+        other[i] = decimal(word, ends[i] - begins[i], &out[i]);
     }
 }
 

@@ -36,53 +36,20 @@ static FTH_INLINE void decimals_by(decimals_8_fn *decimals_8, size_t n, const ui
 }
 
 /* Four texts' first bytes. */
-static FTH_INLINE __m256i words_4(const char *a, const char *b, const char *c, const char *d) {
+static FTH_INLINE __m256i words_4(const char *text, const uint32_t *begins) {
     long long words[4];
-    memcpy(&words[0], a, sizeof *words);
-    memcpy(&words[1], b, sizeof *words);
-    memcpy(&words[2], c, sizeof *words);
-    memcpy(&words[3], d, sizeof *words);
+    for (int k = 0; k < 4; k++)
+        memcpy(&words[k], text + begins[k], sizeof *words);
     return _mm256_setr_epi64x(words[0], words[1], words[2], words[3]);
 }
 
-/* Number by number, as the scan has just written them: a whole vector would be loaded only when all are in the cache. */
-static FTH_INLINE __m128i ends_4(const uint32_t *to) {
-    __m128i end = _mm_cvtsi32_si128((int)to[0]);
-    end = _mm_insert_epi32(end, (int)to[1], 1);
-    end = _mm_insert_epi32(end, (int)to[2], 2);
-    return _mm_insert_epi32(end, (int)to[3], 3);
-}
-static FTH_INLINE __m256i ends_8(const uint32_t *to) {
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(ends_4(to)), ends_4(to + 4), 1);
-}
-
-static FTH_INLINE void decimal_list_by(decimals_8_fn *decimals_8, size_t n, const char *text, uint32_t start, uint32_t gap,
+static FTH_INLINE void decimal_list_by(decimals_8_fn *decimals_8, size_t n, const char *text, const uint32_t *begins,
                                        const uint32_t *ends, float *out, uint8_t *other) {
-    const __m256i back = _mm256_setr_epi32(0, 0, 1, 2, 3, 4, 5, 6);
-    const char *from = text + gap; /* behind an element's end the next one begins */
-    uint32_t begin = start;
     for (size_t i = 0; i < n; i += 8) {
-        const uint32_t *to = ends + i;
-        uint32_t filled[8];
-        __m256i low, high;
-        if (n - i >= 8) {
-            low = words_4(text + begin, from + to[0], from + to[1], from + to[2]);
-            high = words_4(from + to[3], from + to[4], from + to[5], from + to[6]);
-        } else { /* there is nothing behind the last one: the first one's text again */
-            const char *texts[8];
-            for (size_t k = 0; k < 8; k++) {
-                texts[k] = k > 0 && k < n - i ? from + to[k - 1] : text + begin;
-                filled[k] = to[k < n - i ? k : 0];
-            }
-            low = words_4(texts[0], texts[1], texts[2], texts[3]);
-            high = words_4(texts[4], texts[5], texts[6], texts[7]);
-            to = filled;
-        }
-        __m256i end = ends_8(to);
-        __m256i before = _mm256_add_epi32(_mm256_permutevar8x32_epi32(end, back), _mm256_set1_epi32((int)gap));
-        before = _mm256_blend_epi32(before, _mm256_castsi128_si256(_mm_cvtsi32_si128((int)begin)), 1);
-        store_others(other + i, decimals_8(low, high, _mm256_sub_epi32(end, before), out + i));
-        begin = to[7] + gap;
+        __m256i lengths = _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)(ends + i)),
+                                           _mm256_loadu_si256((const __m256i *)(begins + i)));
+        __m128i right = decimals_8(words_4(text, begins + i), words_4(text, begins + i + 4), lengths, out + i);
+        store_others(other + i, right);
     }
 }
 

@@ -33,6 +33,19 @@ static FTH_INLINE size_t write_ones(uint64_t mask, uint32_t base, uint32_t *offs
     return count;
 }
 
+/* The same of a list's separators: where elements end, and the next ones begin. */
+static FTH_INLINE size_t write_elements(uint64_t mask, uint32_t base, uint32_t *begins, uint32_t *ends) {
+    size_t count = (size_t)_mm_popcnt_u64(mask);
+    for (size_t k = 0; k < count; k += 8)
+        for (size_t j = 0; j < 8; j++) {
+            uint32_t place = base + (uint32_t)_tzcnt_u64(mask);
+            ends[k + j] = place;
+            begins[k + j + 1] = place + 1;
+            mask = _blsr_u64(mask);
+        }
+    return count;
+}
+
 /* The first n - i bits, at most 64. */
 static FTH_INLINE uint64_t inside(size_t n, size_t i) {
     return n - i < 64 ? ((uint64_t)1 << (n - i)) - 1 : UINT64_MAX;
@@ -44,6 +57,14 @@ size_t fth_k_scan_avx2(const char *text, size_t n, const char set[3], uint32_t *
     size_t count = 0;
     for (size_t i = 0; i < n; i += 64)
         count += write_ones(member_64(text + i, a, b, c) & inside(n, i), (uint32_t)i, offsets + count);
+    return count;
+}
+
+size_t fth_k_split_avx2(const char *text, size_t n, char c, uint32_t base, uint32_t *begins, uint32_t *ends) {
+    __m256i wanted = _mm256_set1_epi8(c);
+    size_t count = 0;
+    for (size_t i = 0; i < n; i += 64)
+        count += write_elements(equal_64(text + i, wanted) & inside(n, i), base + (uint32_t)i, begins + count, ends + count);
     return count;
 }
 

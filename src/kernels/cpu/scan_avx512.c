@@ -16,6 +16,21 @@ static FTH_INLINE size_t write_ones(uint64_t mask, uint32_t base, uint32_t *offs
     return count;
 }
 
+/* The same of a list's separators: where elements end, and the next ones begin. */
+static FTH_INLINE size_t write_elements(uint64_t mask, uint32_t base, uint32_t *begins, uint32_t *ends) {
+    vi places = vi_add(vi_set(base), vi_lanes());
+    size_t count = 0;
+    for (int k = 0; k < 4 && mask >> (16 * k); k++) {
+        __mmask16 part = (__mmask16)(mask >> (16 * k));
+        vi squeezed = _mm512_maskz_compress_epi32(part, places);
+        _mm512_storeu_si512(ends + count, squeezed);
+        _mm512_storeu_si512(begins + count + 1, vi_add(squeezed, vi_set(1)));
+        count += (size_t)_mm_popcnt_u32(part);
+        places = vi_add(places, vi_set(16));
+    }
+    return count;
+}
+
 static FTH_INLINE uint64_t member(__m512i bytes, __m512i a, __m512i b, __m512i c) {
     return _mm512_cmpeq_epi8_mask(bytes, a) | _mm512_cmpeq_epi8_mask(bytes, b) |
            _mm512_cmpeq_epi8_mask(bytes, c);
@@ -33,6 +48,16 @@ size_t FTH_K(scan)(const char *text, size_t n, const char set[3], uint32_t *offs
     for (size_t i = 0; i < n; i += 64) {
         uint64_t mask = member(_mm512_loadu_si512(text + i), a, b, c) & inside(n, i);
         count += write_ones(mask, (uint32_t)i, offsets + count);
+    }
+    return count;
+}
+
+size_t FTH_K(split)(const char *text, size_t n, char c, uint32_t base, uint32_t *begins, uint32_t *ends) {
+    __m512i wanted = _mm512_set1_epi8(c);
+    size_t count = 0;
+    for (size_t i = 0; i < n; i += 64) {
+        uint64_t mask = _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(text + i), wanted) & inside(n, i);
+        count += write_elements(mask, base + (uint32_t)i, begins + count, ends + count);
     }
     return count;
 }

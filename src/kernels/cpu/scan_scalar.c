@@ -9,6 +9,16 @@ size_t fth_k_scan_scalar(const char *text, size_t n, const char set[3], uint32_t
     return count;
 }
 
+size_t fth_k_split_scalar(const char *text, size_t n, char c, uint32_t base, uint32_t *begins, uint32_t *ends) {
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (text[i] == c) {
+            ends[count++] = base + (uint32_t)i;
+            begins[count] = base + (uint32_t)i + 1;
+        }
+    return count;
+}
+
 size_t fth_k_count_byte_scalar(const char *text, size_t n, char c) {
     size_t count = 0;
     for (size_t i = 0; i < n; i++)

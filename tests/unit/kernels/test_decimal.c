@@ -55,30 +55,25 @@ static void lists_agree(void **state) {
     uint64_t good = 0;
     for (int round = 0; round < 20000; round++) {
         char text[1024] = {0};
-        uint32_t ends[40], lengths[40] = {0}, gap = 1 + (call_bits(&c) >> 8) % 3, at;
-        uint32_t n = 1 + (call_bits(&c) >> 8) % 24, start = (call_bits(&c) >> 8) % 5;
+        uint32_t begins[40] = {0}, ends[40], lengths[40] = {0}, n = 1 + (call_bits(&c) >> 8) % 24;
         uint64_t words[40] = {0};
-        memset(ends, 0xff, sizeof ends); /* what is behind them is not looked at */
-        at = start;
-        for (uint32_t i = 0; i < n; i++) {
+        memset(ends, 0xff, sizeof ends); /* what is behind them is of no matter */
+        for (uint32_t i = 0, at = 0; i < n; i++) {
+            begins[i] = at += (call_bits(&c) >> 8) % 5;
             lengths[i] = (call_bits(&c) >> 8) % 11;
-            for (uint32_t k = 0; k < lengths[i] + gap; k++)
+            for (uint32_t k = 0; k < lengths[i] + 4; k++)
                 text[at + k] = "01234567890123456789.-;"[(call_bits(&c) >> 8) % 23];
-            ends[i] = at + lengths[i];
-            at = ends[i] + gap;
+            ends[i] = at += lengths[i];
         }
-        at = start;
-        for (uint32_t i = 0; i < n; i++) {
-            memcpy(&words[i], text + at, sizeof *words);
-            at = ends[i] + gap;
-        }
+        for (uint32_t i = 0; i < n; i++)
+            memcpy(&words[i], text + begins[i], sizeof *words);
         float want[40], got[40];
         uint8_t want_other[40], got_other[40];
         scalar->decimals(n, words, lengths, want, want_other);
         for (uint32_t i = 0; i < n; i++)
             want_other[i] |= lengths[i] == 0; /* an element that is empty is no number */
         for (size_t k = 0; k < count; k++) {
-            tables[k]->decimal_list(n, text, start, gap, ends, got, got_other);
+            tables[k]->decimal_list(n, text, begins, ends, got, got_other);
             for (uint32_t i = 0; i < n; i++) {
                 assert_int_equal(want_other[i] != 0, got_other[i] != 0);
                 if (!want_other[i])
@@ -90,7 +85,7 @@ static void lists_agree(void **state) {
     assert_true(good > 100000);
 }
 
-/* Of a list nothing is read but eight bytes of each element, however long the separator is. */
+/* Nothing is read but eight bytes of each element. */
 static void lists_end_where_they_end(void **state) {
     const struct fth_kernels *tables[FTH_ISA_COUNT];
     const char *names[FTH_ISA_COUNT];
@@ -100,20 +95,22 @@ static void lists_end_where_they_end(void **state) {
         enum { GAP = 5000 };
         size_t length = (size_t)(n - 1) * (1 + GAP) + 8;
         char *text = malloc(length);
-        uint32_t *ends = malloc(n * sizeof *ends);
-        float *out = malloc((n + 7) / 8 * 8 * sizeof *out);
-        uint8_t *other = malloc((n + 7) / 8 * 8);
+        size_t all = (n + 7) / 8 * 8;
+        uint32_t *begins = calloc(all, sizeof *begins), *ends = calloc(all, sizeof *ends);
+        float *out = malloc(all * sizeof *out);
+        uint8_t *other = malloc(all);
         memset(text, ';', length);
         for (uint32_t i = 0; i < n; i++) {
-            ends[i] = i * (1 + GAP) + 1;
-            text[ends[i] - 1] = (char)('0' + i % 10);
+            begins[i] = i * (1 + GAP);
+            ends[i] = begins[i] + 1;
+            text[begins[i]] = (char)('0' + i % 10);
         }
         for (size_t k = 0; k < count; k++) {
-            tables[k]->decimal_list(n, text, 0, GAP, ends, out, other);
+            tables[k]->decimal_list(n, text, begins, ends, out, other);
             for (uint32_t i = 0; i < n; i++)
                 assert_true(!other[i] && out[i] == (float)(i % 10));
         }
-        free(text), free(ends), free(out), free(other);
+        free(text), free(begins), free(ends), free(out), free(other);
     }
 }
 

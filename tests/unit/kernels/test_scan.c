@@ -36,6 +36,32 @@ static void scans_agree(void **state) {
             }
 }
 
+/* Places count from any base, modulo 2^32; the first element's begin is left alone. */
+static void elements_agree(void **state) {
+    static const uint32_t sparsity[] = {1, 2, 7, 40, 1000};
+    const struct fth_kernels *tables[FTH_ISA_COUNT], *scalar = fth_kernels_for(FTH_ISA_SCALAR);
+    const char *names[FTH_ISA_COUNT], set[3] = {'\n', '\n', '\n'};
+    size_t count = tables_under_test(tables, names);
+    tables[count++] = scalar;
+    for (size_t k = 0; k < count; k++)
+        for (size_t n = 0; n < 400; n += n < 200 ? 1 : 13)
+            for (size_t s = 0; s < 5; s++) {
+                char *text = draw_text(n, sparsity[s], n + s);
+                uint32_t *places = malloc((n + 64) * sizeof *places), base = s % 2 ? 0 : 0xfffffff0u + (uint32_t)n;
+                uint32_t *begins = malloc((n + 65) * sizeof *begins), *ends = malloc((n + 64) * sizeof *ends);
+                assert_true(places && begins && ends);
+                begins[0] = 77;
+                size_t found = tables[k]->split(text, n, '\n', base, begins, ends);
+                assert_int_equal(found, scalar->scan(text, n, set, places));
+                assert_int_equal(begins[0], 77);
+                for (size_t i = 0; i < found; i++) {
+                    assert_int_equal(ends[i], base + places[i]);
+                    assert_int_equal(begins[i + 1], base + places[i] + 1);
+                }
+                free(text), free(places), free(begins), free(ends);
+            }
+}
+
 static void scalar_scan_finds_what_libc_finds(void **state) {
     const struct fth_kernels *k = fth_kernels_for(FTH_ISA_SCALAR);
     static const char text[] = "1\t2,3\n\n4\t5";
@@ -51,6 +77,7 @@ static void scalar_scan_finds_what_libc_finds(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scans_agree),
+        cmocka_unit_test(elements_agree),
         cmocka_unit_test(scalar_scan_finds_what_libc_finds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
