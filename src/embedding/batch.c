@@ -108,7 +108,7 @@ static fth_status take_field(struct fth_embedding_lookup *lookup, const struct f
     lookup->offsets = ragged ? batch->groups[keys->group].offsets : NULL;
     lookup->n = ragged ? batch->groups[keys->group].total : batch->n;
     lookup->keys = keys;
-    lookup->buckets = keys->numbers ? batch->schema->field_buckets[lookup->is.field] : 0;
+    lookup->buckets = batch->schema->field_buckets ? batch->schema->field_buckets[lookup->is.field] : 0;
     lookup->values = lookup->is.weighted ? keys->values : NULL;
     lookup->by_example = fth_lookup_pooled(&lookup->is) && !lookup->values && !lookup->argmax;
     for (uint32_t i = 0; lookup->share && i < batch->n; i++)
