@@ -163,6 +163,17 @@ uint64_t fth_feature_text_code(const fth_feature_program *program, const struct 
     return field->buckets ? key % field->buckets : key;
 }
 
+void fth_feature_hash_texts(const struct fth_feature_field *field, uint32_t n, const char *text, const uint32_t *begins,
+                            const uint32_t *ends, const struct fth_keys *to, uint32_t at) {
+    if (field->vocabulary) {
+        fth_feature_vocabulary_keys(field, n, text, begins, ends, to->keys + at);
+        return;
+    }
+    struct fth_text_hash hash = fth_feature_hash(field);
+    fth_kernels_get()->text_keys(n, text, begins, ends, &hash, to->keys ? to->keys + at : NULL,
+                                 to->numbers ? to->numbers + at : NULL);
+}
+
 /* The keys of a column's cells that are empty or have eight bytes, straight from where they lie; whether the field's
  * are made so. Not where a line that was refused lies between. others: not 0 where other cells are left. */
 static int hash_eights(struct fth_feature_chunk *chunk, const struct fth_feature_field *field, const struct fth_keys *to,
@@ -170,7 +181,7 @@ static int hash_eights(struct fth_feature_chunk *chunk, const struct fth_feature
     const struct fth_block *block = chunk->block;
     uint32_t first = chunk->lines[0];
     if (chunk->lines[chunk->n - 1] - first != chunk->n - 1 || field->column >= block->n_columns ||
-        field->joined || !fth_feature_only_hashed(chunk->program, field))
+        field->joined || field->vocabulary || !fth_feature_only_empty_missing(chunk->program))
         return 0;
     struct fth_text_hash hash = fth_feature_hash(field);
     _Static_assert(sizeof(struct fth_cell) == 2 * sizeof(uint32_t), "as the kernel takes cells");
@@ -181,6 +192,23 @@ static int hash_eights(struct fth_feature_chunk *chunk, const struct fth_feature
     return 1;
 }
 
+/* Of a column of the block by its vocabulary; whether it was. */
+static int look_up_cells(const struct fth_feature_chunk *chunk, const struct fth_feature_field *field,
+                         const struct fth_keys *to) {
+    const struct fth_block *block = chunk->block;
+    uint32_t begins[FTH_FEATURE_CHUNK], ends[FTH_FEATURE_CHUNK];
+    if (!field->vocabulary || field->joined || field->column >= block->n_columns ||
+        !fth_feature_only_empty_missing(chunk->program))
+        return 0;
+    for (uint32_t i = 0; i < chunk->n; i++) {
+        struct fth_cell cell = block->cells[(size_t)chunk->lines[i] * block->n_columns + field->column];
+        begins[i] = cell.offset;
+        ends[i] = cell.offset + cell.length;
+    }
+    fth_feature_hash_texts(field, chunk->n, block->text, begins, ends, to, chunk->base);
+    return 1;
+}
+
 void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t index) {
     const fth_feature_program *program = chunk->program;
     const struct fth_feature_field *field = &program->fields[index];
@@ -188,7 +216,7 @@ void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t index) {
     const struct fth_keys *to = &chunk->out->fields[index];
     uint32_t n = chunk->n, others = 1;
     int hashed = n > 0 && hash_eights(chunk, field, to, &others);
-    if (!others)
+    if (!others || look_up_cells(chunk, field, to))
         return;
     take_column(chunk, field->column, cells);
     if (field->joined) {

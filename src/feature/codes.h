@@ -32,4 +32,8 @@ static inline uint32_t fth_codes_find(const struct fth_codes *codes, uint64_t ha
     }
 }
 
+static inline void fth_codes_prefetch(const struct fth_codes *codes, uint64_t hash) {
+    __builtin_prefetch(&codes->slots[fth_hash_place(hash, codes->factor, codes->mask)]);
+}
+
 #endif

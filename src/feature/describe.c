@@ -194,9 +194,9 @@ static void put_field(struct fth_text *out, const fth_feature_program *p, uint32
     if (field->joined)
         fth_text_printf(out, "\n      fused with its join%s\n", list ? ": what is cut off is not looked up" : "");
     else if (!list)
-        fth_text_printf(out, field->buckets || vocabulary || p->config->features.missing.n
-                                 ? "\n      one value a line: nothing to fuse\n"
-                                 : "\n      64 lines at a time, texts of 8 bytes without branches\n");
+        fth_text_printf(out, "\n      %s\n", p->config->features.missing.n ? "one value a line: nothing to fuse"
+                                            : vocabulary ? "64 lines at a time"
+                                                         : "64 lines at a time, texts of 8 bytes without branches");
     else if (group->n > 1)
         put_fused(out, p, FTH_PLAIN_SPLITS,
                   "split+truncate+hash; separators are counted first, as lists of one group must be equally long");

@@ -60,7 +60,7 @@ static void write_window(const struct fth_feature_field *field, const struct fth
 static uint32_t write_tokens(const fth_feature_program *program,
                              const struct fth_feature_field *field, const char *text,
                              uint32_t start, uint32_t length, uint32_t keep, const struct fth_keys *to, uint32_t at) {
-    int hashed = fth_feature_only_hashed(program, field);
+    int hashed = fth_feature_only_empty_missing(program);
     struct fth_split split;
     uint32_t written = 0;
     fth_split_begin(&split, text, start, length);
@@ -218,7 +218,7 @@ fth_status fth_feature_run_lists(struct fth_feature_chunk *chunk,
     for (uint32_t m = 0; m < group->n && !program->unlabelled; m++)
         look_for_brackets(chunk, &program->fields[program->group_fields[group->first + m]]);
     if (group->n == 1 && !(program->plain & FTH_PLAIN_SPLITS) && !first->joined && first->column < chunk->block->n_columns &&
-        fth_feature_only_hashed(program, first))
+        fth_feature_only_empty_missing(program))
         return run_hashed(chunk, group, program->group_fields[group->first]);
     const uint32_t *members = program->group_fields + group->first;
     uint32_t g = (uint32_t)program->fields[members[0]].info.group;

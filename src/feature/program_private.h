@@ -304,22 +304,16 @@ void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t field);
 /* The key of one categorical text; its number where the field has buckets. */
 uint64_t fth_feature_text_code(const fth_feature_program *program, const struct fth_feature_field *field, const char *bytes,
                                size_t length);
-/* Whether a field's keys are hashes, or buckets of them, of any text but the empty one: then the kernel makes them. */
-static inline int fth_feature_only_hashed(const fth_feature_program *program,
-                                          const struct fth_feature_field *field) {
-    return !field->vocabulary && program->config->features.missing.n == 0;
+/* Whether only the empty text is missing: then keys are made of several texts at a time. */
+static inline int fth_feature_only_empty_missing(const fth_feature_program *program) {
+    return program->config->features.missing.n == 0;
 }
 static inline struct fth_text_hash fth_feature_hash(const struct fth_feature_field *field) {
     return (struct fth_text_hash){field->salt, field->missing, field->buckets, field->reciprocal};
 }
-/* Those of n texts, from `at` on. */
-static inline void fth_feature_hash_texts(const struct fth_feature_field *field, uint32_t n, const char *text,
-                                          const uint32_t *begins, const uint32_t *ends, const struct fth_keys *to,
-                                          uint32_t at) {
-    struct fth_text_hash hash = fth_feature_hash(field);
-    fth_kernels_get()->text_keys(n, text, begins, ends, &hash, to->keys ? to->keys + at : NULL,
-                                 to->numbers ? to->numbers + at : NULL);
-}
+/* The keys of n texts, of which empty ones are missing, from `at` on. */
+void fth_feature_hash_texts(const struct fth_feature_field *field, uint32_t n, const char *text, const uint32_t *begins,
+                            const uint32_t *ends, const struct fth_keys *to, uint32_t at);
 
 /* Whether one of n bytes is not 0; those behind them, to a multiple of 8, may be anything. */
 static inline int fth_feature_any(const uint8_t *bytes, uint32_t n) {
@@ -392,6 +386,9 @@ fth_status fth_feature_check_side_tables(const fth_feature_program *program, fth
 
 /* vocabulary.c. The key of a text that is not missing, of a field with a vocabulary; counts it. */
 uint64_t fth_feature_vocabulary_key(const struct fth_feature_field *field, const char *bytes, size_t length);
+/* The same of n texts, of which empty ones are missing. */
+void fth_feature_vocabulary_keys(const struct fth_feature_field *field, uint32_t n, const char *text,
+                                 const uint32_t *begins, const uint32_t *ends, uint64_t *keys);
 fth_status fth_feature_vocabulary_set(struct fth_feature_vocabulary *vocabulary, const uint64_t *hashes,
                                       uint32_t n, uint32_t *twice, fth_error *err);
 /* Counts the chunk's texts of every field whose table learns a vocabulary. */

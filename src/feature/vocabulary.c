@@ -19,25 +19,55 @@ struct fth_feature_counts {
     uint64_t met; /* texts that were new when they came */
 };
 
-/* In [0, size + oov), of a text that is not missing; size + oov: it counts as missing. */
-static uint64_t number_of(const struct fth_feature_vocabulary *vocabulary, const char *bytes, size_t length) {
-    uint64_t hash = fth_hash_bytes(bytes, length, 0);
+/* In [0, size + oov), of the hash of a text that is not missing; size + oov: it counts as missing. */
+static inline uint64_t number_of(const struct fth_feature_vocabulary *vocabulary, uint64_t hash) {
     uint32_t n = vocabulary->codes.n, place = fth_codes_find(&vocabulary->codes, hash);
     return place == n && vocabulary->oov ? n + hash % vocabulary->oov : place;
 }
 
 #define FIRST_TEXTS 100000u /* that are counted of a field */
 
-uint64_t fth_feature_vocabulary_key(const struct fth_feature_field *field, const char *bytes, size_t length) {
-    const struct fth_feature_vocabulary *vocabulary = field->vocabulary;
+static void count_found(const struct fth_feature_field *field, uint32_t texts, uint32_t found) {
     struct fth_feature_lookups *lookups = field->lookups;
-    uint64_t number = number_of(vocabulary, bytes, length);
-    if (field->joined || atomic_load_explicit(&lookups->values, memory_order_relaxed) < FIRST_TEXTS) {
-        atomic_fetch_add_explicit(&lookups->values, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&lookups->found, number < vocabulary->codes.n, memory_order_relaxed);
+    if (!field->joined && atomic_load_explicit(&lookups->values, memory_order_relaxed) >= FIRST_TEXTS)
+        return;
+    atomic_fetch_add_explicit(&lookups->values, texts, memory_order_relaxed);
+    atomic_fetch_add_explicit(&lookups->found, found, memory_order_relaxed);
+}
+
+static inline uint64_t key_of(const struct fth_feature_field *field, uint64_t number) {
+    const struct fth_feature_vocabulary *vocabulary = field->vocabulary;
+    return number < (uint64_t)vocabulary->codes.n + vocabulary->oov ? fth_number_key(field->salt, number) : field->missing;
+}
+
+uint64_t fth_feature_vocabulary_key(const struct fth_feature_field *field, const char *bytes, size_t length) {
+    uint64_t number = number_of(field->vocabulary, fth_hash_bytes(bytes, length, 0));
+    count_found(field, 1, number < field->vocabulary->codes.n);
+    return key_of(field, number);
+}
+
+#define STRETCH 64u /* texts whose slots are asked for before they are looked at */
+
+void fth_feature_vocabulary_keys(const struct fth_feature_field *field, uint32_t n, const char *text,
+                                 const uint32_t *begins, const uint32_t *ends, uint64_t *keys) {
+    const struct fth_feature_vocabulary *vocabulary = field->vocabulary;
+    const struct fth_text_hash plain = {0};
+    uint32_t texts = 0, found = 0;
+    for (uint32_t from = 0, count; from < n; from += count) {
+        count = n - from < STRETCH ? n - from : STRETCH;
+        uint64_t hashes[STRETCH];
+        fth_kernels_get()->text_keys(count, text, begins + from, ends + from, &plain, hashes, NULL);
+        for (uint32_t i = 0; i < count; i++)
+            fth_codes_prefetch(&vocabulary->codes, hashes[i]);
+        for (uint32_t i = 0; i < count; i++) {
+            int empty = begins[from + i] == ends[from + i];
+            uint64_t number = number_of(vocabulary, hashes[i]), key = key_of(field, number);
+            keys[from + i] = empty ? field->missing : key;
+            texts += !empty;
+            found += !empty && number < vocabulary->codes.n;
+        }
     }
-    return number < (uint64_t)vocabulary->codes.n + vocabulary->oov ? fth_number_key(field->salt, number)
-                                                                    : field->missing;
+    count_found(field, texts, found);
 }
 
 /* What a join's file has is as a rule looked up more or less often: there only nothing at all is a sign. */

@@ -216,6 +216,75 @@ static void given(void **state) {
     fth_feature_destroy(made.program);
 }
 
+/* A text of up to twelve bytes that is in the vocabulary of fifty, or is not, or is empty. */
+static void put_text(char *text, uint64_t draw) {
+    static const char letters[] = "abcdefghijkl";
+    uint64_t i = draw % 60;
+    *text = 0;
+    if (i < 58)
+        snprintf(text, 16, "%llu%.*s", (unsigned long long)i, (int)(i % 11), letters);
+}
+
+/* Keys of several texts at a time are those of one by one, as they are made where more than the empty text is missing. */
+static void several_at_a_time(void **state) {
+    static const char *const missing_texts[] = {"?"};
+    const char *texts[50];
+    char room[50][16];
+    size_t lengths[50];
+    uint32_t twice, hits = 0, other = 0;
+    for (uint32_t i = 0; i < 50; i++) {
+        put_text(room[i], i);
+        texts[i] = room[i];
+        lengths[i] = strlen(room[i]);
+    }
+    for (uint64_t oov = 0; oov < 8; oov += 7) {
+        char lines[130 * 100 * 16], *at = lines;
+        uint64_t draws = oov;
+        for (uint32_t i = 0; i < 130; i++) {
+            at += snprintf(at, 4, "1,");
+            for (uint64_t k = 0, n = i % 7 ? draws % 20 : 99; k <= n + 1; k++) {
+                draws = fth_hash_mix(draws + 1);
+                put_text(at, draws);
+                at += strlen(at);
+                *at++ = k == 0 ? ',' : k <= n ? ';' : '\n';
+            }
+        }
+        *at = 0;
+        struct made made[2];
+        struct fth_batch *batches[2];
+        fth_feature_pass *passes[2];
+        struct fth_block *block = test_block_cells(lines, ',');
+        assert_int_equal(block->n_lines, 130);
+        for (int p = 0; p < 2; p++) {
+            make(&made[p], 0, 1, (int64_t)oov, "words.txt");
+            fth_feature_destroy(made[p].program);
+            made[p].config.features.missing = (struct fth_strings){missing_texts, (uint32_t)p};
+            assert_int_equal(fth_feature_create(&made[p].config, columns, 3, &made[p].program, NULL), FTH_OK);
+            assert_int_equal(fth_feature_set_vocabulary(made[p].program, 0, texts, lengths, 50, &twice, NULL), FTH_OK);
+            assert_int_equal(fth_feature_pass_create(made[p].program, NULL, 0, &passes[p], NULL), FTH_OK);
+            struct fth_transform transform = fth_feature_pass_transform(passes[p]);
+            assert_int_equal(fth_batch_create(transform.schema, 1, &batches[p], NULL), FTH_OK);
+            assert_int_equal(transform.examples(transform.ctx, block, batches[p], NULL), FTH_OK);
+            assert_int_equal(batches[p]->n, 130);
+        }
+        uint32_t n = batches[0]->groups[0].total;
+        assert_int_equal(n, batches[1]->groups[0].total);
+        assert_memory_equal(batches[0]->fields[0].keys, batches[1]->fields[0].keys, 130 * sizeof(uint64_t));
+        assert_memory_equal(batches[0]->fields[1].keys, batches[1]->fields[1].keys, n * sizeof(uint64_t));
+        for (uint32_t i = 0; i < n; i++) {
+            hits += batches[0]->fields[1].keys[i] == key_of(3);
+            other += batches[0]->fields[1].keys[i] == (oov ? key_of(50 + fth_hash_bytes("55", 2, 0) % 7) : missing());
+        }
+        for (int p = 0; p < 2; p++) {
+            fth_batch_destroy(batches[p]);
+            fth_feature_pass_destroy(passes[p]);
+            fth_feature_destroy(made[p].program);
+        }
+        fth_block_destroy(block);
+    }
+    assert_true(hits > 20 && other > 20);
+}
+
 /* One table's vocabulary is learned, and the next one's given. */
 static void learned_beside_given(void **state) {
     struct made made;
@@ -292,6 +361,7 @@ int main(void) {
         cmocka_unit_test(learned_from_all),
         cmocka_unit_test(forgotten_texts_make_room),
         cmocka_unit_test(given),
+        cmocka_unit_test(several_at_a_time),
         cmocka_unit_test(learned_beside_given),
         cmocka_unit_test(saved_and_loaded),
         cmocka_unit_test(codes),
