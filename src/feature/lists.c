@@ -46,32 +46,49 @@ static uint32_t count_tokens(const fth_feature_program *program,
                : fth_split_count(text.bytes, text.length, &field->separator);
 }
 
-/* The keys of the next n elements. */
-static void write_window(const struct fth_feature_field *field, const struct fth_split *split, uint32_t n,
+/* Elements of lists in `text` whose keys are yet to be made. */
+struct hashed {
+    const struct fth_feature_field *field;
+    const char *text;
+    const struct fth_keys *to;
+    uint32_t at; /* where the keys go */
+    struct fth_elements elements;
+};
+
+static void make_keys(void *ctx) {
+    struct hashed *hashed = ctx;
+    struct fth_elements *elements = &hashed->elements;
+    fth_feature_hash_texts(hashed->field, elements->n, hashed->text, elements->begins, elements->ends, hashed->to,
+                           hashed->at);
+    hashed->at += elements->n;
+    elements->n = 0;
+}
+
+static void begin_hashed(struct hashed *hashed, const struct fth_feature_field *field, const char *text,
                          const struct fth_keys *to, uint32_t at) {
-    uint32_t begins[FTH_SPLIT_WINDOW], gap = field->separator.length;
-    begins[0] = split->start;
-    for (uint32_t t = 1; t < n; t++)
-        begins[t] = split->ends[t - 1] + gap;
-    fth_feature_hash_texts(field, n, split->text, begins, split->ends, to, at);
+    hashed->field = field;
+    hashed->text = text;
+    hashed->to = to;
+    hashed->at = at;
+    hashed->elements.n = 0;
 }
 
 /* Writes the keys of the first `keep` elements from `start` on, split and hashed in one pass; how many. */
 static uint32_t write_tokens(const fth_feature_program *program,
                              const struct fth_feature_field *field, const char *text,
                              uint32_t start, uint32_t length, uint32_t keep, const struct fth_keys *to, uint32_t at) {
-    int hashed = fth_feature_only_empty_missing(program);
-    struct fth_split split;
     uint32_t written = 0;
+    if (fth_feature_only_empty_missing(program)) {
+        struct hashed hashed;
+        begin_hashed(&hashed, field, text, to, at);
+        written = fth_split_add(text, start, length, &field->separator, keep, &hashed.elements, make_keys, &hashed);
+        make_keys(&hashed);
+        return written;
+    }
+    struct fth_split split;
     fth_split_begin(&split, text, start, length);
     while (written < keep && fth_split_window(&split, &field->separator)) {
         uint32_t n = split.n < keep - written ? split.n : keep - written;
-        if (hashed) {
-            write_window(field, &split, n, to, at + written);
-            split.start = split.ends[n - 1] + field->separator.length;
-            written += n;
-            continue;
-        }
         for (uint32_t t = 0; t < n; t++) {
             uint64_t code = fth_feature_text_code(program, field, text + split.start, split.ends[t] - split.start);
             fth_feature_put(to, at + written++, code);
@@ -165,33 +182,13 @@ static inline void note_length(struct fth_feature_chunk *chunk, const struct fth
         tell_if_cut(chunk, group, f, i);
 }
 
-/* Lists of neighbouring lines whose keys are yet to be made. */
-struct hashed {
-    const struct fth_feature_chunk *chunk;
-    uint32_t field, at; /* at: where the keys go */
-    struct fth_elements elements;
-};
-
-static void make_keys(void *ctx) {
-    struct hashed *hashed = ctx;
-    const struct fth_feature_chunk *chunk = hashed->chunk;
-    struct fth_elements *elements = &hashed->elements;
-    fth_feature_hash_texts(&chunk->program->fields[hashed->field], elements->n, chunk->block->text, elements->begins,
-                           elements->ends, &chunk->out->fields[hashed->field], hashed->at);
-    hashed->at += elements->n;
-    elements->n = 0;
-}
-
 /* As fth_feature_run_lists, of one list that is hashed and lies in the block. */
 static fth_status run_hashed(struct fth_feature_chunk *chunk, const struct fth_feature_group *group, uint32_t f) {
     const struct fth_feature_field *field = &chunk->program->fields[f];
     struct fth_ragged *ragged = &chunk->out->groups[field->info.group];
     const char *block = chunk->block->text;
     struct hashed hashed;
-    hashed.chunk = chunk;
-    hashed.field = f;
-    hashed.at = ragged->offsets[chunk->base];
-    hashed.elements.n = 0;
+    begin_hashed(&hashed, field, block, &chunk->out->fields[f], ragged->offsets[chunk->base]);
     for (uint32_t i = 0; i < chunk->n; i++) {
         uint32_t row = chunk->base + i, used = ragged->offsets[row], kept = 0;
         struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
