@@ -89,9 +89,18 @@ static void find_isa(struct fth_cpu *out) {
         out->amx_bf16 = !syscall(SYS_arch_prctl, REQUEST_TILE_PERMISSION, TILE_DATA_COMPONENT);
 }
 
-static int is_intel(void) {
-    uint32_t most, name[3];
-    return __get_cpuid(0, &most, &name[0], &name[2], &name[1]) && !memcmp(name, "GenuineIntel", sizeof name);
+int fth_cpu_has_two_fmas(const char vendor[12], uint32_t signature, int halves) {
+    uint32_t family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff);
+    return !memcmp(vendor, "GenuineIntel", 12) || (!memcmp(vendor, "AuthenticAMD", 12) && family >= 0x1a && !halves);
+}
+
+static int find_two_fmas(void) {
+    uint32_t a, b, c, d, name[3], signature, more = 0;
+    if (!__get_cpuid(0, &a, &name[0], &name[2], &name[1]) || !__get_cpuid(1, &signature, &b, &c, &d))
+        return 0;
+    if (!__get_cpuid(0x8000001au, &more, &b, &c, &d))
+        more = 0;
+    return fth_cpu_has_two_fmas((const char *)name, signature, has(more, 1u << 2));
 }
 
 static void find_name(char out[64]) {
@@ -134,7 +143,7 @@ static void find(void) {
     fth_cgroup_find("", &group);
     find_isa(&cpu);
     fth_cpu_clamp(&cpu, getenv("FATHOM_MAX_ISA"));
-    cpu.intel = is_intel();
+    cpu.two_fmas = find_two_fmas();
     cpu.cores = find_cores(group.cores);
     cpu.memory = find_memory(group.memory);
     find_name(cpu.name);

@@ -12,7 +12,8 @@ struct fth_cpu {
                             AVX512 means f+cd+bw+dq+vl on top */
     int avx512_bf16;     /* both 0 when isa < FTH_ISA_AVX512 */
     int amx_bf16;        /* includes the kernel's permission to use the tile registers */
-    int intel;           /* by its vendor: which of two kernels with the same bits is the faster one */
+    int two_fmas;        /* a core begins two multiply-adds of 512 bits a cycle, not one: which of two kernels with the
+                            same bits is the faster one */
     uint32_t cores;      /* CPUs this process may run on (affinity and control groups) */
     uint64_t memory;     /* bytes it may use (the machine's, control groups) */
     char name[64];       /* "AMD EPYC ..." */

@@ -18,13 +18,13 @@ uint32_t fth_panels_strip(void) {
 }
 
 /* Zen 4 makes a multiply-add of 512 bits a cycle and has loads to spare: tiles of 16 x 16 run at its peak, and leave
- * registers to the optimizer's step. Intel's cores make two, for which they load too little. Rows of A so short that they
+ * registers to the optimizer's step. Where a core makes two, they load too much. Rows of A so short that they
  * stay together in the first cache need not be packed. */
 #define SHORT_ROW 64u
 #define NARROW 32u
 
 static fth_fp32_avx512_kernel *fp32_avx512_kernel(const struct fth_gemm_shape *s) {
-    if (!fth_cpu_get()->intel)
+    if (!fth_cpu_get()->two_fmas)
         return fth_fp32_avx512_run;
     return s->n <= NARROW && s->lda <= SHORT_ROW ? fth_fp32_narrow_avx512_run : fth_fp32_wide_avx512_run;
 }

@@ -65,7 +65,7 @@ void fth_gemm_zeros_nn(const struct fth_gemm_shape *s, uint32_t rows, const floa
     if (fth_cpu_get()->isa == FTH_ISA_AVX2)
         fth_zeros_avx2_nn(s, rows, a, b, c, finish);
     else
-        fth_zeros_avx512_nn(s, fth_cpu_get()->intel, rows, a, b, c, finish);
+        fth_zeros_avx512_nn(s, fth_cpu_get()->two_fmas, rows, a, b, c, finish);
 }
 
 size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *s) {
@@ -76,7 +76,7 @@ size_t fth_zeros_tn_scratch(const struct fth_gemm_shape *s) {
 
 void fth_gemm_zeros_tn(const struct fth_gemm_shape *s, int of_b, uint32_t rows, const float *a, const float *b, float *c,
                        void *scratch) {
-    int avx2 = fth_cpu_get()->isa == FTH_ISA_AVX2, wide = fth_cpu_get()->intel;
+    int avx2 = fth_cpu_get()->isa == FTH_ISA_AVX2, wide = fth_cpu_get()->two_fmas;
     if (avx2 ? fth_split_avx2_tn(s, of_b, rows, a, b, c, scratch)
              : fth_split_avx512_tn(s, wide, of_b, rows, a, b, c, scratch))
         return;

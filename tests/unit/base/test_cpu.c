@@ -68,6 +68,17 @@ static void clamp_lowers_only_and_warns(void **state) {
     fth_log_set(NULL, NULL);
 }
 
+static void full_width_is_told_by_family(void **state) {
+    const char *amd = "AuthenticAMD", *intel = "GenuineIntel";
+    assert_true(fth_cpu_has_two_fmas(intel, 0x806f8, 0));   /* Sapphire Rapids */
+    assert_false(fth_cpu_has_two_fmas(amd, 0xa00f11, 1));   /* Zen 3 */
+    assert_false(fth_cpu_has_two_fmas(amd, 0xa10f11, 1));   /* Zen 4 */
+    assert_false(fth_cpu_has_two_fmas(amd, 0xa10f11, 0));   /* Zen 4, a hypervisor hiding the leaf */
+    assert_true(fth_cpu_has_two_fmas(amd, 0xb00f21, 0));    /* Zen 5, a server */
+    assert_false(fth_cpu_has_two_fmas(amd, 0xb20f40, 1));   /* Zen 5, a notebook */
+    assert_false(fth_cpu_has_two_fmas("HygonGenuine", 0xb00f21, 0));
+}
+
 static void names_are_complete(void **state) {
     assert_string_equal(fth_isa_name(FTH_ISA_SCALAR), "scalar");
     assert_string_equal(fth_isa_name(FTH_ISA_AVX2), "avx2");
@@ -84,6 +95,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(found_cpu_is_consistent),
         cmocka_unit_test(clamp_lowers_only_and_warns),
+        cmocka_unit_test(full_width_is_told_by_family),
         cmocka_unit_test(names_are_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
