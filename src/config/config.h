@@ -206,6 +206,7 @@ struct fth_embedding_config {
     int init;            /* enum fth_init */
     double init_scale;   /* uniform: [-scale, scale); normal: deviation */
     int64_t memory_limit; /* bytes for all packs; reaching it stops with FTH_E_LIMIT */
+    int64_t expected_rows; /* whose memory is taken before the first step */
     int huge_pages;
 };
 

@@ -132,6 +132,9 @@ static const struct fth_key embedding_keys[] = {
      .help = "uniform: in [-scale, scale); normal: the deviation"},
     {BYTES("memory_limit", fth_embedding_config, memory_limit, "8GB", 1 << 20), .flags = FTH_NEUTRAL,
      .help = "for all tables; training stops with an error when it is reached"},
+    {INT("expected_rows", fth_embedding_config, expected_rows, "0", 0, INT32_MAX), .flags = FTH_NEUTRAL,
+     .help = "of all tables, at the end of training: their memory is taken before the first step, not in the steps that make "
+             "them; 0: as they are made"},
     {BOOL("huge_pages", fth_embedding_config, huge_pages, "true"), .flags = FTH_NEUTRAL,
      .help = "asked for, for faster lookups"},
 };

@@ -27,6 +27,8 @@
 #ifndef FTH_EMBEDDING_EMBEDDING_H
 #define FTH_EMBEDDING_EMBEDDING_H
 
+#include <stdatomic.h>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "base/thread.h"
@@ -119,6 +121,11 @@ fth_status fth_embedding_import_shards(fth_embedding *embedding, const struct ft
 fth_status fth_embedding_import_limit(const fth_embedding *embedding, fth_error *err);
 /* Before so many keys, rows and candidates of a pack, are imported: its index need not grow again and again. */
 void fth_embedding_reserve(fth_embedding *embedding, uint32_t pack, uint64_t keys);
+/* Before training: memory and indices for so many rows, embedding.expected_rows, shared out among packs as tables are; the
+ * pool touches pages until `stop` (or NULL) is not 0. What is there already stays. FTH_E_CONFIG: more than memory_limit or
+ * the machine allows; nothing is done then. */
+fth_status fth_embedding_expect(fth_embedding *embedding, fth_pool *pool, uint64_t rows, const atomic_int *stop,
+                                fth_error *err);
 uint32_t fth_embedding_shard(const fth_embedding *embedding, struct fth_embedding_table table, uint64_t key); /* 0 to 63 */
 fth_status fth_embedding_import_candidates(fth_embedding *embedding, uint32_t pack, uint64_t n,
                                            const uint64_t *keys, const uint32_t *tables,

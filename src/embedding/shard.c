@@ -31,7 +31,7 @@ static fth_status past_limit(fth_error *err) {
     return fth_fail(err, FTH_E_LIMIT, "embedding.memory_limit is reached");
 }
 
-static uint64_t row_bytes(const struct fth_pack *pack) {
+uint64_t fth_pack_row_bytes(const struct fth_pack *pack) {
     return (uint64_t)pack->stride * sizeof(float) + (pack->tail ? 0 : sizeof(struct fth_row_meta));
 }
 
@@ -95,7 +95,7 @@ static fth_status lay_out_row(struct fth_pack *pack, fth_error *err) {
 fth_status fth_pack_create(struct fth_pack *pack, fth_error *err) {
     FTH_TRY(lay_out_row(pack, err));
     /* One more chunk for row 0, one because the limit may end inside a chunk. */
-    pack->max_rows = pack->budget->limit / row_bytes(pack) + 2 * FTH_ROW_CHUNK;
+    pack->max_rows = pack->budget->limit / fth_pack_row_bytes(pack) + 2 * FTH_ROW_CHUNK;
     if (pack->max_rows > FTH_ROW_CANDIDATE)
         pack->max_rows = FTH_ROW_CANDIDATE;
     pack->next_chunk = 1;
@@ -200,7 +200,7 @@ uint64_t fth_pack_bytes(const struct fth_pack *pack) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < FTH_SHARDS; i++) {
         const struct fth_shard *shard = &pack->shards[i];
-        bytes += shard->n_chunks * FTH_ROW_CHUNK * row_bytes(pack) +
+        bytes += shard->n_chunks * FTH_ROW_CHUNK * fth_pack_row_bytes(pack) +
                  fth_index_bytes(&shard->index) +
                  shard->candidates_capacity * sizeof(struct fth_candidate);
     }
@@ -275,7 +275,7 @@ static fth_status take_chunk(struct fth_pack *pack, struct fth_shard *shard, fth
         FTH_TRY(grow_list(&list, &shard->chunks_capacity, sizeof *shard->chunks, err));
         shard->chunks = list;
     }
-    if (!take_bytes(pack->budget, FTH_ROW_CHUNK * row_bytes(pack)))
+    if (!take_bytes(pack->budget, FTH_ROW_CHUNK * fth_pack_row_bytes(pack)))
         return past_limit(err);
     uint32_t chunk = atomic_fetch_add_explicit(&pack->next_chunk, 1, memory_order_relaxed);
     if (((uint64_t)chunk + 1) * FTH_ROW_CHUNK > pack->max_rows)

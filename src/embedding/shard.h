@@ -150,6 +150,7 @@ void fth_pack_reserve(struct fth_pack *pack, uint64_t keys);
 uint64_t fth_pack_rows(const struct fth_pack *pack);
 uint64_t fth_pack_candidates(const struct fth_pack *pack);
 uint64_t fth_pack_bytes(const struct fth_pack *pack);
+uint64_t fth_pack_row_bytes(const struct fth_pack *pack); /* of a row, its index aside */
 uint64_t fth_pack_chunks(const struct fth_pack *pack); /* of FTH_ROW_CHUNK rows, taken by shards */
 
 static inline uint64_t fth_pack_hash(const struct fth_table *table, uint64_t key) {

@@ -359,6 +359,7 @@ static fth_status run(struct bench *bench, const fth_config *config, fth_error *
     tell(bench, generated ? "generating batches" : "reading batches");
     FTH_TRY(fth_bench_hold(bench->session, bench->options->batches, generated, &bench->batches, err));
     FTH_TRY(fth_session_plan(bench->session, 1, &bench->plan, err));
+    FTH_TRY(fth_session_make_room(bench->session, err));
     r->model = bench->session->config->model.name;
     r->isa = fth_cpu_instructions(bench->session->config->precision != FTH_FP32);
     r->threads = fth_pool_size(bench->session->pool);

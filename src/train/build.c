@@ -281,6 +281,15 @@ uint32_t fth_session_tile(const struct fth_session *session, uint32_t cores) {
                                         (uint32_t)config->train.batch_size, cores ? cores : fth_cpu_get()->cores);
 }
 
+fth_status fth_session_make_room(struct fth_session *session, fth_error *err) {
+    uint64_t rows = (uint64_t)session->config->embedding.expected_rows, start = fth_now_ns();
+    if (!rows || !session->embedding)
+        return FTH_OK;
+    FTH_TRY(fth_embedding_expect(session->embedding, session->pool, rows, &session->interrupted, err));
+    session->times.room += fth_now_ns() - start;
+    return FTH_OK;
+}
+
 fth_status fth_session_plan(struct fth_session *session, int training, fth_plan **out, fth_error *err) {
     fth_plan **plan = training ? &session->train_plan : &session->eval_plan;
     if (!*plan) {

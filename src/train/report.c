@@ -19,10 +19,12 @@ fth_status fth_session_report(const fth_session *session, char **out, fth_error 
     char note[96];
     if (session->train_plan)
         fth_plan_times(session->train_plan, &tiles, &whole);
-    uint64_t known = t->wait + t->parse + t->lookup + t->step + t->evaluate + t->checkpoint;
-    uint64_t aside = t->evaluate + t->checkpoint; /* one that runs now is in neither */
+    uint64_t known = t->room + t->wait + t->parse + t->lookup + t->step + t->evaluate + t->checkpoint;
+    uint64_t aside = t->room + t->evaluate + t->checkpoint; /* one that runs now is in neither */
     double seconds = t->total > aside ? (double)(t->total - aside) * 1e-9 : 0;
     fth_text_printf(&text, "where the time went\n");
+    if (t->room)
+        line(&text, "memory of expected rows", t->room, t->total, "");
     line(&text, "waiting for data", t->wait, t->total, "");
     line(&text, "parsing", t->parse, t->total, "");
     snprintf(note, sizeof note, "%.1f keys a unique row",
@@ -41,7 +43,7 @@ fth_status fth_session_report(const fth_session *session, char **out, fth_error 
         fth_text_printf(&text, " (%.0f MB at %.0f MB/s a thread)", (double)session->bytes_read * 1e-6,
                         (double)session->bytes_read * 1e3 / (double)session->parse_ns);
     fth_text_printf(&text, "\n  %.0f examples/s%s\n", seconds > 0 ? (double)session->examples / seconds : 0,
-                    aside ? ", evaluation and checkpoints left out" : "");
+                    !aside ? "" : t->room ? ", expected rows' memory, evaluation and checkpoints left out" : ", evaluation and checkpoints left out");
     char bytes[32];
     fth_format_bytes(bytes, (double)fth_session_model_bytes(session));
     fth_text_printf(&text, "  model %s (%llu bytes)\n", bytes,

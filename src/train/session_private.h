@@ -21,6 +21,7 @@
 
 /* Wall time of the training thread, by what it did (nanoseconds). */
 struct fth_session_times {
+    uint64_t room;       /* taking the memory of expected rows */
     uint64_t wait;       /* for the next batch: reading and parsing not hidden behind training */
     uint64_t parse;      /* reading's rounds on the training threads */
     uint64_t lookup;     /* finding the batch's rows */
@@ -159,6 +160,8 @@ fth_status fth_session_build(struct fth_session *session, fth_error *err);
 uint32_t fth_session_tile(const struct fth_session *session, uint32_t cores);
 void fth_session_plan_options(const struct fth_session *session, int training,
                               struct fth_plan_options *out);
+/* Before the first step of training: memory for embedding.expected_rows. */
+fth_status fth_session_make_room(struct fth_session *session, fth_error *err);
 /* Makes the plan if it is not there. */
 fth_status fth_session_plan(struct fth_session *session, int training, fth_plan **out, fth_error *err);
 /* Whether an optimisation is switched on (config `without`). */

@@ -243,6 +243,8 @@ static fth_status train(struct fth_session *session, const fth_callbacks *callba
     if (status == FTH_OK)
         status = fth_session_plan(session, 1, &loop.plan, err);
     if (status == FTH_OK)
+        status = fth_session_make_room(session, err);
+    if (status == FTH_OK)
         status = open_reader(&loop, err);
     if (status == FTH_OK)
         status = run_steps(&loop, err);

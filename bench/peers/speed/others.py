@@ -59,6 +59,7 @@ def in_turns(options, results, measure, model, batch, ways):
             options.progress(f"{measure}: {model}, {repetition + 1} of {options.repetitions}, {name}: {sample['value']:,.6g}")
 
 
+ROWS_A_LINE = 0.8  # new in ten million lines; the peers' tables are there before the first step, too
 HELD_BESIDE_TEXT = 600  # batches: a few passes over them do not learn them by heart
 
 
@@ -90,7 +91,9 @@ def rates_in_turns(options, fathom, file, memory, *arguments):
 def text(options, results):
     file = text_file(options)
     for model in options.models or ["dlrm", "deepfm"]:
-        fathom = Fathom(options, model, file)
+        configuration = shapes.configuration(model, file)
+        configuration["embedding"]["expected_rows"] = int(ROWS_A_LINE * options.lines)
+        fathom = Fathom(options, model, file, configuration)
         ways = {}
         for name, arguments in fathom.precisions().items():
             ways |= {name: lambda arguments=arguments: rate_from_text(options, fathom, file, *arguments),

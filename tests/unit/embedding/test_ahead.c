@@ -152,11 +152,50 @@ static void nothing_behind_the_limit(void **state) {
     fth_embedding_destroy(embedding);
 }
 
+static void expected_rows_find_memory_and_index(void **state) {
+    if (!kernel_touches())
+        skip();
+    const uint64_t STEPS = 12;
+    fth_embedding *embedding = create((int64_t)64 << 20);
+    fth_pool *pool = world_pool(2);
+    struct fth_pack *pack = &embedding->packs[0];
+    atomic_int stop = 1;
+    uint64_t bytes = fth_pack_bytes(pack);
+    OK(fth_embedding_expect(embedding, pool, STEPS * BATCH, &stop, err));
+    assert_false(resident(piece_at(pack, 0) + PIECE / 2));
+    assert_true(fth_pack_bytes(pack) > bytes); /* the indices */
+    stop = 0;
+    OK(fth_embedding_expect(embedding, pool, STEPS * BATCH, &stop, err));
+    uint64_t ready = pack->touch_to;
+    assert_true(!wanted(pack) && ready * PIECE >= rows_bytes(pack, STEPS * BATCH / FTH_ROW_CHUNK));
+    assert_true(resident(piece_at(pack, 0) + PIECE / 2) && resident(piece_at(pack, ready) - PAGE));
+    assert_false(resident(piece_at(pack, ready)));
+    uint32_t groups[FTH_SHARDS];
+    for (uint32_t i = 0; i < FTH_SHARDS; i++) {
+        groups[i] = pack->shards[i].index.n_groups;
+        assert_true(resident((const char *)pack->shards[i].index.groups + fth_index_bytes(&pack->shards[i].index) - 1));
+    }
+    for (uint64_t step = 0; step + 2 < STEPS; step++) { /* the last ones would plan for those behind them */
+        OK(prepare(embedding, pool, step * BATCH, 1, err));
+        assert_true(!wanted(pack) && pack->touch_to == ready);
+    }
+    for (uint32_t i = 0; i < FTH_SHARDS; i++)
+        assert_int_equal(pack->shards[i].index.n_groups, groups[i]);
+    OK(fth_embedding_expect(embedding, pool, STEPS * BATCH, NULL, err)); /* with rows, as after a restore */
+    fth_error error = {0};
+    assert_int_equal(fth_embedding_expect(embedding, pool, 1 << 20, NULL, &error), FTH_E_CONFIG);
+    assert_non_null(strstr(error.message, "expected_rows"));
+    OK(prepare(embedding, pool, STEPS * BATCH, 1, err));
+    fth_pool_destroy(pool);
+    fth_embedding_destroy(embedding);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_ready_before_rows_are_made),
         cmocka_unit_test(known_keys_ask_for_nothing),
         cmocka_unit_test(nothing_behind_the_limit),
+        cmocka_unit_test(expected_rows_find_memory_and_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
