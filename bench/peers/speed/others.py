@@ -59,7 +59,7 @@ def in_turns(options, results, measure, model, batch, ways):
             options.progress(f"{measure}: {model}, {repetition + 1} of {options.repetitions}, {name}: {sample['value']:,.6g}")
 
 
-ROWS_A_LINE = 0.8  # new in ten million lines; the peers' tables are there before the first step, too
+ROWS_A_LINE = 0.8  # new in ten million lines; the others' tables are there before the first step, too
 HELD_BESIDE_TEXT = 600  # batches: a few passes over them do not learn them by heart
 
 
@@ -118,7 +118,8 @@ def parse(options, results):
 def linear(options, results):
     """With what was learned: the mean log loss of examples before they were learned from, which both print of a pass."""
     file = text_file(options)
-    fathom = Fathom(options, "lr", configuration=LINEAR | {"data": LINEAR["data"] | {"train": file}})
+    fathom = Fathom(options, "lr", configuration=LINEAR | {"data": LINEAR["data"] | {"train": file},
+                                                          "embedding": {"expected_rows": int(ROWS_A_LINE * options.lines)}})
     losses = options.work / "lr-losses.txt"
 
     def way():
