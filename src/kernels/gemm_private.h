@@ -45,7 +45,8 @@ fth_status fth_openblas_reserve(uint32_t threads, fth_error *err);
 
 const struct fth_gemm_backend *fth_gemm_backend_get(fth_gemm_provider provider);
 
-/* The built-in table's choice: by shape, instruction set and two_fmas; B's panels change nothing, so that they change no bits. */
+/* The built-in table's choice: by shape, instruction set and FMAs a cycle; B's panels change nothing, so that they change
+ * no bits. */
 fth_gemm_provider fth_gemm_table_choose(const struct fth_gemm_shape *shape, const struct fth_cpu *cpu);
 
 /* The tuning's choice, or FTH_GEMM_AUTO when it has none for this shape (or is NULL). */

@@ -42,8 +42,8 @@ fth_status fth_session_report(const fth_session *session, char **out, fth_error 
     if (session->bytes_read && session->parse_ns)
         fth_text_printf(&text, " (%.0f MB at %.0f MB/s a thread)", (double)session->bytes_read * 1e-6,
                         (double)session->bytes_read * 1e3 / (double)session->parse_ns);
-    fth_text_printf(&text, "\n  %.0f examples/s%s\n", seconds > 0 ? (double)session->examples / seconds : 0,
-                    !aside ? "" : t->room ? ", expected rows' memory, evaluation and checkpoints left out" : ", evaluation and checkpoints left out");
+    fth_text_printf(&text, "\n  %.0f examples/s%s%s\n", seconds > 0 ? (double)session->examples / seconds : 0,
+                    t->room ? ", expected rows' memory" : "", aside ? ", evaluation and checkpoints left out" : "");
     char bytes[32];
     fth_format_bytes(bytes, (double)fth_session_model_bytes(session));
     fth_text_printf(&text, "  model %s (%llu bytes)\n", bytes,
