@@ -43,6 +43,7 @@ enum fth_config_precision {
 /* ---- data: ---- */
 enum fth_format { FTH_FORMAT_CRITEO, FTH_FORMAT_CSV, FTH_FORMAT_LIBSVM, FTH_FORMAT_LIBFFM };
 enum fth_bad_line { FTH_BAD_STOP, FTH_BAD_SKIP };
+enum fth_direct_reads { FTH_DIRECT_OFF, FTH_DIRECT_AUTO, FTH_DIRECT_ON };
 enum fth_holdout { FTH_HOLDOUT_NONE, FTH_HOLDOUT_HASH, FTH_HOLDOUT_TAIL };
 
 struct fth_data_config {
@@ -66,6 +67,7 @@ struct fth_data_config {
     int64_t shuffle;            /* examples in the shuffle buffer; 0 none */
     int64_t queue_depth;        /* batches read ahead, at least 1 */
     int64_t block_bytes;        /* text read at once; with its cells it should stay in L2 */
+    int direct_reads;           /* enum fth_direct_reads: past the page cache */
     int64_t parse_threads;
     const char *label;          /* column name; criteo and libsvm have their own */
     struct fth_strings positive; /* label texts that mean 1, and bounds; empty: the numbers 0 and 1 (-1 is 0) */

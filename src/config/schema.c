@@ -21,6 +21,8 @@ static const struct fth_choice formats[] = {{"criteo", FTH_FORMAT_CRITEO},
                                             {"libsvm", FTH_FORMAT_LIBSVM},
                                             {"libffm", FTH_FORMAT_LIBFFM},
                                             {NULL, 0}};
+static const struct fth_choice direct_reads[] = {
+    {"auto", FTH_DIRECT_AUTO}, {"on", FTH_DIRECT_ON}, {"off", FTH_DIRECT_OFF}, {NULL, 0}};
 static const struct fth_choice holdouts[] = {
     {"none", FTH_HOLDOUT_NONE}, {"hash", FTH_HOLDOUT_HASH}, {"tail", FTH_HOLDOUT_TAIL}, {NULL, 0}};
 
@@ -91,6 +93,10 @@ static const struct fth_key data_keys[] = {
              "of the files. Files sorted by time or user are learned best with all of their examples at a time"},
     {INT("queue_depth", fth_data_config, queue_depth, "4", 1, 1024), .flags = FTH_NEUTRAL, .help = "batches read ahead"},
     {BYTES("block_bytes", fth_data_config, block_bytes, "128KiB", 1024), .flags = FTH_NEUTRAL, .help = "text read at once"},
+    {ENUM("direct_reads", fth_data_config, direct_reads, "auto", direct_reads), .flags = FTH_NEUTRAL,
+     .help = "plain files straight from the disk, ahead, past the operating system's page cache; auto: where copying what "
+             "is cached proves slow, as on some virtual machines, or the files do not fit into half of the memory, as long "
+             "as that is no slower"},
     {INT("parse_threads", fth_data_config, parse_threads, "0", 0, 256), .flags = FTH_NEUTRAL,
      .help = "threads beside the training threads that turn text into examples; 0: the training "
              "threads do it between steps"},

@@ -16,7 +16,9 @@ fth_status fth_data_set_open_raw(fth_data_set *set, uint32_t index, int wake, ft
     if (set->memory)
         return fth_source_open_memory(set->files.items[index], set->memory, set->memory_bytes,
                                       source, err);
-    return fth_source_open(set->io, set->files.items[index], wake, source, err);
+    FTH_TRY(fth_source_open(set->io, set->files.items[index], wake, source, err));
+    fth_source_set_direct(*source, set->config->direct_reads, set->bytes);
+    return FTH_OK;
 }
 
 fth_status fth_data_set_check(fth_data_set *set, uint32_t index, const fth_source *source, fth_error *err) {
@@ -217,11 +219,13 @@ static fth_status choose(fth_data_set *set, const struct fth_data_set_options *o
     for (uint32_t f = 0; f < set->files.n; f++)
         set->first_seen[f].kind = FTH_IO_OTHER;
     for (uint32_t f = 0; f < set->files.n && !options->memory; f++) {
-        struct fth_io_stat info;
+        struct fth_io_stat info = {0};
         if (strcmp(set->files.items[f], "-") == 0 ||
             (set->io->stat(set->io->ctx, set->files.items[f], &info) >= 0 &&
              info.kind == FTH_IO_OTHER))
             set->again = 0;
+        else
+            set->bytes += info.size;
     }
     if (!set->again && set->select != FTH_SELECT_ALL)
         return fth_fail(

@@ -31,6 +31,7 @@ struct fth_data_set {
     int wake; /* while it is made; -1: none */
     const char *memory;
     size_t memory_bytes;
+    uint64_t bytes; /* of all files as they are stored */
 
     enum fth_select select;
     uint64_t seed;

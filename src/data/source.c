@@ -69,10 +69,7 @@ static fth_status read_raw(struct fth_source *source, void *buffer, size_t size,
     for (;;) {
         if (!source->regular && source->io == fth_io_posix())
             FTH_TRY(wait_readable(source, err));
-        int64_t n = source->now       ? source->io->pread_now(source->io->ctx, source->file, buffer, size,
-                                                               source->raw_offset)
-                    : source->regular ? source->io->pread(source->io->ctx, source->file, buffer, size,
-                                                        source->raw_offset)
+        int64_t n = source->regular ? fth_source_pread(source, buffer, size)
                                     : source->io->read(source->io->ctx, source->file, buffer, size);
         if (n >= 0) {
             *got = (size_t)n;
@@ -226,6 +223,7 @@ void fth_source_close(fth_source *source) {
     if (!source)
         return;
     fth_source_end_decoder(source);
+    fth_direct_close(source->direct.reads);
     if (source->close)
         source->io->close(source->io->ctx, source->file);
     if (source->input != source->first)

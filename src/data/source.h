@@ -26,6 +26,10 @@ void fth_source_close(fth_source *source); /* NULL-safe */
 
 void fth_source_set_wake(fth_source *source, int wake);
 
+/* How a regular file is read from here on: enum fth_direct_reads (OFF as it is opened). all_bytes: of the data that it is
+ * a part of, which tells whether it could stay in memory. */
+void fth_source_set_direct(fth_source *source, int mode, uint64_t all_bytes);
+
 /* Whether the stream can be opened again from its beginning (a regular file or memory). */
 int fth_source_again(const fth_source *source);
 /* The file as it was just before it was opened; 0: no regular file. */

@@ -52,6 +52,8 @@ static void test_machine_does_not_matter(void **state) {
         {"data.queue_depth=8"},
         {"data.block_bytes=1024"},
         {"data.parse_threads=3"},
+        {"data.direct_reads=on"},
+        {"data.direct_reads=on", "data.parse_threads=3"},
         {"threads=8", "data.parse_threads=3", "data.queue_depth=1"},
         {"data.block_bytes=1024", "data.parse_threads=3", "data.queue_depth=8"},
         {"without=[packing]"},

@@ -1,0 +1,94 @@
+/* Whether a file's bytes come through the page cache or past it (io/direct.h): see data.direct_reads.
+ *
+ * Whose cached bytes are copied fast, as on most machines, is read through it; virtual machines may copy them at a tenth of
+ * that speed. So both ways are measured, by the time that reading costs, never by what they should cost. A file that is
+ * not in memory, but could be, is read through it, too: the next epoch finds it there. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "data/source_private.h"
+
+#define CACHED_WINDOW ((uint64_t)16 << 20)  /* bytes that are read before they are judged */
+#define DIRECT_WINDOW ((uint64_t)64 << 20)
+#define LEAST_LEFT ((uint64_t)32 << 20)     /* of the file, that reading past it begins at all */
+#define SLOW_NS .5                          /* a byte */
+#define MARGIN 1.25                         /* so much slower than before it may be */
+
+static int64_t read_cached(struct fth_source *source, void *buffer, size_t size) {
+    const struct fth_io *io = source->io;
+    int64_t n = -EAGAIN;
+    if (io->pread_now)
+        n = io->pread_now(io->ctx, source->file, buffer, size, source->raw_offset);
+    if (n != -EAGAIN || source->now)
+        return n;
+    n = io->pread(io->ctx, source->file, buffer, size, source->raw_offset);
+    source->direct.waited += n > 0 ? (uint64_t)n : 0;
+    return n;
+}
+
+static void give_up(struct fth_source_direct *direct) {
+    fth_direct_close(direct->reads);
+    direct->reads = NULL;
+    direct->mode = FTH_DIRECT_OFF;
+}
+
+static void begin(struct fth_source *source) {
+    struct fth_source_direct *direct = &source->direct;
+    if (source->io == fth_io_posix())
+        direct->reads = fth_direct_open(source->file);
+    if (!direct->reads)
+        give_up(direct);
+}
+
+enum fth_direct_verdict fth_source_judge(const struct fth_source_direct *direct, uint64_t left, uint64_t memory) {
+    double cost = direct->bytes ? (double)direct->ns / (double)direct->bytes : 0;
+    int in_memory = direct->waited < direct->bytes / 4; /* some is waited for where the kernel reads ahead */
+    if (direct->mode != FTH_DIRECT_AUTO || direct->bytes < (direct->reads ? DIRECT_WINDOW : CACHED_WINDOW))
+        return FTH_DIRECT_UNDECIDED;
+    if (direct->reads)
+        return cost > MARGIN * direct->cached_cost ? FTH_DIRECT_GIVE_UP : FTH_DIRECT_GO_ON;
+    return cost > SLOW_NS && left >= LEAST_LEFT && (in_memory || direct->all_bytes > memory / 2) ? FTH_DIRECT_BEGIN
+                                                                                               : FTH_DIRECT_GO_ON;
+}
+
+static void judge(struct fth_source *source) {
+    struct fth_source_direct *direct = &source->direct;
+    uint64_t left = source->raw_offset < source->size ? source->size - source->raw_offset : 0;
+    enum fth_direct_verdict verdict = fth_source_judge(direct, left, fth_cpu_get()->memory);
+    if (verdict == FTH_DIRECT_UNDECIDED)
+        return;
+    if (verdict == FTH_DIRECT_GIVE_UP)
+        give_up(direct);
+    if (verdict == FTH_DIRECT_BEGIN) {
+        direct->cached_cost = (double)direct->ns / (double)direct->bytes;
+        begin(source);
+    }
+    direct->bytes = direct->ns = direct->waited = 0;
+}
+
+int64_t fth_source_pread(struct fth_source *source, void *buffer, size_t size) {
+    struct fth_source_direct *direct = &source->direct;
+    int64_t n = 0;
+    /* What is looked at of a file's first bytes is not worth requests. */
+    if (direct->mode == FTH_DIRECT_ON && !direct->reads && size > FTH_SOURCE_FIRST_BYTES)
+        begin(source);
+    uint64_t since = fth_now_ns();
+    if (direct->reads) {
+        n = fth_direct_read(direct->reads, buffer, size, source->raw_offset, !source->now);
+        if (n <= 0 && n != -EAGAIN)
+            give_up(direct);
+    }
+    if (n <= 0 && !direct->reads)
+        n = read_cached(source, buffer, size);
+    direct->ns += fth_now_ns() - since;
+    if (n > 0)
+        direct->bytes += (uint64_t)n;
+    judge(source);
+    return n;
+}
+
+void fth_source_set_direct(struct fth_source *source, int mode, uint64_t all_bytes) {
+    source->direct.mode = mode;
+    source->direct.all_bytes = all_bytes;
+}
