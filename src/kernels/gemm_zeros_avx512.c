@@ -1,20 +1,24 @@
 /* Products without the zeros of A by pairs of rows, by AVX-512: two rows share each line of B, of which a multiply-add for
- * every element alone would need one. Of 64 columns of A those that are not zero in both rows of a pair are a word of bits,
- * and A's elements are taken from where they lie.
+ * every element alone would need one. Columns of A that are zero in all of 64 rows are not looked at again; of 64 of the
+ * others those that are not zero in both rows of a pair are a word of bits, and A's elements are taken from where they lie.
  *
  * NN, C[m, n] = A[m, k] B[k, n], by panels (panels.h), whether or not B lies in them, by strips of one panel or two:
  *
- *     for 64 rows:  for 64 of k:  a word of bits a pair
+ *     for 64 rows:  for 64 of k that are left:  a word of bits a pair
  *         for strip (64 x 64 or 64 x 128 of B, which stay in the first cache):  for pair:  C[2 rows, strip] += bits B
  *
  * Every element of C is summed in increasing k. Threads: pure functions. */
 #include "kernels/cpu/simd_avx512.h"
 
+#include <string.h>
+
 #include "kernels/gemm_zeros.h"
 #include "kernels/panels.h"
 
 #define PAIR 2
+#define PAIRS (FTH_ZEROS_ROWS / PAIR)
 #define DEPTH 64u /* bits of a word */
+#define CHUNK 1024u /* columns whose zeros are looked for at a time */
 #define VECTORS (FTH_PANEL / VW)
 #define LAST 5 /* vectors of the last panel, at most */
 
@@ -46,6 +50,33 @@ uint64_t fth_zeros_avx512_pairs(const float *a, uint32_t rows, uint32_t columns,
     return counted;
 }
 
+/* Of a chunk's columns those that are not zero in all rows, in increasing order. */
+struct columns {
+    uint32_t n;
+    uint16_t k[CHUNK];
+    uint64_t there[CHUNK / DEPTH + 1][PAIRS]; /* by pair, of 64 of these each */
+};
+
+static void find_columns(const float *a, size_t lda, uint32_t rows, uint32_t depth, struct columns *out) {
+    uint32_t pairs = (rows + PAIR - 1) / PAIR;
+    out->n = 0;
+    memset(out->there[0], 0, sizeof out->there[0]);
+    for (uint32_t k = 0; k < depth; k += DEPTH) {
+        uint64_t bits[PAIRS], any = 0;
+        uint32_t word = out->n / DEPTH, at = out->n % DEPTH;
+        for (uint32_t p = 0; p < pairs; p++)
+            any |= bits[p] = columns_of(a + p * PAIR * lda + k, lda, height_of(rows - p * PAIR),
+                                        depth - k < DEPTH ? depth - k : DEPTH);
+        for (uint32_t p = 0; p < pairs; p++) {
+            uint64_t close = _pext_u64(bits[p], any);
+            out->there[word][p] |= close << at;
+            out->there[word + 1][p] = at ? close >> (DEPTH - at) : 0;
+        }
+        for (; any; any &= any - 1)
+            out->k[out->n++] = (uint16_t)(k + (uint32_t)__builtin_ctzll(any));
+    }
+}
+
 /* A panel, or the rest of it, from a k on. */
 struct panel {
     const float *b;
@@ -61,8 +92,10 @@ struct strip {
     size_t lda, ldc;
     struct panel ahead[2]; /* what is read behind them, whose rows `fetched` are brought into the second cache */
     uint32_t n_ahead;
-    uint64_t fetched;
-    const uint64_t *there; /* of each pair */
+    const uint16_t *fetched;
+    uint32_t n_fetched;
+    const uint16_t *k;     /* [at most DEPTH] */
+    const uint64_t *there; /* of each pair, bits by number in k[] */
     uint32_t rows;
     int add;
 };
@@ -81,7 +114,7 @@ static FTH_INLINE void tile(const int m, const int first, const int last, vt col
                               : j + 1 < v ? v_load(c + i * s->ldc + j * VW)
                                           : v_load_part(c + i * s->ldc + j * VW, columns);
     for (; there; there &= there - 1) {
-        size_t k = (size_t)__builtin_ctzll(there);
+        size_t k = s->k[__builtin_ctzll(there)];
         const float *b = s->first.b + k * (panels ? FTH_PANEL : s->first.ld);
         const float *next = s->last.b + k * (panels ? FTH_PANEL : s->last.ld);
         vf y[VECTORS + LAST];
@@ -108,23 +141,20 @@ static FTH_INLINE void tile(const int m, const int first, const int last, vt col
                 v_store_part(c + i * s->ldc + j * VW, columns, sums[i * v + j]);
 }
 
-/* The next two of the rows that are to be fetched: all of them, by 64 rows of A. */
-static FTH_INLINE uint64_t fetch(const struct strip *s, uint64_t left) {
-    for (int row = 0; row < PAIR && left; row++, left &= left - 1)
+/* Two of the rows that are to be fetched: all of them, by 64 rows of A. */
+static FTH_INLINE void fetch(const struct strip *s, uint32_t row) {
+    for (uint32_t i = row; i < row + PAIR && i < s->n_fetched; i++)
         for (uint32_t p = 0; p < s->n_ahead; p++)
             for (uint32_t j = 0; j < VECTORS; j++)
-                _mm_prefetch((const char *)(s->ahead[p].b + (size_t)__builtin_ctzll(left) * s->ahead[p].ld + j * VW),
-                             _MM_HINT_T1);
-    return left;
+                _mm_prefetch((const char *)(s->ahead[p].b + s->fetched[i] * s->ahead[p].ld + j * VW), _MM_HINT_T1);
 }
 
 static FTH_INLINE void run_pairs(const int first, const int last, vt columns, const int panels, const struct strip *s) {
     const float *a = s->a;
     float *c = s->c;
-    uint64_t left = s->fetched;
     uint32_t i = 0;
     for (; i + PAIR <= s->rows; i += PAIR, a += PAIR * s->lda, c += PAIR * s->ldc) {
-        left = fetch(s, left);
+        fetch(s, i);
         tile(PAIR, first, last, columns, panels, s, a, c, s->there[i / PAIR]);
     }
     if (i < s->rows)
@@ -171,22 +201,17 @@ static struct panel panel_of(const struct fth_gemm_shape *s, const struct fth_pa
     return panel;
 }
 
-static inline uint64_t first_bits(uint32_t n) {
-    return n < DEPTH ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0;
-}
-
-/* What is read behind the panels before `next` of this piece of k, of whose rows a pair has `any`: the next strip's, or the
- * next piece's first. */
+/* What is read behind the panels before `next` of piece `piece`: the next strip's, or the next piece's first. */
 static void look_ahead(struct strip *strip, const struct fth_gemm_shape *s, const struct fth_panels *panels, const float *b,
-                       uint32_t next, uint32_t together, uint32_t k, uint64_t any) {
-    strip->fetched = any;
+                       uint32_t next, uint32_t together, uint32_t k, const struct columns *columns, uint32_t piece) {
     if (next == panels->count) {
-        if (s->k - k <= DEPTH)
-            return;
         next = 0;
-        k += DEPTH;
-        strip->fetched = first_bits(s->k - k);
+        piece++;
     }
+    if (piece * DEPTH >= columns->n)
+        return;
+    strip->fetched = columns->k + piece * DEPTH;
+    strip->n_fetched = columns->n - piece * DEPTH < DEPTH ? columns->n - piece * DEPTH : DEPTH;
     for (; strip->n_ahead < together && next < panels->count; next++)
         strip->ahead[strip->n_ahead++] = panel_of(s, panels, b, next, k);
 }
@@ -196,26 +221,26 @@ static void run_rows(uint32_t most, const struct fth_gemm_shape *s, uint32_t row
                      const struct fth_gemm_finish *finish) {
     struct fth_panels panels = s->panels ? fth_panels_of(s->n) : fth_panels_cut(s->n, FTH_PANEL);
     uint32_t together = panels.width == FTH_PANEL ? most : 1;
-    uint64_t there[FTH_ZEROS_ROWS / PAIR];
-    for (uint32_t k = 0; k < s->k; k += DEPTH) {
-        uint32_t depth = s->k - k < DEPTH ? s->k - k : DEPTH;
-        uint64_t any = 0;
-        for (uint32_t i = 0; i < rows; i += PAIR)
-            any |= there[i / PAIR] = columns_of(a + i * s->lda + k, s->lda, height_of(rows - i), depth);
-        for (uint32_t i = 0, n; i < panels.count; i += n) {
-            n = panels.count - i < together ? panels.count - i : together;
-            uint32_t column = i * panels.width;
-            struct strip strip = {.first = panel_of(s, &panels, b, i, k), .last = panel_of(s, &panels, b, i + n - 1, k),
-                                  .a = a + k, .lda = s->lda, .c = c + column, .ldc = s->ldc, .there = there, .rows = rows,
-                                  .add = s->accumulate || k > 0};
-            look_ahead(&strip, s, &panels, b, i + n, together, k, any);
-            if (n > 1)
-                run_two_panels(&strip);
-            else
-                run_one_panel(&strip);
-            if (finish && k + depth == s->k)
-                finish->done(finish->ctx, column, (n - 1) * panels.width + strip.last.columns);
-        }
+    struct columns columns;
+    for (uint32_t k = 0; k < s->k; k += CHUNK) {
+        find_columns(a + k, s->lda, rows, s->k - k < CHUNK ? s->k - k : CHUNK, &columns);
+        uint32_t pieces = columns.n ? (columns.n + DEPTH - 1) / DEPTH : 1; /* one, of nothing, for what C begins with */
+        for (uint32_t piece = 0; piece < pieces; piece++)
+            for (uint32_t i = 0, n; i < panels.count; i += n) {
+                n = panels.count - i < together ? panels.count - i : together;
+                uint32_t column = i * panels.width;
+                struct strip strip = {.first = panel_of(s, &panels, b, i, k), .last = panel_of(s, &panels, b, i + n - 1, k),
+                                      .a = a + k, .lda = s->lda, .c = c + column, .ldc = s->ldc,
+                                      .k = columns.k + piece * DEPTH, .there = columns.there[piece], .rows = rows,
+                                      .add = s->accumulate || k > 0 || piece > 0};
+                look_ahead(&strip, s, &panels, b, i + n, together, k, &columns, piece);
+                if (n > 1)
+                    run_two_panels(&strip);
+                else
+                    run_one_panel(&strip);
+                if (finish && s->k - k <= CHUNK && piece + 1 == pieces)
+                    finish->done(finish->ctx, column, (n - 1) * panels.width + strip.last.columns);
+            }
     }
 }
 
