@@ -88,6 +88,10 @@ int64_t fth_source_pread(struct fth_source *source, void *buffer, size_t size) {
     return n;
 }
 
+int fth_source_is_direct(const struct fth_source *source) {
+    return source->direct.reads != NULL;
+}
+
 void fth_source_set_direct(struct fth_source *source, int mode, uint64_t all_bytes) {
     source->direct.mode = mode;
     source->direct.all_bytes = all_bytes;

@@ -240,6 +240,10 @@ int fth_lines_can_now(const fth_lines *lines) {
     return lines->source && fth_source_can_now(lines->source);
 }
 
+int fth_lines_is_direct(const fth_lines *lines) {
+    return lines->source && fth_source_is_direct(lines->source);
+}
+
 fth_status fth_lines_next_now(fth_lines *lines, struct fth_block *block, int *got, fth_error *err) {
     if (!fth_lines_can_now(lines))
         return FTH_E_INTERRUPTED;

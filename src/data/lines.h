@@ -29,5 +29,7 @@ fth_status fth_lines_next(fth_lines *lines, struct fth_block *block, int *got, f
  * on. The second: whether it is worth asking. */
 fth_status fth_lines_next_now(fth_lines *lines, struct fth_block *block, int *got, fth_error *err);
 int fth_lines_can_now(const fth_lines *lines);
+/* Whether the file at hand is read past the page cache. */
+int fth_lines_is_direct(const fth_lines *lines);
 
 #endif

@@ -313,6 +313,7 @@ void fth_reader_get_position(const fth_reader *reader, struct fth_position *out)
 void fth_reader_get_counts(const fth_reader *reader, struct fth_reader_counts *out) {
     *out = (struct fth_reader_counts){
         .bytes = atomic_load_explicit(&reader->bytes, memory_order_relaxed),
+        .direct_bytes = atomic_load_explicit(&reader->direct_bytes, memory_order_relaxed),
         .lines = atomic_load_explicit(&reader->n_lines, memory_order_relaxed),
         .bad = atomic_load_explicit(&reader->n_bad, memory_order_relaxed),
         .examples = atomic_load_explicit(&reader->examples, memory_order_relaxed),

@@ -66,7 +66,8 @@ void fth_reader_destroy(fth_reader *reader);
 
 /* Since creation, of what has been assembled. The times are of all threads that did the work. */
 struct fth_reader_counts {
-    uint64_t bytes;    /* decompressed */
+    uint64_t bytes;    /* decompressed, of the blocks that were parsed */
+    uint64_t direct_bytes; /* likewise, of the blocks that were read past the page cache */
     uint64_t lines;    /* data lines, well-formed or not */
     uint64_t bad;      /* malformed ones */
     uint64_t examples; /* given out */

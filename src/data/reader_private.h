@@ -124,7 +124,7 @@ struct fth_reader {
     int over;
     struct fth_position position;
 
-    _Atomic uint64_t bytes, n_lines, n_bad, examples, read_ns, parse_ns, assemble_ns, wait_ns, rounds_ns;
+    _Atomic uint64_t bytes, direct_bytes, n_lines, n_bad, examples, read_ns, parse_ns, assemble_ns, wait_ns, rounds_ns;
 };
 
 /* The next block in the epoch's order, parsed; NULL when the reader is being destroyed. */

@@ -28,6 +28,8 @@ int fth_reader_read(struct fth_reader *reader, struct fth_slot *slot, int now) {
     slot->kind = slot->status != FTH_OK ? FTH_SLOT_FAILED
                  : got                  ? FTH_SLOT_BLOCK
                                         : FTH_SLOT_EPOCH_END;
+    if (slot->kind == FTH_SLOT_BLOCK && fth_lines_is_direct(reader->lines))
+        atomic_fetch_add_explicit(&reader->direct_bytes, slot->block->text_length, memory_order_relaxed);
     if (slot->kind == FTH_SLOT_BLOCK && set->select == FTH_SELECT_TAIL)
         slot->only_count =
             set->file_start[slot->block->file_index] + slot->block->byte_offset < set->cut;

@@ -30,6 +30,8 @@ void fth_source_set_wake(fth_source *source, int wake);
  * a part of, which tells whether it could stay in memory. */
 void fth_source_set_direct(fth_source *source, int mode, uint64_t all_bytes);
 
+int fth_source_is_direct(const fth_source *source); /* whether it is read past the page cache now */
+
 /* Whether the stream can be opened again from its beginning (a regular file or memory). */
 int fth_source_again(const fth_source *source);
 /* The file as it was just before it was opened; 0: no regular file. */

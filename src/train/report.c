@@ -37,8 +37,10 @@ fth_status fth_session_report(const fth_session *session, char **out, fth_error 
     line(&text, "the rest", t->total > known ? t->total - known + t->step - tiles - whole : 0, t->total,
          "");
     line(&text, "in all", t->total, t->total, "");
-    fth_text_printf(&text, "  added up over threads: reading %.2f s, parsing %.2f s",
-                    (double)session->read_ns * 1e-9, (double)session->parse_ns * 1e-9);
+    fth_text_printf(&text, "  added up over threads: reading %.2f s", (double)session->read_ns * 1e-9);
+    if (session->direct_bytes)
+        fth_text_printf(&text, " (%.0f MB past the page cache)", (double)session->direct_bytes * 1e-6);
+    fth_text_printf(&text, ", parsing %.2f s", (double)session->parse_ns * 1e-9);
     if (session->bytes_read && session->parse_ns)
         fth_text_printf(&text, " (%.0f MB at %.0f MB/s a thread)", (double)session->bytes_read * 1e-6,
                         (double)session->bytes_read * 1e3 / (double)session->parse_ns);

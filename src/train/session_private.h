@@ -94,7 +94,7 @@ struct fth_session {
     uint8_t *lists_seen; /* [n_groups] 1: a list of several values was there */
     struct fth_session_times times;
     uint64_t examples, keys, unique_rows;
-    uint64_t parse_ns, read_ns, bytes_read;
+    uint64_t parse_ns, read_ns, bytes_read, direct_bytes;
 };
 
 /* resume.c: overrides against the checkpoint's own configuration. Refused (FTH_E_CONFIG): those of keys that say what its

@@ -201,6 +201,7 @@ static void count_reader(struct fth_loop *loop) {
     loop->session->read_ns += counts.read_ns;
     loop->session->parse_ns += counts.parse_ns + counts.assemble_ns;
     loop->session->bytes_read += counts.bytes;
+    loop->session->direct_bytes += counts.direct_bytes;
     loop->session->times.wait -= counts.rounds_ns;
     loop->session->times.parse += counts.rounds_ns;
 }

@@ -83,6 +83,28 @@ static void same_whoever_reads(void **state) {
     read_result_free(&reference);
 }
 
+static void same_past_the_page_cache(void **state) {
+    static const int64_t threads[] = {0, -1, 2}, blocks[] = {37, 4000, 1 << 20};
+    struct fth_data_config config = make_config();
+    struct fth_reader_options options = train_options();
+    uint64_t direct_bytes = 0;
+    struct read_result reference = read_all(&config, &train_set, &options);
+    assert_int_equal(reference.counts.direct_bytes, 0);
+    config.direct_reads = FTH_DIRECT_ON;
+    for (int k = 0; k < 9; k++) {
+        set_threads(&config, &options, threads[k / 3]);
+        config.block_bytes = blocks[k % 3];
+        struct read_result result = read_all(&config, &train_set, &options);
+        assert_int_equal(result.status, FTH_OK);
+        assert_true(result.digest == reference.digest);
+        assert_int_equal(result.counts.bytes, reference.counts.bytes);
+        direct_bytes += result.counts.direct_bytes;
+        read_result_free(&result);
+    }
+    print_message("%llu bytes past the page cache\n", (unsigned long long)direct_bytes); /* none without O_DIRECT */
+    read_result_free(&reference);
+}
+
 static void shuffle_is_a_permutation(void **state) {
     struct fth_data_config config = make_config();
     struct fth_reader_options options = train_options();
@@ -339,6 +361,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_at_any_setting),
         cmocka_unit_test(same_whoever_reads),
+        cmocka_unit_test(same_past_the_page_cache),
         cmocka_unit_test(shuffle_is_a_permutation),
         cmocka_unit_test(holdout_is_disjoint_and_complete),
         cmocka_unit_test(held_out_by_a_column),
