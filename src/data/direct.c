@@ -4,6 +4,7 @@
  * that speed. So both ways are measured, by the time that reading costs, never by what they should cost. A file that is
  * not in memory, but could be, is read through it, too: the next epoch finds it there. */
 #include <errno.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -15,16 +16,15 @@
 #define SLOW_NS .5                          /* a byte */
 #define MARGIN 1.25                         /* so much slower than before it may be */
 
+/* Bytes that this process had the kernel read from disks, ahead of it, too. */
+static uint64_t from_disks(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_inblock * 512 : 0;
+}
+
 static int64_t read_cached(struct fth_source *source, void *buffer, size_t size) {
     const struct fth_io *io = source->io;
-    int64_t n = -EAGAIN;
-    if (io->pread_now)
-        n = io->pread_now(io->ctx, source->file, buffer, size, source->raw_offset);
-    if (n != -EAGAIN || source->now)
-        return n;
-    n = io->pread(io->ctx, source->file, buffer, size, source->raw_offset);
-    source->direct.waited += n > 0 ? (uint64_t)n : 0;
-    return n;
+    return (source->now ? io->pread_now : io->pread)(io->ctx, source->file, buffer, size, source->raw_offset);
 }
 
 static void give_up(struct fth_source_direct *direct) {
@@ -42,10 +42,8 @@ static void begin(struct fth_source *source) {
 }
 
 enum fth_direct_verdict fth_source_judge(const struct fth_source_direct *direct, uint64_t left, uint64_t memory) {
-    double cost = direct->bytes ? (double)direct->ns / (double)direct->bytes : 0;
-    int in_memory = direct->waited < direct->bytes / 4; /* some is waited for where the kernel reads ahead */
-    if (direct->mode != FTH_DIRECT_AUTO || direct->bytes < (direct->reads ? DIRECT_WINDOW : CACHED_WINDOW))
-        return FTH_DIRECT_UNDECIDED;
+    double cost = (double)direct->ns / (double)direct->bytes;
+    int in_memory = direct->from_disk < direct->bytes / 4;
     if (direct->reads)
         return cost > MARGIN * direct->cached_cost ? FTH_DIRECT_GIVE_UP : FTH_DIRECT_GO_ON;
     return cost > SLOW_NS && left >= LEAST_LEFT && (in_memory || direct->all_bytes > memory / 2) ? FTH_DIRECT_BEGIN
@@ -55,16 +53,18 @@ enum fth_direct_verdict fth_source_judge(const struct fth_source_direct *direct,
 static void judge(struct fth_source *source) {
     struct fth_source_direct *direct = &source->direct;
     uint64_t left = source->raw_offset < source->size ? source->size - source->raw_offset : 0;
-    enum fth_direct_verdict verdict = fth_source_judge(direct, left, fth_cpu_get()->memory);
-    if (verdict == FTH_DIRECT_UNDECIDED)
+    if (direct->mode != FTH_DIRECT_AUTO || direct->bytes < (direct->reads ? DIRECT_WINDOW : CACHED_WINDOW))
         return;
+    direct->from_disk = from_disks() - direct->from_disk_before;
+    enum fth_direct_verdict verdict = fth_source_judge(direct, left, fth_cpu_get()->memory);
     if (verdict == FTH_DIRECT_GIVE_UP)
         give_up(direct);
     if (verdict == FTH_DIRECT_BEGIN) {
         direct->cached_cost = (double)direct->ns / (double)direct->bytes;
         begin(source);
     }
-    direct->bytes = direct->ns = direct->waited = 0;
+    direct->bytes = direct->ns = 0;
+    direct->from_disk_before = from_disks();
 }
 
 int64_t fth_source_pread(struct fth_source *source, void *buffer, size_t size) {
@@ -95,4 +95,5 @@ int fth_source_is_direct(const struct fth_source *source) {
 void fth_source_set_direct(struct fth_source *source, int mode, uint64_t all_bytes) {
     source->direct.mode = mode;
     source->direct.all_bytes = all_bytes;
+    source->direct.from_disk_before = from_disks();
 }

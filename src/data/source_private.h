@@ -20,16 +20,11 @@ struct fth_source_direct {
     uint64_t all_bytes;   /* of the data, of which the file may be a part */
     fth_direct *reads;    /* NULL: through the page cache */
     uint64_t bytes, ns;   /* read since it was judged, and what that took */
-    uint64_t waited;      /* of these bytes, those that were not in the page cache */
+    uint64_t from_disk_before, from_disk; /* bytes that the process read from disks until then, and since */
     double cached_cost;   /* in ns a byte, before */
 };
 
-enum fth_direct_verdict {
-    FTH_DIRECT_UNDECIDED, /* too little is read */
-    FTH_DIRECT_GO_ON,
-    FTH_DIRECT_BEGIN,
-    FTH_DIRECT_GIVE_UP
-};
+enum fth_direct_verdict { FTH_DIRECT_GO_ON, FTH_DIRECT_BEGIN, FTH_DIRECT_GIVE_UP };
 
 struct fth_source {
     char *name;
@@ -62,10 +57,10 @@ struct fth_source {
     size_t peeked_at, peeked_n, peeked_capacity;
 };
 
-/* pread of a regular file's next bytes, or what they are by direct.c; -EAGAIN, only with `now`: it would have to wait. */
+/* pread of a regular file's next bytes, through the page cache or past it; -EAGAIN, only with `now`: it would have to wait. */
 int64_t fth_source_pread(struct fth_source *source, void *buffer, size_t size);
 
-/* left: bytes of the file that are not read yet; memory: the machine's. */
+/* By what was read since it was judged last. left: bytes of the file that are not read yet; memory: the machine's. */
 enum fth_direct_verdict fth_source_judge(const struct fth_source_direct *direct, uint64_t left, uint64_t memory);
 
 /* Makes sure that input[at .. n) is not empty unless at the end. */

@@ -21,39 +21,33 @@ static void verdicts(void **state) {
     int some;
     fth_direct *reads = (fth_direct *)&some; /* only looked at */
     static const struct {
-        int mode, direct;
+        int direct;
         uint64_t bytes;
         double cost, cached_cost;
-        uint64_t waited, left, all, memory;
+        uint64_t from_disk, left, all, memory;
         enum fth_direct_verdict verdict;
     } cases[] = {
-        /* Too little, or none of its business. */
-        {FTH_DIRECT_AUTO, 0, 15 * MIB, 2, 0, 0, GIB, GIB, 8 * GIB, FTH_DIRECT_UNDECIDED},
-        {FTH_DIRECT_AUTO, 1, 63 * MIB, 9, 1, 0, GIB, GIB, 8 * GIB, FTH_DIRECT_UNDECIDED},
-        {FTH_DIRECT_AUTO, 0, 0, 0, 0, 0, GIB, GIB, 8 * GIB, FTH_DIRECT_UNDECIDED},
-        {FTH_DIRECT_OFF, 0, 99 * MIB, 2, 0, 0, GIB, GIB, 8 * GIB, FTH_DIRECT_UNDECIDED},
-        {FTH_DIRECT_ON, 1, 99 * MIB, 9, 1, 0, GIB, GIB, 8 * GIB, FTH_DIRECT_UNDECIDED},
         /* In memory: as fast as its copies are. */
-        {FTH_DIRECT_AUTO, 0, 16 * MIB, .1, 0, 0, GIB, GIB, 8 * GIB, FTH_DIRECT_GO_ON},
-        {FTH_DIRECT_AUTO, 0, 16 * MIB, 2, 0, 0, GIB, GIB, 8 * GIB, FTH_DIRECT_BEGIN},
-        {FTH_DIRECT_AUTO, 0, 16 * MIB, 2, 0, MIB, GIB, GIB, 8 * GIB, FTH_DIRECT_BEGIN},
-        {FTH_DIRECT_AUTO, 0, 16 * MIB, 2, 0, 0, 31 * MIB, GIB, 8 * GIB, FTH_DIRECT_GO_ON},
+        {0, 16 * MIB, .1, 0, 0, GIB, GIB, 8 * GIB, FTH_DIRECT_GO_ON},
+        {0, 16 * MIB, 2, 0, 0, GIB, GIB, 8 * GIB, FTH_DIRECT_BEGIN},
+        {0, 16 * MIB, 2, 0, MIB, GIB, GIB, 8 * GIB, FTH_DIRECT_BEGIN},
+        {0, 16 * MIB, 2, 0, 0, 31 * MIB, GIB, 8 * GIB, FTH_DIRECT_GO_ON},
         /* From the disk: what fits into memory is to get there. */
-        {FTH_DIRECT_AUTO, 0, 16 * MIB, 2, 0, 16 * MIB, GIB, GIB, 8 * GIB, FTH_DIRECT_GO_ON},
-        {FTH_DIRECT_AUTO, 0, 16 * MIB, 2, 0, 16 * MIB, GIB, 5 * GIB, 8 * GIB, FTH_DIRECT_BEGIN},
-        {FTH_DIRECT_AUTO, 0, 16 * MIB, .2, 0, 16 * MIB, GIB, 5 * GIB, 8 * GIB, FTH_DIRECT_GO_ON},
+        {0, 16 * MIB, 2, 0, 16 * MIB, GIB, GIB, 8 * GIB, FTH_DIRECT_GO_ON},
+        {0, 16 * MIB, 2, 0, 16 * MIB, GIB, 5 * GIB, 8 * GIB, FTH_DIRECT_BEGIN},
+        {0, 16 * MIB, .2, 0, 16 * MIB, GIB, 5 * GIB, 8 * GIB, FTH_DIRECT_GO_ON},
         /* No slower than before. */
-        {FTH_DIRECT_AUTO, 1, 64 * MIB, .2, 2, 0, GIB, GIB, 8 * GIB, FTH_DIRECT_GO_ON},
-        {FTH_DIRECT_AUTO, 1, 64 * MIB, 2.2, 2, 0, MIB, GIB, 8 * GIB, FTH_DIRECT_GO_ON},
-        {FTH_DIRECT_AUTO, 1, 64 * MIB, 2.6, 2, 0, GIB, GIB, 8 * GIB, FTH_DIRECT_GIVE_UP},
+        {1, 64 * MIB, .2, 2, 0, GIB, GIB, 8 * GIB, FTH_DIRECT_GO_ON},
+        {1, 64 * MIB, 2.2, 2, 0, MIB, GIB, 8 * GIB, FTH_DIRECT_GO_ON},
+        {1, 64 * MIB, 2.6, 2, 0, GIB, GIB, 8 * GIB, FTH_DIRECT_GIVE_UP},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct fth_source_direct direct = {.mode = cases[i].mode,
+        struct fth_source_direct direct = {.mode = FTH_DIRECT_AUTO,
                                            .all_bytes = cases[i].all,
                                            .reads = cases[i].direct ? reads : NULL,
                                            .bytes = cases[i].bytes,
                                            .ns = (uint64_t)(cases[i].cost * (double)cases[i].bytes),
-                                           .waited = cases[i].waited,
+                                           .from_disk = cases[i].from_disk,
                                            .cached_cost = cases[i].cached_cost};
         if (fth_source_judge(&direct, cases[i].left, cases[i].memory) != cases[i].verdict)
             fail_msg("case %zu: %d", i, (int)fth_source_judge(&direct, cases[i].left, cases[i].memory));
