@@ -11,7 +11,8 @@
  * (rounds.c); without a pool everything happens there, on the caller's thread.
  *
  * Memory: (2 parse_threads + 2, or 10 a worker of the pool) blocks of text with their cells and examples, queue_depth + 1 +
- * held batches, and the shuffle buffer. Nothing is allocated once these have found their sizes.
+ * held batches, and the shuffle buffer. Nothing is allocated once these have found their sizes, but, in a file, when reading
+ * past the page cache begins (io/direct.h).
  *
  * Threads: one thread calls these functions; fth_reader_get_counts may be called from any. */
 #ifndef FTH_DATA_READER_H
