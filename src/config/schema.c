@@ -94,7 +94,7 @@ static const struct fth_key data_keys[] = {
     {INT("queue_depth", fth_data_config, queue_depth, "4", 1, 1024), .flags = FTH_NEUTRAL, .help = "batches read ahead"},
     {BYTES("block_bytes", fth_data_config, block_bytes, "128KiB", 1024), .flags = FTH_NEUTRAL, .help = "text read at once"},
     {ENUM("direct_reads", fth_data_config, direct_reads, "auto", direct_reads), .flags = FTH_NEUTRAL,
-     .help = "plain files straight from the disk, ahead, past the operating system's page cache; auto: where copying what "
+     .help = "files straight from the disk, ahead, past the operating system's page cache; auto: where copying what "
              "is cached proves slow, as on some virtual machines, or the files do not fit into half of the memory, as long "
              "as that is no slower"},
     {INT("parse_threads", fth_data_config, parse_threads, "0", 0, 256), .flags = FTH_NEUTRAL,

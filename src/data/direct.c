@@ -33,6 +33,7 @@ static void give_up(struct fth_source_direct *direct) {
     direct->mode = FTH_DIRECT_OFF;
 }
 
+/* Of the operating system's own files: another table of functions stands for files that are not there. */
 static void begin(struct fth_source *source) {
     struct fth_source_direct *direct = &source->direct;
     if (source->io == fth_io_posix())
@@ -41,9 +42,10 @@ static void begin(struct fth_source *source) {
         give_up(direct);
 }
 
-enum fth_direct_verdict fth_source_judge(const struct fth_source_direct *direct, uint64_t left, uint64_t memory) {
+enum fth_direct_verdict fth_source_judge(const struct fth_source_direct *direct, uint64_t from_disk, uint64_t left,
+                                         uint64_t memory) {
     double cost = (double)direct->ns / (double)direct->bytes;
-    int in_memory = direct->from_disk < direct->bytes / 4;
+    int in_memory = from_disk < direct->bytes / 4;
     if (direct->reads)
         return cost > MARGIN * direct->cached_cost ? FTH_DIRECT_GIVE_UP : FTH_DIRECT_GO_ON;
     return cost > SLOW_NS && left >= LEAST_LEFT && (in_memory || direct->all_bytes > memory / 2) ? FTH_DIRECT_BEGIN
@@ -55,8 +57,9 @@ static void judge(struct fth_source *source) {
     uint64_t left = source->raw_offset < source->size ? source->size - source->raw_offset : 0;
     if (direct->mode != FTH_DIRECT_AUTO || direct->bytes < (direct->reads ? DIRECT_WINDOW : CACHED_WINDOW))
         return;
-    direct->from_disk = from_disks() - direct->from_disk_before;
-    enum fth_direct_verdict verdict = fth_source_judge(direct, left, fth_cpu_get()->memory);
+    uint64_t now = from_disks();
+    enum fth_direct_verdict verdict =
+        fth_source_judge(direct, now - direct->from_disk_before, left, fth_cpu_get()->memory);
     if (verdict == FTH_DIRECT_GIVE_UP)
         give_up(direct);
     if (verdict == FTH_DIRECT_BEGIN) {
@@ -64,7 +67,7 @@ static void judge(struct fth_source *source) {
         begin(source);
     }
     direct->bytes = direct->ns = 0;
-    direct->from_disk_before = from_disks();
+    direct->from_disk_before = now;
 }
 
 int64_t fth_source_pread(struct fth_source *source, void *buffer, size_t size) {

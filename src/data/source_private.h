@@ -20,7 +20,7 @@ struct fth_source_direct {
     uint64_t all_bytes;   /* of the data, of which the file may be a part */
     fth_direct *reads;    /* NULL: through the page cache */
     uint64_t bytes, ns;   /* read since it was judged, and what that took */
-    uint64_t from_disk_before, from_disk; /* bytes that the process read from disks until then, and since */
+    uint64_t from_disk_before; /* bytes that the process had read from disks by then */
     double cached_cost;   /* in ns a byte, before */
 };
 
@@ -60,8 +60,10 @@ struct fth_source {
 /* pread of a regular file's next bytes, through the page cache or past it; -EAGAIN, only with `now`: it would have to wait. */
 int64_t fth_source_pread(struct fth_source *source, void *buffer, size_t size);
 
-/* By what was read since it was judged last. left: bytes of the file that are not read yet; memory: the machine's. */
-enum fth_direct_verdict fth_source_judge(const struct fth_source_direct *direct, uint64_t left, uint64_t memory);
+/* By what was read since it was judged last. from_disk: bytes that came from disks meanwhile; left: of the file, that are
+ * not read yet; memory: the machine's. */
+enum fth_direct_verdict fth_source_judge(const struct fth_source_direct *direct, uint64_t from_disk, uint64_t left,
+                                         uint64_t memory);
 
 /* Makes sure that input[at .. n) is not empty unless at the end. */
 fth_status fth_source_fill_input(struct fth_source *source, fth_error *err);

@@ -74,6 +74,9 @@ static void test_machine_does_not_matter(void **state) {
         struct run packed = {.config = run_config(both[m], run_data(1))};
         run_train_ok(&packed);
         same(&expected, &packed, "gzip");
+        struct run direct = {.config = run_config(both[m], run_data(1)), .overrides = {"data.direct_reads=on"}};
+        run_train_ok(&direct);
+        same(&expected, &direct, "gzip, past the page cache");
     }
 }
 

@@ -47,10 +47,11 @@ static void verdicts(void **state) {
                                            .reads = cases[i].direct ? reads : NULL,
                                            .bytes = cases[i].bytes,
                                            .ns = (uint64_t)(cases[i].cost * (double)cases[i].bytes),
-                                           .from_disk = cases[i].from_disk,
                                            .cached_cost = cases[i].cached_cost};
-        if (fth_source_judge(&direct, cases[i].left, cases[i].memory) != cases[i].verdict)
-            fail_msg("case %zu: %d", i, (int)fth_source_judge(&direct, cases[i].left, cases[i].memory));
+        enum fth_direct_verdict verdict =
+            fth_source_judge(&direct, cases[i].from_disk, cases[i].left, cases[i].memory);
+        if (verdict != cases[i].verdict)
+            fail_msg("case %zu: %d", i, (int)verdict);
     }
 }
 
