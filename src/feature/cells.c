@@ -54,9 +54,7 @@ void fth_feature_transform(const fth_feature_program *program,
             x[i] = (float)(((double)x[i] - config->mean) / config->deviation);
 }
 
-/* The chunk's texts of one column, one after the other. */
-static void take_column(const struct fth_feature_chunk *chunk, uint32_t column,
-                        struct fth_feature_text *restrict out) {
+void fth_feature_column(const struct fth_feature_chunk *chunk, uint32_t column, struct fth_feature_text *restrict out) {
     const uint32_t *lines = chunk->lines;
     const char *text = chunk->block->text;
     size_t columns = chunk->block->n_columns;
@@ -79,7 +77,7 @@ static void parse_column(struct fth_feature_chunk *chunk, uint32_t column, float
     uint64_t words[FTH_FEATURE_CHUNK];
     uint32_t lengths[FTH_FEATURE_CHUNK], n = chunk->n;
     uint8_t other[FTH_FEATURE_CHUNK];
-    take_column(chunk, column, cells);
+    fth_feature_column(chunk, column, cells);
     for (uint32_t i = 0; i < n; i++) {
         memcpy(&words[i], cells[i].bytes, sizeof *words);
         lengths[i] = cells[i].length;
@@ -116,7 +114,7 @@ fth_status fth_feature_numbers(struct fth_feature_chunk *chunk,
                                uint32_t *present) {
     if (numeric->separator.length == 0 && numeric->joined) {
         struct fth_feature_text cells[FTH_FEATURE_CHUNK];
-        take_column(chunk, numeric->joined->from[0], cells);
+        fth_feature_column(chunk, numeric->joined->from[0], cells);
         fth_feature_join_numbers(chunk, numeric, cells, x, present);
     } else if (numeric->separator.length == 0)
         parse_column(chunk, numeric->column, x, present);
@@ -218,7 +216,7 @@ void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t index) {
     int hashed = n > 0 && hash_eights(chunk, field, to, &others);
     if (!others || look_up_cells(chunk, field, to))
         return;
-    take_column(chunk, field->column, cells);
+    fth_feature_column(chunk, field->column, cells);
     if (field->joined) {
         fth_feature_join_cells(program, field, cells, n, to, chunk->base);
         return;

@@ -81,7 +81,7 @@ static uint32_t write_tokens(const fth_feature_program *program,
     if (fth_feature_only_empty_missing(program)) {
         struct hashed hashed;
         begin_hashed(&hashed, field, text, to, at);
-        written = fth_split_add(text, start, length, &field->separator, keep, &hashed.elements, make_keys, &hashed);
+        written = fth_split_add(text, start, length, &field->separator, keep, 0, &hashed.elements, make_keys, &hashed);
         make_keys(&hashed);
         return written;
     }
@@ -187,18 +187,19 @@ static fth_status run_hashed(struct fth_feature_chunk *chunk, const struct fth_f
     const struct fth_feature_field *field = &chunk->program->fields[f];
     struct fth_ragged *ragged = &chunk->out->groups[field->info.group];
     const char *block = chunk->block->text;
+    struct fth_feature_text texts[FTH_FEATURE_CHUNK];
     struct hashed hashed;
     begin_hashed(&hashed, field, block, &chunk->out->fields[f], ragged->offsets[chunk->base]);
+    fth_feature_column(chunk, field->column, texts);
     for (uint32_t i = 0; i < chunk->n; i++) {
         uint32_t row = chunk->base + i, used = ragged->offsets[row], kept = 0;
-        struct fth_feature_text text = fth_feature_cell(chunk, i, field->column);
+        struct fth_feature_text text = texts[i];
+        fth_feature_fetch_list(texts, i, chunk->n);
         uint32_t most = text.length + 1, start = (uint32_t)(text.bytes - block);
         FTH_TRY(fth_feature_reserve(chunk, (uint32_t)field->info.group, used, most < group->max ? most : group->max));
         if (!fth_feature_no_list(chunk->program, text)) {
-            uint32_t end = start + text.length;
-            if (group->keep_last)
-                start += fth_split_tail(text.bytes, text.length, &field->separator, group->max);
-            kept = fth_split_add(block, start, end, &field->separator, group->max, &hashed.elements, make_keys, &hashed);
+            kept = fth_split_add(block, start, start + text.length, &field->separator, group->max, group->keep_last,
+                                 &hashed.elements, make_keys, &hashed);
             note_length(chunk, group, f, i, kept);
         }
         ragged->offsets[row + 1] = used + kept;

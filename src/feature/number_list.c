@@ -109,21 +109,20 @@ struct lists {
     const struct fth_feature_numeric *numeric;
     struct fth_number_list list; /* the one that goes on, if `open` */
     int open;
+    int by_sums;      /* a list whose values are all numbers is its sum and its length */
     uint32_t row;     /* of the list whose elements are being added */
     const char *text; /* where the elements lie */
     struct fth_elements elements;
     uint32_t before;  /* of them those of other lists than the last one */
-    uint32_t n;
-    struct part {
-        uint32_t row, n; /* elements */
-        int ends;
-    } parts[FTH_FEATURE_CHUNK + 1];
+    uint32_t n;       /* lists, whose rows and elements follow */
+    uint32_t rows[FTH_FEATURE_CHUNK + 1], lengths[FTH_FEATURE_CHUNK + 1];
     float *x; /* results by row */
     uint32_t *present;
 };
 
-static void add_part(struct lists *lists, int ends) {
-    lists->parts[lists->n++] = (struct part){lists->row, lists->elements.n - lists->before, ends};
+static inline void add_part(struct lists *lists) {
+    lists->rows[lists->n] = lists->row;
+    lists->lengths[lists->n++] = lists->elements.n - lists->before;
     lists->before = lists->elements.n;
 }
 
@@ -131,7 +130,7 @@ static void add_part(struct lists *lists, int ends) {
  * general way. */
 static void reduce_part(struct lists *lists, uint32_t from, uint32_t n, float *values, const uint8_t *other) {
     struct fth_number_list *list = &lists->list;
-    int check = list->chunk->program->config->features.missing.n > 0;
+    int check = !fth_feature_only_empty_missing(list->chunk->program);
     if (!check && !fth_feature_any(other, n)) {
         fth_number_list_reduce(list, values, n);
         return;
@@ -146,34 +145,52 @@ static void reduce_part(struct lists *lists, uint32_t from, uint32_t n, float *v
     fth_number_list_reduce(list, values, used);
 }
 
-/* Makes numbers of the elements, and of the parts' lists that end their results. */
-static void reduce_all(struct lists *lists) {
+/* The result of a whole list of n values; 0 where it has to be looked at more closely. */
+static inline int put_sum(struct lists *lists, uint32_t row, double sum, uint32_t n) {
+    int mean = lists->numeric->config->reduce == FTH_REDUCE_MEAN;
+    if (!mean && fabs(sum) > (double)FLT_MAX)
+        return 0;
+    lists->x[row] = (float)(mean && n ? sum / n : sum);
+    lists->present[row] = n ? UINT32_MAX : 0;
+    return 1;
+}
+
+/* Makes numbers of the elements, and of the lists that end their results. */
+static void reduce_all(struct lists *lists, int goes_on) {
+    const struct fth_kernels *kernels = fth_kernels_get();
     struct fth_elements *elements = &lists->elements;
     float values[FTH_ELEMENTS + 8];
     uint8_t other[FTH_ELEMENTS + 8];
+    double sums[FTH_FEATURE_CHUNK + 1];
     uint32_t at = 0;
     for (uint32_t k = elements->n; k % 8; k++) {
         elements->begins[k] = elements->begins[0];
         elements->ends[k] = elements->ends[0];
     }
-    fth_kernels_get()->decimal_list(elements->n, lists->text, elements->begins, elements->ends, values, other);
+    int others = kernels->decimal_list(elements->n, lists->text, elements->begins, elements->ends, values, other);
+    int by_sums = lists->by_sums && !others;
+    if (by_sums)
+        kernels->list_sums(lists->n, lists->lengths, values, sums);
     for (uint32_t p = 0; p < lists->n; p++) {
-        const struct part *part = &lists->parts[p];
-        if (!lists->open)
-            fth_number_list_begin(&lists->list, lists->chunk, lists->numeric, part->row,
-                                  fth_feature_cell(lists->chunk, part->row, lists->numeric->column));
-        reduce_part(lists, at, part->n, values + at, other + at);
-        at += part->n;
-        lists->open = !part->ends;
-        if (part->ends)
-            lists->present[part->row] = fth_number_list_result(&lists->list, &lists->x[part->row]) ? UINT32_MAX : 0;
+        uint32_t row = lists->rows[p], n = lists->lengths[p];
+        int ends = p + 1 < lists->n || !goes_on;
+        if (!(by_sums && !lists->open && ends && put_sum(lists, row, sums[p], n))) {
+            if (!lists->open)
+                fth_number_list_begin(&lists->list, lists->chunk, lists->numeric, row,
+                                      fth_feature_cell(lists->chunk, row, lists->numeric->column));
+            reduce_part(lists, at, n, values + at, other + at);
+            lists->open = !ends;
+            if (ends)
+                lists->present[row] = fth_number_list_result(&lists->list, &lists->x[row]) ? UINT32_MAX : 0;
+        }
+        at += n;
     }
     elements->n = lists->before = lists->n = 0;
 }
 
 static void reduce_begun(void *ctx) {
-    add_part(ctx, 0);
-    reduce_all(ctx);
+    add_part(ctx);
+    reduce_all(ctx, 1);
 }
 
 /* Lists that are no join's, of one column. */
@@ -183,6 +200,7 @@ static void reduce_lists(struct fth_feature_chunk *chunk, const struct fth_featu
     const struct fth_separator *separator = &numeric->separator;
     uint32_t keep = config->max_length ? (uint32_t)config->max_length : UINT32_MAX;
     int in_block = numeric->column < chunk->block->n_columns;
+    struct fth_feature_text texts[FTH_FEATURE_CHUNK];
     struct lists lists;
     lists.chunk = chunk;
     lists.numeric = numeric;
@@ -190,21 +208,24 @@ static void reduce_lists(struct fth_feature_chunk *chunk, const struct fth_featu
     lists.present = present;
     lists.text = chunk->block->text;
     lists.open = 0;
+    lists.by_sums = fth_feature_only_empty_missing(chunk->program) &&
+                    (config->reduce == FTH_REDUCE_MEAN || config->reduce == FTH_REDUCE_SUM);
     lists.before = lists.n = lists.elements.n = 0;
+    fth_feature_column(chunk, numeric->column, texts);
     for (uint32_t i = 0; i < chunk->n; i++) {
-        struct fth_feature_text text = fth_feature_cell(chunk, i, numeric->column);
+        struct fth_feature_text text = texts[i];
+        fth_feature_fetch_list(texts, i, chunk->n);
         lists.row = i;
         if (!in_block)
             lists.text = text.bytes;
         if (!fth_feature_no_list(chunk->program, text)) {
-            uint32_t start = (uint32_t)(text.bytes - lists.text), end = start + text.length;
-            if (config->keep_last && config->max_length)
-                start += fth_split_tail(text.bytes, text.length, separator, keep);
-            fth_split_add(lists.text, start, end, separator, keep, &lists.elements, reduce_begun, &lists);
+            uint32_t start = (uint32_t)(text.bytes - lists.text);
+            fth_split_add(lists.text, start, start + text.length, separator, keep, config->keep_last && config->max_length,
+                          &lists.elements, reduce_begun, &lists);
         }
-        add_part(&lists, 1);
+        add_part(&lists);
         if (lists.elements.n >= ENOUGH || !in_block || i + 1 == chunk->n)
-            reduce_all(&lists);
+            reduce_all(&lists, 0);
     }
 }
 

@@ -125,8 +125,8 @@ int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_f
  * among the features is missing and one among the labels is not. */
 enum label { LABEL_IS_0, LABEL_IS_1, LABEL_MISSING, LABEL_BAD };
 
-static enum label read_label(const fth_feature_program *program, struct fth_feature_text text,
-                             const struct fth_strings *positive) {
+static enum label read_any_label(const fth_feature_program *program, struct fth_feature_text text,
+                                 const struct fth_strings *positive) {
     float x;
     double value = 0, bound;
     int above, is_number = -1; /* not looked at */
@@ -140,14 +140,19 @@ static enum label read_label(const fth_feature_program *program, struct fth_feat
         if (is_number && (above ? value > bound : value >= bound))
             return LABEL_IS_1;
     }
-    if (positive->n == 0 && text.length == 1 && (text.bytes[0] == '0' || text.bytes[0] == '1'))
-        return text.bytes[0] == '1' ? LABEL_IS_1 : LABEL_IS_0;
     if (positive->n == 0 && fth_number_parse(text.bytes, text.length, &x) == FTH_NUMBER_OK &&
         (x == 0 || x == 1 || x == -1))
         return x == 1 ? LABEL_IS_1 : LABEL_IS_0;
     if (fth_feature_is_missing(program, text.bytes, text.length))
         return LABEL_MISSING;
     return positive->n && is_number != 0 ? LABEL_IS_0 : LABEL_BAD;
+}
+
+static inline enum label read_label(const fth_feature_program *program, struct fth_feature_text text,
+                                    const struct fth_strings *positive) {
+    if (positive->n == 0 && text.length == 1 && (text.bytes[0] == '0' || text.bytes[0] == '1'))
+        return text.bytes[0] == '1' ? LABEL_IS_1 : LABEL_IS_0;
+    return read_any_label(program, text, positive);
 }
 
 static void refuse_label(struct fth_feature_chunk *chunk, uint32_t i, struct fth_feature_text text, const char *name,

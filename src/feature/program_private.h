@@ -254,6 +254,16 @@ static inline struct fth_feature_text fth_feature_cell(const struct fth_feature_
     return (struct fth_feature_text){block->text + cell->offset, cell->length};
 }
 
+/* The chunk's texts of one column, one after the other. */
+void fth_feature_column(const struct fth_feature_chunk *chunk, uint32_t column, struct fth_feature_text *out);
+
+/* Lists are too far apart for the hardware to fetch the next ones' beginnings by itself. */
+static inline void fth_feature_fetch_list(const struct fth_feature_text *texts, uint32_t i, uint32_t n) {
+    const char *bytes = texts[i + 4 < n ? i + 4 : i].bytes;
+    for (uint32_t at = 0; at < 192; at += 64)
+        __builtin_prefetch(bytes + at);
+}
+
 static inline struct fth_feature_text fth_feature_entry_label(const struct fth_feature_chunk *chunk,
                                                               uint32_t i) {
     const struct fth_cell *cell = &chunk->block->labels[chunk->lines[i]];
@@ -269,7 +279,7 @@ extern const char fth_feature_one_missing[];
 static inline int fth_feature_no_list(const fth_feature_program *program,
                                       struct fth_feature_text text) {
     return text.bytes != fth_feature_one_missing &&
-           fth_feature_is_missing(program, text.bytes, text.length);
+           (text.length == 0 || (program->config->features.missing.n && fth_feature_is_missing(program, text.bytes, text.length)));
 }
 
 /* Marks row i of the chunk as refused; the first one's reason is kept. `where` (may be NULL) is told by its

@@ -28,19 +28,5 @@ uint32_t fth_split_tail(const char *text, uint32_t length, const struct fth_sepa
                         uint32_t keep) {
     if (separator->length > 1)
         return tail_of_words(text, length, separator, keep);
-    const struct fth_kernels *kernels = fth_kernels_get();
-    const char c = separator->bytes[0], set[3] = {c, c, c};
-    uint32_t ends[FTH_SPLIT_FIRST + 64];
-    uint32_t seen = 0;
-    for (uint32_t end = length; end > 0;) {
-        uint32_t n = end < FTH_SPLIT_FIRST ? end : FTH_SPLIT_FIRST;
-        uint32_t here = (uint32_t)kernels->count_byte(text + end - n, n, c);
-        if (seen + here >= keep) { /* the keep-th separator from the end is in this window */
-            kernels->scan(text + end - n, n, set, ends);
-            return end - n + ends[here - (keep - seen)] + 1;
-        }
-        seen += here;
-        end -= n;
-    }
-    return 0;
+    return (uint32_t)fth_kernels_get()->tail(text, length, separator->bytes[0], keep);
 }

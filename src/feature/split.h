@@ -89,12 +89,38 @@ static inline uint32_t fth_split_next(const char *text, uint32_t end, uint32_t m
     return hit != NULL;
 }
 
-/* Adds the first `keep` elements of text[start..end); how many. make: to make keys or numbers of those there are, and leave
- * none, where there may be no room for more. */
+/* As fth_split_add, of a list of one window: those that are too many are dropped again, which costs less than looking where
+ * the others lie. */
+static inline uint32_t fth_split_add_short(const char *text, uint32_t start, uint32_t end, char separator, uint32_t keep,
+                                           int last, struct fth_elements *elements, void (*make)(void *), void *ctx) {
+    if (elements->n + FTH_SPLIT_FIRST >= FTH_ELEMENTS)
+        make(ctx);
+    uint32_t *begins = elements->begins + elements->n, *ends = elements->ends + elements->n;
+    begins[0] = start;
+    uint32_t n = (uint32_t)fth_kernels_get()->split(text + start, end - start, separator, start, begins, ends);
+    ends[n++] = end; /* the last one has no separator behind it */
+    if (n > keep && last) {
+        memmove(begins, begins + (n - keep), keep * sizeof *begins);
+        memmove(ends, ends + (n - keep), keep * sizeof *ends);
+    }
+    n = n < keep ? n : keep;
+    elements->n += n;
+    return n;
+}
+
+/* Where the last `keep` elements begin (keep at least 1); 0 when there are no more. Reads only them. */
+uint32_t fth_split_tail(const char *text, uint32_t length, const struct fth_separator *separator, uint32_t keep);
+
+/* Adds the first or, if `last`, the last `keep` elements of text[start..end); how many. make: to make keys or numbers of
+ * those there are, and leave none, where there may be no room for more. */
 static inline uint32_t fth_split_add(const char *text, uint32_t start, uint32_t end, const struct fth_separator *separator,
-                                     uint32_t keep, struct fth_elements *elements, void (*make)(void *), void *ctx) {
-    uint32_t taken = 0, most = FTH_SPLIT_FIRST, at = start;
-    while (taken < keep) {
+                                     uint32_t keep, int last, struct fth_elements *elements, void (*make)(void *), void *ctx) {
+    uint32_t taken = 0, most = FTH_SPLIT_FIRST;
+    if (end - start <= FTH_SPLIT_FIRST && separator->length == 1)
+        return fth_split_add_short(text, start, end, separator->bytes[0], keep, last, elements, make, ctx);
+    if (last)
+        start += fth_split_tail(text + start, end - start, separator, keep);
+    for (uint32_t at = start; taken < keep;) {
         if (elements->n + most >= FTH_ELEMENTS)
             make(ctx);
         uint32_t *begins = elements->begins + elements->n, *ends = elements->ends + elements->n, n = 0;
@@ -116,9 +142,5 @@ static inline uint32_t fth_split_add(const char *text, uint32_t start, uint32_t 
 
 /* How many elements text[0..length) has. */
 uint32_t fth_split_count(const char *text, uint32_t length, const struct fth_separator *separator);
-
-/* Where the last `keep` elements begin (keep at least 1); 0 when there are no more. Reads only them. */
-uint32_t fth_split_tail(const char *text, uint32_t length, const struct fth_separator *separator,
-                        uint32_t keep);
 
 #endif

@@ -2,6 +2,8 @@
  * ask at any time. */
 #include "kernels/kernels.h"
 
+#include <stdatomic.h>
+
 #include "kernels/cpu/cpu_kernels.h"
 
 static const struct fth_kernels tables[FTH_ISA_COUNT] = {
@@ -32,8 +34,15 @@ const struct fth_kernels *fth_kernels_for(fth_isa isa) {
     return isa <= fth_cpu_get()->isa ? &tables[isa] : NULL;
 }
 
+/* Asked for often, also for a few bytes of text: what was found is kept. */
 const struct fth_kernels *fth_kernels_get(void) {
-    return &tables[fth_cpu_get()->isa];
+    static _Atomic(const struct fth_kernels *) found;
+    const struct fth_kernels *kernels = atomic_load_explicit(&found, memory_order_acquire);
+    if (!kernels) {
+        kernels = &tables[fth_cpu_get()->isa];
+        atomic_store_explicit(&found, kernels, memory_order_release);
+    }
+    return kernels;
 }
 
 size_t fth_kernels_count(void) {

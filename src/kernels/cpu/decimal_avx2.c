@@ -79,7 +79,7 @@ void FTH_K(decimals)(size_t n, const uint64_t *words, const uint32_t *lengths, f
     decimals_by(decimals_8, n, words, lengths, out, other);
 }
 
-void FTH_K(decimal_list)(size_t n, const char *text, const uint32_t *begins, const uint32_t *ends, float *out,
+int FTH_K(decimal_list)(size_t n, const char *text, const uint32_t *begins, const uint32_t *ends, float *out,
                          uint8_t *other) {
-    decimal_list_by(decimals_8, n, text, begins, ends, out, other);
+    return decimal_list_by(decimals_8, n, text, begins, ends, out, other);
 }

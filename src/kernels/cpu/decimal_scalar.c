@@ -23,12 +23,22 @@ void fth_k_decimals_scalar(size_t n, const uint64_t *words, const uint32_t *leng
         other[i] = decimal(words[i], lengths[i], &out[i]) & (lengths[i] != 0);
 }
 
-void fth_k_decimal_list_scalar(size_t n, const char *text, const uint32_t *begins, const uint32_t *ends, float *out,
+int fth_k_decimal_list_scalar(size_t n, const char *text, const uint32_t *begins, const uint32_t *ends, float *out,
                                uint8_t *other) {
+    int any = 0;
     for (size_t i = 0; i < n; i++) {
         uint64_t word;
         memcpy(&word, text + begins[i], sizeof word);
-        other[i] = decimal(word, ends[i] - begins[i], &out[i]);
+        any |= other[i] = decimal(word, ends[i] - begins[i], &out[i]);
+    }
+    return any;
+}
+
+void fth_k_list_sums_scalar(size_t n, const uint32_t *lengths, const float *x, double *sums) {
+    for (size_t i = 0; i < n; i++) {
+        sums[i] = 0;
+        for (const float *end = x + lengths[i]; x < end; x++)
+            sums[i] += (double)*x;
     }
 }
 

@@ -43,13 +43,34 @@ static FTH_INLINE __m256i words_4(const char *text, const uint32_t *begins) {
     return _mm256_setr_epi64x(words[0], words[1], words[2], words[3]);
 }
 
-static FTH_INLINE void decimal_list_by(decimals_8_fn *decimals_8, size_t n, const char *text, const uint32_t *begins,
+static FTH_INLINE int decimal_list_by(decimals_8_fn *decimals_8, size_t n, const char *text, const uint32_t *begins,
                                        const uint32_t *ends, float *out, uint8_t *other) {
+    __m128i all_right = _mm_set1_epi8(-1);
     for (size_t i = 0; i < n; i += 8) {
         __m256i lengths = _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)(ends + i)),
                                            _mm256_loadu_si256((const __m256i *)(begins + i)));
         __m128i right = decimals_8(words_4(text, begins + i), words_4(text, begins + i + 4), lengths, out + i);
         store_others(other + i, right);
+        all_right = _mm_and_si128(all_right, right);
+    }
+    return _mm_cvtsi128_si64(all_right) != -1;
+}
+
+static FTH_INLINE __m128d add_in_order(__m128d sum, __m256d x) {
+    __m128d low = _mm256_castpd256_pd128(x), high = _mm256_extractf128_pd(x, 1);
+    sum = _mm_add_sd(_mm_add_sd(sum, low), _mm_unpackhi_pd(low, low));
+    return _mm_add_sd(_mm_add_sd(sum, high), _mm_unpackhi_pd(high, high));
+}
+
+void FTH_K(list_sums)(size_t n, const uint32_t *lengths, const float *x, double *sums) {
+    for (size_t i = 0; i < n; i++) {
+        __m128d sum = _mm_setzero_pd();
+        size_t left = lengths[i];
+        for (; left >= 4; left -= 4, x += 4)
+            sum = add_in_order(sum, _mm256_cvtps_pd(_mm_loadu_ps(x)));
+        for (; left > 0; left--)
+            sum = _mm_add_sd(sum, _mm_set_sd((double)*x++));
+        _mm_store_sd(sums + i, sum);
     }
 }
 

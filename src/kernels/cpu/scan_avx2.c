@@ -21,28 +21,30 @@ static FTH_INLINE uint64_t member_64(const char *text, __m256i a, __m256i b, __m
                                                      << 32;
 }
 
-/* Writes the places of the ones of `mask`, counted from `base`, eight at a time: past the last one
- * it scribbles over at most seven more, which costs less than deciding each. */
-static FTH_INLINE size_t write_ones(uint64_t mask, uint32_t base, uint32_t *offsets) {
-    size_t count = (size_t)_mm_popcnt_u64(mask);
-    for (size_t k = 0; k < count; k += 8)
-        for (size_t j = 0; j < 8; j++) {
-            offsets[k + j] = base + (uint32_t)_tzcnt_u64(mask);
-            mask = _blsr_u64(mask);
-        }
-    return count;
+/* The place of the lowest one; compilers clear the result before, for CPUs that are long gone. */
+static FTH_INLINE uint64_t lowest(uint64_t mask) {
+    uint64_t place;
+    __asm__("tzcnt %1, %0" : "=r"(place) : "r"(mask) : "cc");
+    return place;
 }
 
-/* The same of a list's separators: where elements end, and the next ones begin. */
-static FTH_INLINE size_t write_elements(uint64_t mask, uint32_t base, uint32_t *begins, uint32_t *ends) {
+/* Writes the places of n ones of `mask`, counted from `base`; those that are not there are any. */
+static FTH_INLINE uint64_t write_some(const size_t n, uint64_t mask, uint32_t base, uint32_t *offsets) {
+#pragma GCC unroll 8
+    for (size_t j = 0; j < n; j++) {
+        offsets[j] = base + (uint32_t)lowest(mask);
+        mask = _blsr_u64(mask);
+    }
+    return mask;
+}
+
+/* Of all ones: eight, then four at a time. Past the last one it scribbles over at most seven more, which costs less than
+ * deciding each. */
+static FTH_INLINE size_t write_ones(uint64_t mask, uint32_t base, uint32_t *offsets) {
     size_t count = (size_t)_mm_popcnt_u64(mask);
-    for (size_t k = 0; k < count; k += 8)
-        for (size_t j = 0; j < 8; j++) {
-            uint32_t place = base + (uint32_t)_tzcnt_u64(mask);
-            ends[k + j] = place;
-            begins[k + j + 1] = place + 1;
-            mask = _blsr_u64(mask);
-        }
+    mask = write_some(8, mask, base, offsets);
+    for (size_t k = 8; k < count; k += 4)
+        mask = write_some(4, mask, base, offsets + k);
     return count;
 }
 
@@ -64,7 +66,10 @@ size_t fth_k_split_avx2(const char *text, size_t n, char c, uint32_t base, uint3
     __m256i wanted = _mm256_set1_epi8(c);
     size_t count = 0;
     for (size_t i = 0; i < n; i += 64)
-        count += write_elements(equal_64(text + i, wanted) & inside(n, i), base + (uint32_t)i, begins + count, ends + count);
+        count += write_ones(equal_64(text + i, wanted) & inside(n, i), base + (uint32_t)i, ends + count);
+    for (size_t k = 0; k < count; k += VW)
+        _mm256_storeu_si256((__m256i *)(void *)(begins + k + 1),
+                            vi_add(_mm256_loadu_si256((const __m256i *)(const void *)(ends + k)), vi_set(1)));
     return count;
 }
 
@@ -74,4 +79,21 @@ size_t fth_k_count_byte_avx2(const char *text, size_t n, char c) {
     for (size_t i = 0; i < n; i += 64)
         count += (size_t)_mm_popcnt_u64(equal_64(text + i, wanted) & inside(n, i));
     return count;
+}
+
+size_t fth_k_tail_avx2(const char *text, size_t n, char c, size_t keep) {
+    __m256i wanted = _mm256_set1_epi8(c);
+    for (size_t seen = 0; n > 0;) {
+        size_t first = n > 64 ? n - 64 : 0;
+        uint64_t mask = equal_64(text + first, wanted) & inside(n, first);
+        size_t here = (size_t)_mm_popcnt_u64(mask);
+        if (seen + here >= keep) {
+            for (size_t skip = seen + here - keep; skip > 0; skip--)
+                mask = _blsr_u64(mask);
+            return first + lowest(mask) + 1;
+        }
+        seen += here;
+        n = first;
+    }
+    return 0;
 }

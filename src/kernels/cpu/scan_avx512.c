@@ -70,3 +70,20 @@ size_t FTH_K(count_byte)(const char *text, size_t n, char c) {
             _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(text + i), wanted) & inside(n, i));
     return count;
 }
+
+size_t FTH_K(tail)(const char *text, size_t n, char c, size_t keep) {
+    __m512i wanted = _mm512_set1_epi8(c);
+    for (size_t seen = 0; n > 0;) {
+        size_t first = n > 64 ? n - 64 : 0;
+        uint64_t mask = _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(text + first), wanted) & inside(n, first);
+        size_t here = (size_t)_mm_popcnt_u64(mask);
+        if (seen + here >= keep) {
+            for (size_t skip = seen + here - keep; skip > 0; skip--)
+                mask &= mask - 1;
+            return first + (size_t)__builtin_ctzll(mask) + 1;
+        }
+        seen += here;
+        n = first;
+    }
+    return 0;
+}

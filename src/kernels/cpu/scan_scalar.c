@@ -25,3 +25,10 @@ size_t fth_k_count_byte_scalar(const char *text, size_t n, char c) {
         count += text[i] == c;
     return count;
 }
+
+size_t fth_k_tail_scalar(const char *text, size_t n, char c, size_t keep) {
+    for (; n > 0; n--)
+        if (text[n - 1] == c && --keep == 0)
+            return n;
+    return 0;
+}

@@ -57,13 +57,16 @@ static void lists_agree(void **state) {
         char text[1024] = {0};
         uint32_t begins[40] = {0}, ends[40], lengths[40] = {0}, n = 1 + (call_bits(&c) >> 8) % 24;
         uint64_t words[40] = {0};
-        memset(ends, 0xff, sizeof ends); /* what is behind them is of no matter */
         for (uint32_t i = 0, at = 0; i < n; i++) {
             begins[i] = at += (call_bits(&c) >> 8) % 5;
             lengths[i] = (call_bits(&c) >> 8) % 11;
             for (uint32_t k = 0; k < lengths[i] + 4; k++)
                 text[at + k] = "01234567890123456789.-;"[(call_bits(&c) >> 8) % 23];
             ends[i] = at += lengths[i];
+        }
+        for (uint32_t i = n; i < 40; i++) {
+            begins[i] = begins[0];
+            ends[i] = ends[0];
         }
         for (uint32_t i = 0; i < n; i++)
             memcpy(&words[i], text + begins[i], sizeof *words);
@@ -73,7 +76,10 @@ static void lists_agree(void **state) {
         for (uint32_t i = 0; i < n; i++)
             want_other[i] |= lengths[i] == 0; /* an element that is empty is no number */
         for (size_t k = 0; k < count; k++) {
-            tables[k]->decimal_list(n, text, begins, ends, got, got_other);
+            int any = tables[k]->decimal_list(n, text, begins, ends, got, got_other), wanted = 0;
+            for (uint32_t i = 0; i < n; i++)
+                wanted |= want_other[i] != 0;
+            assert_int_equal(any != 0, wanted);
             for (uint32_t i = 0; i < n; i++) {
                 assert_int_equal(want_other[i] != 0, got_other[i] != 0);
                 if (!want_other[i])
@@ -105,12 +111,42 @@ static void lists_end_where_they_end(void **state) {
             ends[i] = begins[i] + 1;
             text[begins[i]] = (char)('0' + i % 10);
         }
+        for (uint32_t i = n; i < all; i++)
+            ends[i] = 1;
         for (size_t k = 0; k < count; k++) {
             tables[k]->decimal_list(n, text, begins, ends, out, other);
             for (uint32_t i = 0; i < n; i++)
                 assert_true(!other[i] && out[i] == (float)(i % 10));
         }
         free(text), free(begins), free(ends), free(out), free(other);
+    }
+}
+
+/* Sums of lists of every length, of numbers whose sum depends on the order. */
+static void sums_agree(void **state) {
+    const struct fth_kernels *tables[FTH_ISA_COUNT];
+    const char *names[FTH_ISA_COUNT];
+    size_t count = tables_under_test(tables, names);
+    tables[count++] = fth_kernels_for(FTH_ISA_SCALAR);
+    struct call c = {.state = 4};
+    for (int round = 0; round < 2000; round++) {
+        uint32_t lengths[20], n = (call_bits(&c) >> 8) % 21, all = 0;
+        double got[20], want[20];
+        for (uint32_t i = 0; i < n; i++)
+            all += lengths[i] = (call_bits(&c) >> 8) % 12;
+        float *x = malloc(all * sizeof *x + 1), *next = x; /* of its length: nothing behind it is read */
+        for (uint32_t i = 0; i < all; i++)
+            x[i] = ldexpf(call_number(&c, -1, 1), (int)((call_bits(&c) >> 8) % 120) - 60);
+        for (uint32_t i = 0; i < n; i++) {
+            want[i] = 0;
+            for (uint32_t k = 0; k < lengths[i]; k++)
+                want[i] += (double)*next++;
+        }
+        for (size_t k = 0; k < count; k++) {
+            tables[k]->list_sums(n, lengths, x, got);
+            assert_memory_equal(got, want, n * sizeof *got);
+        }
+        free(x);
     }
 }
 
@@ -162,6 +198,6 @@ static void look_ups_agree(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(decimals_agree), cmocka_unit_test(lists_agree), cmocka_unit_test(lists_end_where_they_end),
-                                       cmocka_unit_test(look_ups_agree)};
+                                       cmocka_unit_test(sums_agree), cmocka_unit_test(look_ups_agree)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,6 +62,27 @@ static void elements_agree(void **state) {
             }
 }
 
+/* Where the last elements begin, by the places of all separators. */
+static void tails_agree(void **state) {
+    static const uint32_t sparsity[] = {1, 2, 7, 40, 1000};
+    const struct fth_kernels *tables[FTH_ISA_COUNT], *scalar = fth_kernels_for(FTH_ISA_SCALAR);
+    const char *names[FTH_ISA_COUNT], set[3] = {'\n', '\n', '\n'};
+    size_t count = tables_under_test(tables, names);
+    tables[count++] = scalar;
+    for (size_t k = 0; k < count; k++)
+        for (size_t n = 0; n < 400; n += n < 200 ? 1 : 13)
+            for (size_t s = 0; s < 5; s++) {
+                char *text = draw_text(n, sparsity[s], n + s);
+                uint32_t *places = malloc((n + 64) * sizeof *places);
+                assert_non_null(places);
+                size_t found = scalar->scan(text, n, set, places);
+                for (size_t keep = 1; keep <= found + 2; keep += 1 + keep / 4)
+                    assert_int_equal(tables[k]->tail(text, n, '\n', keep),
+                                     keep <= found ? places[found - keep] + 1 : 0);
+                free(text), free(places);
+            }
+}
+
 static void scalar_scan_finds_what_libc_finds(void **state) {
     const struct fth_kernels *k = fth_kernels_for(FTH_ISA_SCALAR);
     static const char text[] = "1\t2,3\n\n4\t5";
@@ -78,6 +99,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scans_agree),
         cmocka_unit_test(elements_agree),
+        cmocka_unit_test(tails_agree),
         cmocka_unit_test(scalar_scan_finds_what_libc_finds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
