@@ -350,13 +350,69 @@ static void tails(void **state) {
     }
 }
 
+struct taken {
+    struct fth_elements elements;
+    uint32_t n, begins[30000], ends[30000];
+};
+
+static void take(void *ctx) {
+    struct taken *taken = ctx;
+    for (uint32_t i = 0; i < taken->elements.n; i++, taken->n++) {
+        assert_true(taken->n < 30000);
+        taken->begins[taken->n] = taken->elements.begins[i];
+        taken->ends[taken->n] = taken->elements.ends[i];
+    }
+    taken->elements.n = 0;
+}
+
+/* Elements of many lists, of lengths at a window's end and of one or two bytes a separator, first and last ones: what a
+ * search from the front finds. */
+static void elements_of_many_lists(void **state) {
+    static struct taken taken;
+    for (int round = 0; round < 300; round++) {
+        static char text[16000 + FTH_TEXT_PADDING];
+        static uint32_t begins[30000], ends[30000];
+        const struct fth_separator separator = {";;", 1 + draw(2)};
+        uint32_t start = 0, wanted = 0;
+        taken.n = taken.elements.n = 0;
+        for (int list = 0; list < 12; list++) {
+            static const uint32_t lengths[] = {FTH_SPLIT_FIRST, FTH_SPLIT_WINDOW, 64, 0};
+            uint32_t around = lengths[draw(4)], length = around + draw(6) - (around ? 3 : 0), most = 1 + draw(9);
+            uint32_t keep = draw(3) ? 1 + draw(300) : UINT32_MAX, end = start + length, first = wanted, n, drop;
+            int last = draw(2) && keep != UINT32_MAX;
+            for (uint32_t k = start; k < end; k++)
+                text[k] = draw(most) ? 'x' : ';';
+            for (uint32_t at = start; ; at = ends[wanted++] + separator.length) {
+                const char *hit = memmem(text + at, end - at, separator.bytes, separator.length);
+                begins[wanted] = at;
+                ends[wanted] = hit ? (uint32_t)(hit - text) : end;
+                if (!hit)
+                    break;
+            }
+            n = ++wanted - first;
+            drop = n > keep ? n - keep : 0;
+            if (last && drop) {
+                memmove(begins + first, begins + first + drop, keep * sizeof *begins);
+                memmove(ends + first, ends + first + drop, keep * sizeof *ends);
+            }
+            wanted -= drop;
+            assert_int_equal(fth_split_add(text, start, end, &separator, keep, last, &taken.elements, take, &taken), n - drop);
+            start = end + draw(20);
+        }
+        take(&taken);
+        assert_int_equal(taken.n, wanted);
+        assert_memory_equal(taken.begins, begins, wanted * sizeof *begins);
+        assert_memory_equal(taken.ends, ends, wanted * sizeof *ends);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fused_is_plain), cmocka_unit_test(reductions),
         cmocka_unit_test(bad_values_are_of_one_run), cmocka_unit_test(indicators),
         cmocka_unit_test(long_missing_text),
         cmocka_unit_test(short_decimals_are_exact), cmocka_unit_test(short_decimals_are_taken),
-        cmocka_unit_test(tails),
+        cmocka_unit_test(tails), cmocka_unit_test(elements_of_many_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
