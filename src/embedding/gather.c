@@ -69,13 +69,18 @@ static void gather_positions(const struct fth_embedding *embedding,
     }
 }
 
+#define AHEAD 64u    /* occurrences behind the one at hand whose number is fetched */
+#define NEAR 0x8000u /* so many numbers stay in a second cache, beside what else is read */
+
 /* As the kernel's sums of rows of one number, from copies that lie in the order of positions, or by item. */
 static inline __attribute__((always_inline)) void
-pool_numbers(const struct fth_embedding_lookup *lookup, const float *weights, const uint32_t *items,
+pool_numbers(const struct fth_embedding_lookup *lookup, const float *weights, const uint32_t *items, int fetch,
              const uint32_t *offsets, uint32_t n, float *out, uint32_t ld) {
     for (uint32_t i = 0; i < n; i++) {
         float sum = 0;
         for (uint32_t p = offsets[i]; p < offsets[i + 1]; p++) {
+            if (fetch)
+                __builtin_prefetch(&weights[items[p + AHEAD < offsets[n] ? p + AHEAD : p]]);
             float weight = weights[items ? items[p] : p];
             sum += lookup->values ? weight * lookup->values[p] : weight;
         }
@@ -92,9 +97,11 @@ static int pool_weights(const struct fth_embedding *embedding, const struct fth_
     if (lookup->is.pooling == FTH_POOL_MAX || (!weights && from.stride > 1))
         return 0;
     if (weights)
-        pool_numbers(lookup, weights, NULL, offsets, n, out, ld);
+        pool_numbers(lookup, weights, NULL, 0, offsets, n, out, ld);
+    else if (embedding->by_part && (lookup->n == 0 || embedding->parts[lookup->first_part].n_items <= NEAR))
+        pool_numbers(lookup, from.rows, from.row_of, 0, offsets, n, out, ld);
     else
-        pool_numbers(lookup, from.rows, from.row_of, offsets, n, out, ld);
+        pool_numbers(lookup, from.rows, from.row_of, 1, offsets, n, out, ld);
     return 1;
 }
 
