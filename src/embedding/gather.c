@@ -70,7 +70,7 @@ static void gather_positions(const struct fth_embedding *embedding,
 }
 
 #define AHEAD 64u    /* occurrences behind the one at hand whose number is fetched */
-#define NEAR 0x8000u /* so many numbers stay in a second cache, beside what else is read */
+#define NEAR 0x8000u /* so many numbers of a part stay in a second cache, beside what else is read */
 
 /* As the kernel's sums of rows of one number, from copies that lie in the order of positions, or by item. */
 static inline __attribute__((always_inline)) void

@@ -257,7 +257,7 @@ static inline struct fth_feature_text fth_feature_cell(const struct fth_feature_
 /* The chunk's texts of one column, one after the other. */
 void fth_feature_column(const struct fth_feature_chunk *chunk, uint32_t column, struct fth_feature_text *out);
 
-/* Lists are too far apart for the hardware to fetch the next ones' beginnings by itself. */
+/* The beginning of the list four behind texts[i]: they are too far apart for the hardware to fetch them by itself. */
 static inline void fth_feature_fetch_list(const struct fth_feature_text *texts, uint32_t i, uint32_t n) {
     const char *bytes = texts[i + 4 < n ? i + 4 : i].bytes;
     for (uint32_t at = 0; at < 192; at += 64)
@@ -272,6 +272,10 @@ static inline struct fth_feature_text fth_feature_entry_label(const struct fth_f
 
 /* The empty cell and the texts of features.missing. */
 int fth_feature_is_missing(const fth_feature_program *program, const char *bytes, size_t length);
+/* Whether only the empty text is missing: then keys are made of several texts at a time. */
+static inline int fth_feature_only_empty_missing(const fth_feature_program *program) {
+    return program->config->features.missing.n == 0;
+}
 
 /* Whether a list cell has no elements: it is missing. One missing element, which looks the same, can only be
  * made by a derived column, as this text. */
@@ -279,7 +283,8 @@ extern const char fth_feature_one_missing[];
 static inline int fth_feature_no_list(const fth_feature_program *program,
                                       struct fth_feature_text text) {
     return text.bytes != fth_feature_one_missing &&
-           (text.length == 0 || (program->config->features.missing.n && fth_feature_is_missing(program, text.bytes, text.length)));
+           (text.length == 0 || (!fth_feature_only_empty_missing(program) &&
+                                 fth_feature_is_missing(program, text.bytes, text.length)));
 }
 
 /* Marks row i of the chunk as refused; the first one's reason is kept. `where` (may be NULL) is told by its
@@ -314,10 +319,6 @@ void fth_feature_run_single(struct fth_feature_chunk *chunk, uint32_t field);
 /* The key of one categorical text; its number where the field has buckets. */
 uint64_t fth_feature_text_code(const fth_feature_program *program, const struct fth_feature_field *field, const char *bytes,
                                size_t length);
-/* Whether only the empty text is missing: then keys are made of several texts at a time. */
-static inline int fth_feature_only_empty_missing(const fth_feature_program *program) {
-    return program->config->features.missing.n == 0;
-}
 static inline struct fth_text_hash fth_feature_hash(const struct fth_feature_field *field) {
     return (struct fth_text_hash){field->salt, field->missing, field->buckets, field->reciprocal};
 }
