@@ -58,10 +58,11 @@ struct hashed {
 static void make_keys(void *ctx) {
     struct hashed *hashed = ctx;
     struct fth_elements *elements = &hashed->elements;
+    fth_elements_begin(elements);
     fth_feature_hash_texts(hashed->field, elements->n, hashed->text, elements->begins, elements->ends, hashed->to,
                            hashed->at);
     hashed->at += elements->n;
-    elements->n = 0;
+    fth_elements_clear(elements);
 }
 
 static void begin_hashed(struct hashed *hashed, const struct fth_feature_field *field, const char *text,
@@ -70,7 +71,7 @@ static void begin_hashed(struct hashed *hashed, const struct fth_feature_field *
     hashed->text = text;
     hashed->to = to;
     hashed->at = at;
-    hashed->elements.n = 0;
+    fth_elements_clear(&hashed->elements);
 }
 
 /* Writes the keys of the first `keep` elements from `start` on, split and hashed in one pass; how many. */

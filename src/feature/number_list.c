@@ -126,12 +126,12 @@ static inline void add_part(struct lists *lists) {
     lists->before = lists->elements.n;
 }
 
-/* n values of the list. Short decimals are parsed; the rest, rare, and all when some numbers stand for missing, go the
- * general way. */
+/* n values of the list. Short decimals are parsed; the rest, rare (other: NULL where there are none), and all when some
+ * numbers stand for missing, go the general way. */
 static void reduce_part(struct lists *lists, uint32_t from, uint32_t n, float *values, const uint8_t *other) {
     struct fth_number_list *list = &lists->list;
     int check = !fth_feature_only_empty_missing(list->chunk->program);
-    if (!check && !fth_feature_any(other, n)) {
+    if (!check && (!other || !fth_feature_any(other, n))) {
         fth_number_list_reduce(list, values, n);
         return;
     }
@@ -139,7 +139,7 @@ static void reduce_part(struct lists *lists, uint32_t from, uint32_t n, float *v
     uint32_t used = 0;
     for (uint32_t i = 0; i < n; i++) {
         float x = values[i];
-        if ((!other[i] && !check) || fth_number_list_value(list, lists->text + begins[i], ends[i] - begins[i], &x))
+        if ((!check && !other[i]) || fth_number_list_value(list, lists->text + begins[i], ends[i] - begins[i], &x))
             values[used++] = x;
     }
     fth_number_list_reduce(list, values, used);
@@ -163,6 +163,7 @@ static void reduce_all(struct lists *lists, int goes_on) {
     uint8_t other[FTH_ELEMENTS + 8];
     double sums[FTH_FEATURE_CHUNK + 1];
     uint32_t at = 0;
+    fth_elements_begin(elements);
     for (uint32_t k = elements->n; k % 8; k++) {
         elements->begins[k] = elements->begins[0];
         elements->ends[k] = elements->ends[0];
@@ -178,14 +179,15 @@ static void reduce_all(struct lists *lists, int goes_on) {
             if (!lists->open)
                 fth_number_list_begin(&lists->list, lists->chunk, lists->numeric, row,
                                       fth_feature_cell(lists->chunk, row, lists->numeric->column));
-            reduce_part(lists, at, n, values + at, other + at);
+            reduce_part(lists, at, n, values + at, others ? other + at : NULL);
             lists->open = !ends;
             if (ends)
                 lists->present[row] = fth_number_list_result(&lists->list, &lists->x[row]) ? UINT32_MAX : 0;
         }
         at += n;
     }
-    elements->n = lists->before = lists->n = 0;
+    fth_elements_clear(elements);
+    lists->before = lists->n = 0;
 }
 
 static void reduce_begun(void *ctx) {
@@ -210,7 +212,8 @@ static void reduce_lists(struct fth_feature_chunk *chunk, const struct fth_featu
     lists.open = 0;
     lists.by_sums = fth_feature_only_empty_missing(chunk->program) &&
                     (config->reduce == FTH_REDUCE_MEAN || config->reduce == FTH_REDUCE_SUM);
-    lists.before = lists.n = lists.elements.n = 0;
+    lists.before = lists.n = 0;
+    fth_elements_clear(&lists.elements);
     fth_feature_column(chunk, numeric->column, texts);
     for (uint32_t i = 0; i < chunk->n; i++) {
         struct fth_feature_text text = texts[i];

@@ -67,25 +67,43 @@ static inline int fth_split_window(struct fth_split *s, const struct fth_separat
  * a kernel costs is little then for short lists, too. */
 #define FTH_ELEMENTS (2 * FTH_SPLIT_WINDOW)
 struct fth_elements {
-    uint32_t n;
+    uint32_t n, n_lists, gap; /* gap: a separator's bytes */
     uint32_t begins[FTH_ELEMENTS + 72], ends[FTH_ELEMENTS + 72]; /* with what kernels scribble on */
+    uint32_t firsts[FTH_ELEMENTS], starts[FTH_ELEMENTS]; /* of a list, or of its part: the first element, and its begin */
 };
 
-/* Elements whose ends lie in the next bytes of the list; *at: looked at up to there. */
+static inline void fth_elements_clear(struct fth_elements *elements) {
+    elements->n = elements->n_lists = 0;
+}
+
+/* Adds n elements whose ends were written. */
+static inline void fth_elements_add(struct fth_elements *elements, uint32_t start, uint32_t n) {
+    elements->firsts[elements->n_lists] = elements->n;
+    elements->starts[elements->n_lists] = start;
+    elements->n_lists += n > 0;
+    elements->n += n;
+}
+
+/* Writes their begins: behind the end of the one before, but for a list's first. */
+static inline void fth_elements_begin(struct fth_elements *elements) {
+    fth_kernels_get()->begins(elements->n, elements->ends, elements->gap, elements->begins);
+    for (uint32_t i = 0; i < elements->n_lists; i++)
+        elements->begins[elements->firsts[i]] = elements->starts[i];
+}
+
+/* The ends of elements that lie in the next bytes of the list; *at: looked at up to there. */
 static inline uint32_t fth_split_next(const char *text, uint32_t end, uint32_t most, const struct fth_separator *separator,
-                                      uint32_t *at, uint32_t *begins, uint32_t *ends) {
+                                      uint32_t *at, uint32_t *ends) {
     uint32_t from = *at, left = end - from;
     if (separator->length == 1) {
         uint32_t n = left < most ? left : most;
         *at = from + n;
-        return (uint32_t)fth_kernels_get()->split(text + from, n, separator->bytes[0], from, begins, ends);
+        return (uint32_t)fth_kernels_get()->split(text + from, n, separator->bytes[0], from, ends);
     }
     const char *hit = memmem(text + from, left, separator->bytes, separator->length);
     *at = hit ? (uint32_t)(hit - text) + separator->length : end;
-    if (hit) {
+    if (hit)
         ends[0] = *at - separator->length;
-        begins[1] = *at;
-    }
     return hit != NULL;
 }
 
@@ -95,27 +113,27 @@ static inline uint32_t fth_split_add_short(const char *text, uint32_t start, uin
                                            int last, struct fth_elements *elements, void (*make)(void *), void *ctx) {
     if (elements->n + FTH_SPLIT_FIRST >= FTH_ELEMENTS)
         make(ctx);
-    uint32_t *begins = elements->begins + elements->n, *ends = elements->ends + elements->n;
-    begins[0] = start;
-    uint32_t n = (uint32_t)fth_kernels_get()->split(text + start, end - start, separator, start, begins, ends);
+    uint32_t *ends = elements->ends + elements->n;
+    uint32_t n = (uint32_t)fth_kernels_get()->split(text + start, end - start, separator, start, ends);
     ends[n++] = end; /* the last one has no separator behind it */
     if (n > keep && last) {
-        memmove(begins, begins + (n - keep), keep * sizeof *begins);
+        start = ends[n - keep - 1] + 1;
         memmove(ends, ends + (n - keep), keep * sizeof *ends);
     }
     n = n < keep ? n : keep;
-    elements->n += n;
+    fth_elements_add(elements, start, n);
     return n;
 }
 
 /* Where the last `keep` elements begin (keep at least 1); 0 when there are no more. Reads only them. */
 uint32_t fth_split_tail(const char *text, uint32_t length, const struct fth_separator *separator, uint32_t keep);
 
-/* Adds the first or, if `last`, the last `keep` elements of text[start..end); how many. make: to make keys or numbers of
- * those there are, and leave none, where there may be no room for more. */
+/* Adds the first or, if `last`, the last `keep` elements (keep at least 1) of text[start..end); how many. make: to make keys
+ * or numbers of those there are, and leave none, where there may be no room for more. */
 static inline uint32_t fth_split_add(const char *text, uint32_t start, uint32_t end, const struct fth_separator *separator,
                                      uint32_t keep, int last, struct fth_elements *elements, void (*make)(void *), void *ctx) {
     uint32_t taken = 0, most = FTH_SPLIT_FIRST;
+    elements->gap = separator->length;
     if (end - start <= FTH_SPLIT_FIRST && separator->length == 1)
         return fth_split_add_short(text, start, end, separator->bytes[0], keep, last, elements, make, ctx);
     if (last)
@@ -123,18 +141,17 @@ static inline uint32_t fth_split_add(const char *text, uint32_t start, uint32_t 
     for (uint32_t at = start; taken < keep;) {
         if (elements->n + most >= FTH_ELEMENTS)
             make(ctx);
-        uint32_t *begins = elements->begins + elements->n, *ends = elements->ends + elements->n, n = 0;
-        begins[0] = start;
+        uint32_t *ends = elements->ends + elements->n, n = 0;
         if (at < end)
-            n = fth_split_next(text, end, most, separator, &at, begins, ends);
+            n = fth_split_next(text, end, most, separator, &at, ends);
         if (at == end && n < keep - taken)
             ends[n++] = end; /* the last one has no separator behind it */
         n = n < keep - taken ? n : keep - taken;
-        elements->n += n;
+        fth_elements_add(elements, start, n);
         taken += n;
         if (at == end)
             break;
-        start = begins[n];
+        start = n ? ends[n - 1] + separator->length : start;
         most = FTH_SPLIT_WINDOW;
     }
     return taken;

@@ -1,9 +1,8 @@
 /* Short decimal texts to numbers without branches: one to eight bytes of digits, perhaps with a minus in
- * front and a point among them, as most numbers in lists are ("3.50", "12", "-0.25").
+ * front and a point among them, at the end a digit, as most numbers in lists are ("3.50", "12", "-0.25").
  *
- * value = digits / 10^places is what fth_number_parse gives: digits has at most 27 bits and the power
- * of ten 24, so the quotient is never closer to the middle between two floats than 2^-49 of it, unless
- * it lies there exactly, and rounding to double first changes nothing. Pure. The vector forms
+ * digits / 10^places in float is what fth_number_parse gives: with a point there are at most seven digits, so both are
+ * exact and the division rounds once; eight are rounded once when they become a float. Pure. The vector forms
  * (kernels.def: decimals) do the same to several texts at a time. */
 #ifndef FTH_KERNELS_DECIMAL_H
 #define FTH_KERNELS_DECIMAL_H
@@ -33,7 +32,7 @@ static inline uint64_t fth_decimal_parse(uint64_t word, uint32_t length, struct 
     uint64_t above = ~(below | (bit * 0xff)) | ~present;
     word = (word & above) | (word & below) << 8;
     uint64_t count = length - minus - (point != 0); /* of digits */
-    uint64_t other = (((word + 0x76 * ones) | word) & high) | (point & (point - 1)) |
+    uint64_t other = (((word + 0x76 * ones) | word) & high) | (point & (point - 1)) | point >> 63 |
                      ((count - 1) & ~(uint64_t)7) | ((uint64_t)(length - 1) & ~(uint64_t)7);
     out->places = (uint32_t)(__builtin_clzll(point | 1) >> 3) & (uint32_t)present;
     out->sign = minus << 31;

@@ -6,10 +6,10 @@
 #include "kernels/decimal.h"
 
 static inline uint8_t decimal(uint64_t word, uint32_t length, float *out) {
-    static const double powers_of_ten[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7};
+    static const float powers_of_ten[] = {1e0f, 1e1f, 1e2f, 1e3f, 1e4f, 1e5f, 1e6f, 1e7f};
     struct fth_decimal decimal;
     uint8_t other = fth_decimal_parse(word, length, &decimal) != 0;
-    float value = (float)((double)(int32_t)decimal.digits / powers_of_ten[decimal.places]);
+    float value = (float)(int32_t)decimal.digits / powers_of_ten[decimal.places];
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     bits |= decimal.sign;

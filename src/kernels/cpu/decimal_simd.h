@@ -1,9 +1,7 @@
 /* Short decimal texts to floats, eight at a time: what is the same by AVX2 and AVX-512, with vectors of 256 bits.
  *
- * The eight are read by who includes this (decimals_8), in the steps of kernels/decimal.h, but multiplied by 10^-places: two
- * roundings of 2^-53 instead of the division's one, still far within the 2^-49 that lie between a quotient and the middle
- * of two floats; what lies in the middle exactly has no places, as its digits would be more than eight, and 10^0 does not
- * round. */
+ * The eight are read by who includes this (decimals_8), in the steps of kernels/decimal.h. Their words come as 128-bit
+ * lanes of 256-bit instructions have them after packing: those of texts 0 1 4 5, and of 2 3 6 7. */
 #ifndef FTH_KERNELS_CPU_DECIMAL_SIMD_H
 #define FTH_KERNELS_CPU_DECIMAL_SIMD_H
 
@@ -11,49 +9,63 @@
 
 #include "kernels/kernels.h"
 
-/* The first four words, the others, and the lengths: eight floats to out; the low eight bytes of the result are all ones
- * where a text is such a number. */
-typedef __m128i decimals_8_fn(__m256i low_words, __m256i high_words, __m256i lengths, float *out);
+/* Eight floats to out; lanes of the result are not 0 where a text is no such number. */
+typedef __m256i decimals_8_fn(__m256i words_0145, __m256i words_2367, __m256i lengths, float *out);
+
+#define POWERS_OF_TEN _mm256_setr_ps(1e0f, 1e1f, 1e2f, 1e3f, 1e4f, 1e5f, 1e6f, 1e7f)
 
 /* A byte, all ones or 0, of each of eight lanes that are. */
 static FTH_INLINE __m128i narrow_32(__m256i lanes) {
     __m128i packed = _mm_packs_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
     return _mm_packs_epi16(packed, packed);
 }
-static FTH_INLINE void store_others(uint8_t *other, __m128i right) {
+/* Others are the wrong ones, but those in `fine`. */
+static FTH_INLINE void store_others(uint8_t *other, __m256i wrong, __m256i fine) {
+    __m128i right = narrow_32(_mm256_or_si256(_mm256_cmpeq_epi32(wrong, _mm256_setzero_si256()), fine));
     _mm_storel_epi64((__m128i *)other, _mm_xor_si128(right, _mm_set1_epi8(-1)));
+}
+
+static FTH_INLINE __m256i lanes_of(const void *low, const void *high) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(low)), _mm_loadu_si128(high), 1);
 }
 
 static FTH_INLINE void decimals_by(decimals_8_fn *decimals_8, size_t n, const uint64_t *words, const uint32_t *lengths,
                                    float *out, uint8_t *other) {
     for (size_t i = 0; i < n; i += 8) {
         __m256i length = _mm256_loadu_si256((const __m256i *)(lengths + i));
-        __m128i right = decimals_8(_mm256_loadu_si256((const __m256i *)(words + i)),
-                                   _mm256_loadu_si256((const __m256i *)(words + i + 4)), length, out + i);
-        __m128i empty = narrow_32(_mm256_cmpeq_epi32(length, _mm256_setzero_si256()));
-        store_others(other + i, _mm_or_si128(right, empty));
+        __m256i wrong = decimals_8(lanes_of(words + i, words + i + 4), lanes_of(words + i + 2, words + i + 6), length,
+                                   out + i);
+        store_others(other + i, wrong, _mm256_cmpeq_epi32(length, _mm256_setzero_si256()));
     }
 }
 
-/* Four texts' first bytes. */
-static FTH_INLINE __m256i words_4(const char *text, const uint32_t *begins) {
+/* First bytes of the texts 0 1 4 5 of those whose begins these are. */
+static FTH_INLINE __m256i words_0145(const char *text, const uint32_t *begins) {
+    static const int texts[4] = {0, 1, 4, 5};
     long long words[4];
+#pragma GCC unroll 4
     for (int k = 0; k < 4; k++)
-        memcpy(&words[k], text + begins[k], sizeof *words);
+        memcpy(&words[k], text + begins[texts[k]], sizeof *words);
     return _mm256_setr_epi64x(words[0], words[1], words[2], words[3]);
+}
+
+static FTH_INLINE __m256i decimals_at(decimals_8_fn *decimals_8, const char *text, const uint32_t *begins,
+                                      const uint32_t *ends, float *out) {
+    __m256i lengths = _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)ends),
+                                       _mm256_loadu_si256((const __m256i *)begins));
+    return decimals_8(words_0145(text, begins), words_0145(text, begins + 2), lengths, out);
 }
 
 static FTH_INLINE int decimal_list_by(decimals_8_fn *decimals_8, size_t n, const char *text, const uint32_t *begins,
                                        const uint32_t *ends, float *out, uint8_t *other) {
-    __m128i all_right = _mm_set1_epi8(-1);
-    for (size_t i = 0; i < n; i += 8) {
-        __m256i lengths = _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)(ends + i)),
-                                           _mm256_loadu_si256((const __m256i *)(begins + i)));
-        __m128i right = decimals_8(words_4(text, begins + i), words_4(text, begins + i + 4), lengths, out + i);
-        store_others(other + i, right);
-        all_right = _mm_and_si128(all_right, right);
-    }
-    return _mm_cvtsi128_si64(all_right) != -1;
+    __m256i any = _mm256_setzero_si256();
+    for (size_t i = 0; i < n; i += 8)
+        any = _mm256_or_si256(any, decimals_at(decimals_8, text, begins + i, ends + i, out + i));
+    if (_mm256_testz_si256(any, any))
+        return 0;
+    for (size_t i = 0; i < n; i += 8) /* rare: which are they? */
+        store_others(other + i, decimals_at(decimals_8, text, begins + i, ends + i, out + i), _mm256_setzero_si256());
+    return 1;
 }
 
 static FTH_INLINE __m128d add_in_order(__m128d sum, __m256d x) {
@@ -65,10 +77,16 @@ static FTH_INLINE __m128d add_in_order(__m128d sum, __m256d x) {
 void FTH_K(list_sums)(size_t n, const uint32_t *lengths, const float *x, double *sums) {
     for (size_t i = 0; i < n; i++) {
         __m128d sum = _mm_setzero_pd();
-        size_t left = lengths[i];
-        for (; left >= 4; left -= 4, x += 4)
+        size_t length = lengths[i];
+        for (size_t eights = length / 8; eights > 0; eights--, x += 8) {
             sum = add_in_order(sum, _mm256_cvtps_pd(_mm_loadu_ps(x)));
-        for (; left > 0; left--)
+            sum = add_in_order(sum, _mm256_cvtps_pd(_mm_loadu_ps(x + 4)));
+        }
+        if (length & 4) {
+            sum = add_in_order(sum, _mm256_cvtps_pd(_mm_loadu_ps(x)));
+            x += 4;
+        }
+        for (length &= 3; length > 0; length--)
             sum = _mm_add_sd(sum, _mm_set_sd((double)*x++));
         _mm_store_sd(sums + i, sum);
     }

@@ -28,8 +28,9 @@ static FTH_INLINE uint64_t lowest(uint64_t mask) {
     return place;
 }
 
-/* Writes the places of n ones of `mask`, counted from `base`; those that are not there are any. */
-static FTH_INLINE uint64_t write_some(const size_t n, uint64_t mask, uint32_t base, uint32_t *offsets) {
+/* Writes the places of n ones of `mask`, counted from `base`; those that are not there are any. (volatile: compilers put
+ * four places together into a vector to add the base, which takes longer.) */
+static FTH_INLINE uint64_t write_some(const size_t n, uint64_t mask, uint32_t base, volatile uint32_t *offsets) {
 #pragma GCC unroll 8
     for (size_t j = 0; j < n; j++) {
         offsets[j] = base + (uint32_t)lowest(mask);
@@ -62,15 +63,19 @@ size_t fth_k_scan_avx2(const char *text, size_t n, const char set[3], uint32_t *
     return count;
 }
 
-size_t fth_k_split_avx2(const char *text, size_t n, char c, uint32_t base, uint32_t *begins, uint32_t *ends) {
+size_t fth_k_split_avx2(const char *text, size_t n, char c, uint32_t base, uint32_t *ends) {
     __m256i wanted = _mm256_set1_epi8(c);
     size_t count = 0;
     for (size_t i = 0; i < n; i += 64)
         count += write_ones(equal_64(text + i, wanted) & inside(n, i), base + (uint32_t)i, ends + count);
-    for (size_t k = 0; k < count; k += VW)
-        _mm256_storeu_si256((__m256i *)(void *)(begins + k + 1),
-                            vi_add(_mm256_loadu_si256((const __m256i *)(const void *)(ends + k)), vi_set(1)));
     return count;
+}
+
+void fth_k_begins_avx2(size_t n, const uint32_t *ends, uint32_t gap, uint32_t *begins) {
+    vi more = vi_set((int)gap);
+    for (size_t k = 0; k < n; k += VW)
+        _mm256_storeu_si256((__m256i *)(void *)(begins + k + 1),
+                            vi_add(_mm256_loadu_si256((const __m256i *)(const void *)(ends + k)), more));
 }
 
 size_t fth_k_count_byte_avx2(const char *text, size_t n, char c) {

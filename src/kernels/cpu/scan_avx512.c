@@ -16,21 +16,6 @@ static FTH_INLINE size_t write_ones(uint64_t mask, uint32_t base, uint32_t *offs
     return count;
 }
 
-/* The same of a list's separators: where elements end, and the next ones begin. */
-static FTH_INLINE size_t write_elements(uint64_t mask, uint32_t base, uint32_t *begins, uint32_t *ends) {
-    vi places = vi_add(vi_set(base), vi_lanes());
-    size_t count = 0;
-    for (int k = 0; k < 4 && mask >> (16 * k); k++) {
-        __mmask16 part = (__mmask16)(mask >> (16 * k));
-        vi squeezed = _mm512_maskz_compress_epi32(part, places);
-        _mm512_storeu_si512(ends + count, squeezed);
-        _mm512_storeu_si512(begins + count + 1, vi_add(squeezed, vi_set(1)));
-        count += (size_t)_mm_popcnt_u32(part);
-        places = vi_add(places, vi_set(16));
-    }
-    return count;
-}
-
 static FTH_INLINE uint64_t member(__m512i bytes, __m512i a, __m512i b, __m512i c) {
     return _mm512_cmpeq_epi8_mask(bytes, a) | _mm512_cmpeq_epi8_mask(bytes, b) |
            _mm512_cmpeq_epi8_mask(bytes, c);
@@ -52,14 +37,20 @@ size_t FTH_K(scan)(const char *text, size_t n, const char set[3], uint32_t *offs
     return count;
 }
 
-size_t FTH_K(split)(const char *text, size_t n, char c, uint32_t base, uint32_t *begins, uint32_t *ends) {
+size_t FTH_K(split)(const char *text, size_t n, char c, uint32_t base, uint32_t *ends) {
     __m512i wanted = _mm512_set1_epi8(c);
     size_t count = 0;
     for (size_t i = 0; i < n; i += 64) {
         uint64_t mask = _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(text + i), wanted) & inside(n, i);
-        count += write_elements(mask, base + (uint32_t)i, begins + count, ends + count);
+        count += write_ones(mask, base + (uint32_t)i, ends + count);
     }
     return count;
+}
+
+void FTH_K(begins)(size_t n, const uint32_t *ends, uint32_t gap, uint32_t *begins) {
+    vi more = vi_set((int)gap);
+    for (size_t k = 0; k < n; k += VW)
+        _mm512_storeu_si512(begins + k + 1, vi_add(_mm512_loadu_si512(ends + k), more));
 }
 
 size_t FTH_K(count_byte)(const char *text, size_t n, char c) {

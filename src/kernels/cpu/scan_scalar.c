@@ -9,14 +9,17 @@ size_t fth_k_scan_scalar(const char *text, size_t n, const char set[3], uint32_t
     return count;
 }
 
-size_t fth_k_split_scalar(const char *text, size_t n, char c, uint32_t base, uint32_t *begins, uint32_t *ends) {
+size_t fth_k_split_scalar(const char *text, size_t n, char c, uint32_t base, uint32_t *ends) {
     size_t count = 0;
     for (size_t i = 0; i < n; i++)
-        if (text[i] == c) {
+        if (text[i] == c)
             ends[count++] = base + (uint32_t)i;
-            begins[count] = base + (uint32_t)i + 1;
-        }
     return count;
+}
+
+void fth_k_begins_scalar(size_t n, const uint32_t *ends, uint32_t gap, uint32_t *begins) {
+    for (size_t k = 0; k < n; k++)
+        begins[k + 1] = ends[k] + gap;
 }
 
 size_t fth_k_count_byte_scalar(const char *text, size_t n, char c) {

@@ -315,8 +315,8 @@ static void short_decimals_are_exact(void **state) {
         memcpy(&word, text, sizeof word);
         if (fth_decimal_parse(word, n, &decimal))
             continue;
-        static const double powers[] = {1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7};
-        float x = (float)((double)decimal.digits / powers[decimal.places]);
+        static const float powers[] = {1, 10, 100, 1000, 1e4f, 1e5f, 1e6f, 1e7f};
+        float x = (float)decimal.digits / powers[decimal.places];
         x = decimal.sign ? -x : x;
         assert_int_equal(fth_number_parse(text, n, &expected), FTH_NUMBER_OK);
         assert_memory_equal(&x, &expected, sizeof x);
@@ -325,7 +325,7 @@ static void short_decimals_are_exact(void **state) {
 
 /* And they are not left to the slow way. */
 static void short_decimals_are_taken(void **state) {
-    static const char *const texts[] = {"0", "3.50", "-0.25", "12", "12345678", "1234.567", "-1.5", ".5", "5.", "-.5"};
+    static const char *const texts[] = {"0", "3.50", "-0.25", "12", "12345678", "1234.567", "-1.5", ".5", "-.5"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct fth_decimal decimal;
         char text[16] = {0};
@@ -357,12 +357,13 @@ struct taken {
 
 static void take(void *ctx) {
     struct taken *taken = ctx;
+    fth_elements_begin(&taken->elements);
     for (uint32_t i = 0; i < taken->elements.n; i++, taken->n++) {
         assert_true(taken->n < 30000);
         taken->begins[taken->n] = taken->elements.begins[i];
         taken->ends[taken->n] = taken->elements.ends[i];
     }
-    taken->elements.n = 0;
+    fth_elements_clear(&taken->elements);
 }
 
 /* Elements of many lists, of lengths at a window's end and of one or two bytes a separator, first and last ones: what a
@@ -374,7 +375,8 @@ static void elements_of_many_lists(void **state) {
         static uint32_t begins[30000], ends[30000];
         const struct fth_separator separator = {";;", 1 + draw(2)};
         uint32_t start = 0, wanted = 0;
-        taken.n = taken.elements.n = 0;
+        taken.n = 0;
+        fth_elements_clear(&taken.elements);
         for (int list = 0; list < 12; list++) {
             static const uint32_t lengths[] = {FTH_SPLIT_FIRST, FTH_SPLIT_WINDOW, 64, 0};
             uint32_t around = lengths[draw(4)], length = around + draw(6) - (around ? 3 : 0), most = 1 + draw(9);

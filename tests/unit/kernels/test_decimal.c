@@ -81,7 +81,8 @@ static void lists_agree(void **state) {
                 wanted |= want_other[i] != 0;
             assert_int_equal(any != 0, wanted);
             for (uint32_t i = 0; i < n; i++) {
-                assert_int_equal(want_other[i] != 0, got_other[i] != 0);
+                if (any)
+                    assert_int_equal(want_other[i] != 0, got_other[i] != 0);
                 if (!want_other[i])
                     assert_memory_equal(&want[i], &got[i], sizeof *want);
                 good += !want_other[i];
@@ -114,9 +115,9 @@ static void lists_end_where_they_end(void **state) {
         for (uint32_t i = n; i < all; i++)
             ends[i] = 1;
         for (size_t k = 0; k < count; k++) {
-            tables[k]->decimal_list(n, text, begins, ends, out, other);
+            assert_false(tables[k]->decimal_list(n, text, begins, ends, out, other));
             for (uint32_t i = 0; i < n; i++)
-                assert_true(!other[i] && out[i] == (float)(i % 10));
+                assert_true(out[i] == (float)(i % 10));
         }
         free(text), free(begins), free(ends), free(out), free(other);
     }

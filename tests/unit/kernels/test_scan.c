@@ -57,14 +57,15 @@ static size_t places_of_lines(const char *text, size_t n, uint32_t *places) {
 
 static void check_elements(const struct fth_kernels *k, const char *text, size_t n, size_t s) {
     uint32_t *places = offsets_for(n), *begins = offsets_for(n + 1), *ends = offsets_for(n);
-    uint32_t base = s % 2 ? 0 : 0xfffffff0u + (uint32_t)n;
+    uint32_t base = s % 2 ? 0 : 0xfffffff0u + (uint32_t)n, gap = 1 + (uint32_t)n % 5;
     begins[0] = 77;
-    size_t found = k->split(text, n, '\n', base, begins, ends);
+    size_t found = k->split(text, n, '\n', base, ends);
     assert_int_equal(found, places_of_lines(text, n, places));
+    k->begins(found, ends, gap, begins);
     assert_int_equal(begins[0], 77);
     for (size_t i = 0; i < found; i++) {
         assert_int_equal(ends[i], base + places[i]);
-        assert_int_equal(begins[i + 1], base + places[i] + 1);
+        assert_int_equal(begins[i + 1], base + places[i] + gap);
     }
     free(places), free(begins), free(ends);
 }
