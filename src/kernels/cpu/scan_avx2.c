@@ -28,9 +28,8 @@ static FTH_INLINE uint64_t lowest(uint64_t mask) {
     return place;
 }
 
-/* Writes the places of n ones of `mask`, counted from `base`; those that are not there are any. (volatile: compilers put
- * four places together into a vector to add the base, which takes longer.) */
-static FTH_INLINE uint64_t write_some(const size_t n, uint64_t mask, uint32_t base, volatile uint32_t *offsets) {
+/* Writes the places of n ones of `mask`, counted from `base`; those that are not there are any. */
+static FTH_INLINE uint64_t write_some(const size_t n, uint64_t mask, uint32_t base, uint32_t *offsets) {
 #pragma GCC unroll 8
     for (size_t j = 0; j < n; j++) {
         offsets[j] = base + (uint32_t)lowest(mask);
