@@ -20,6 +20,7 @@ typedef struct fth_evaluation {
     double normalised_entropy; /* log loss / entropy of the base rate (He et al. 2014) */
     double calibration;        /* mean prediction / mean label */
     double gauc;               /* AUC within groups of data.query, weighted by their examples' weights */
+    uint64_t grouped;          /* not 0: there is such a column */
     double base_rate;          /* mean label */
     double seconds;
     uint64_t lines_bad;        /* malformed lines left out */

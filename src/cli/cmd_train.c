@@ -245,9 +245,9 @@ static int train(struct arguments *a, fth_session *session) {
     int code = status == FTH_OK ? CLI_OK : cli_fail(&err), lost = cli_losses_close(&display.losses);
     code = code ? code : lost;
     if (status != FTH_OK) {
-        if (fth_session_checkpoint(session) && access(fth_session_checkpoint(session), F_OK) == 0)
-            fprintf(stderr, "fathom: the last whole checkpoint is %s\n",
-                    fth_session_checkpoint(session));
+        const char *last = fth_session_checkpoint(session);
+        if (last && access(last, F_OK) == 0 && !strstr(err.message, "last whole checkpoint"))
+            fprintf(stderr, "fathom: the last whole checkpoint is %s\n", last);
         return code;
     }
     if (result.already_finished) {

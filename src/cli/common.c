@@ -308,7 +308,7 @@ static void print_metrics(FILE *out, const fth_evaluation *e) {
     print_number(out, "log loss", e->log_loss, "%.6f");
     print_number(out, "normalised entropy", e->normalised_entropy, "%.6f");
     print_number(out, "calibration", e->calibration, "%.6f");
-    if (!isnan(e->gauc))
+    if (e->grouped)
         print_number(out, "grouped AUC", e->gauc, "%.6f");
     print_number(out, "base rate", e->base_rate, "%.6f");
 }

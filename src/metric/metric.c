@@ -159,7 +159,7 @@ fth_status fth_metrics_compute(fth_metrics *metrics, fth_evaluation *out, fth_er
         *out = metrics->result;
         return FTH_OK;
     }
-    fth_evaluation result = {.examples = metrics->n, .weight = metrics->weight, .gauc = NAN};
+    fth_evaluation result = {.examples = metrics->n, .weight = metrics->weight, .gauc = NAN, .grouped = metrics->grouped};
     struct fth_rank scratch = {0};
     FTH_TRY(reserve(metrics, 1, err));
     FTH_TRY(rank_alloc(metrics->capacity, metrics->grouped, &scratch, err));
