@@ -24,7 +24,29 @@ static FTH_INLINE vt v_tail(size_t n) {
     return _mm256_loadu_si256((const __m256i *)(lanes + 8 - n));
 }
 static FTH_INLINE vf v_load_part(const float *p, vt t) { return _mm256_maskload_ps(p, t); }
-static FTH_INLINE void v_store_part(float *p, vt t, vf v) { _mm256_maskstore_ps(p, t, v); }
+/* In pieces: AMD's masked stores take some twenty cycles. */
+static FTH_INLINE void v_store_first(float *p, uint32_t n, vf v) {
+    __m128 piece = _mm256_castps256_ps128(v);
+    if (n & 8) {
+        v_store(p, v);
+        return;
+    }
+    if (n & 4) {
+        _mm_storeu_ps(p, piece);
+        piece = _mm256_extractf128_ps(v, 1);
+        p += 4;
+    }
+    if (n & 2) {
+        _mm_storel_pi((__m64 *)(void *)p, piece);
+        piece = _mm_movehl_ps(piece, piece);
+        p += 2;
+    }
+    if (n & 1)
+        _mm_store_ss(p, piece);
+}
+static FTH_INLINE void v_store_part(float *p, vt t, vf v) {
+    v_store_first(p, (uint32_t)__builtin_popcount((uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(t))), v);
+}
 static FTH_INLINE vf v_keep_part(vt t, vf v) { return _mm256_and_ps(_mm256_castsi256_ps(t), v); }
 
 static FTH_INLINE vf v_set(float x) { return _mm256_set1_ps(x); }
