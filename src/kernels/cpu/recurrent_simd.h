@@ -48,7 +48,7 @@ static FTH_INLINE void fetch_previous(const struct fth_recurrent_grad *c, size_t
 }
 
 /* Vectors whose functions are made side by side: as many as registers hold. */
-enum { TOGETHER = VW == 16 ? 3 : 1 };
+enum { TOGETHER = VW == 16 ? 3 : 2 };
 
 /* `count` vectors of units; with `part` the last one is the tail t. */
 static FTH_INLINE void gru_lanes(const int count, const int part, vt t, size_t n, const float *x, const float *r,
