@@ -11,7 +11,8 @@ extern "C" {
 /* Of one task: of several, `others` has the second and so on, borrowed from the session until it evaluates
  * again (for the same purpose). Examples whose weight is 0, and of named tasks those whose label was not
  * observed, are none of its examples.
- * NAN stands for "not defined on this data": AUC with one class only, grouped AUC without a query column. */
+ * NAN stands for "not defined on this data": AUC with one class only, grouped AUC without a
+ * query column or a group of both classes. */
 typedef struct fth_evaluation {
     uint64_t examples;
     double weight;             /* sum of sample weights */

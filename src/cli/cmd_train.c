@@ -246,7 +246,7 @@ static int train(struct arguments *a, fth_session *session) {
     code = code ? code : lost;
     if (status != FTH_OK) {
         const char *last = fth_session_checkpoint(session);
-        if (last && access(last, F_OK) == 0 && !strstr(err.message, "last whole checkpoint"))
+        if (last && access(last, F_OK) == 0 && !strstr(err.message, "last whole checkpoint")) /* a save that fails names it */
             fprintf(stderr, "fathom: the last whole checkpoint is %s\n", last);
         return code;
     }

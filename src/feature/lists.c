@@ -58,7 +58,7 @@ struct hashed {
 static void make_keys(void *ctx) {
     struct hashed *hashed = ctx;
     struct fth_elements *elements = &hashed->elements;
-    fth_elements_begin(elements);
+    fth_elements_begin(elements, &hashed->field->separator);
     fth_feature_hash_texts(hashed->field, elements->n, hashed->text, elements->begins, elements->ends, hashed->to,
                            hashed->at);
     hashed->at += elements->n;

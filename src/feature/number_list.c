@@ -163,7 +163,7 @@ static void reduce_all(struct lists *lists, int goes_on) {
     uint8_t other[FTH_ELEMENTS + 8];
     double sums[FTH_FEATURE_CHUNK + 1];
     uint32_t at = 0;
-    fth_elements_begin(elements);
+    fth_elements_begin(elements, &lists->numeric->separator);
     for (uint32_t k = elements->n; k % 8; k++) {
         elements->begins[k] = elements->begins[0];
         elements->ends[k] = elements->ends[0];

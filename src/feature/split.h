@@ -67,7 +67,7 @@ static inline int fth_split_window(struct fth_split *s, const struct fth_separat
  * a kernel costs is little then for short lists, too. */
 #define FTH_ELEMENTS (2 * FTH_SPLIT_WINDOW)
 struct fth_elements {
-    uint32_t n, n_lists, gap; /* gap: a separator's bytes */
+    uint32_t n, n_lists;
     uint32_t begins[FTH_ELEMENTS + 72], ends[FTH_ELEMENTS + 72]; /* with what kernels scribble on */
     uint32_t firsts[FTH_ELEMENTS], starts[FTH_ELEMENTS]; /* of a list, or of its part: the first element, and its begin */
 };
@@ -84,9 +84,9 @@ static inline void fth_elements_add(struct fth_elements *elements, uint32_t star
     elements->n += n;
 }
 
-/* Writes their begins: behind the end of the one before, but for a list's first. */
-static inline void fth_elements_begin(struct fth_elements *elements) {
-    fth_kernels_get()->begins(elements->n, elements->ends, elements->gap, elements->begins);
+/* Writes their begins: a separator behind the end of the one before, but for a list's first. */
+static inline void fth_elements_begin(struct fth_elements *elements, const struct fth_separator *separator) {
+    fth_kernels_get()->begins(elements->n, elements->ends, separator->length, elements->begins);
     for (uint32_t i = 0; i < elements->n_lists; i++)
         elements->begins[elements->firsts[i]] = elements->starts[i];
 }
@@ -133,7 +133,6 @@ uint32_t fth_split_tail(const char *text, uint32_t length, const struct fth_sepa
 static inline uint32_t fth_split_add(const char *text, uint32_t start, uint32_t end, const struct fth_separator *separator,
                                      uint32_t keep, int last, struct fth_elements *elements, void (*make)(void *), void *ctx) {
     uint32_t taken = 0, most = FTH_SPLIT_FIRST;
-    elements->gap = separator->length;
     if (end - start <= FTH_SPLIT_FIRST && separator->length == 1)
         return fth_split_add_short(text, start, end, separator->bytes[0], keep, last, elements, make, ctx);
     if (last)

@@ -352,12 +352,13 @@ static void tails(void **state) {
 
 struct taken {
     struct fth_elements elements;
+    struct fth_separator separator;
     uint32_t n, begins[30000], ends[30000];
 };
 
 static void take(void *ctx) {
     struct taken *taken = ctx;
-    fth_elements_begin(&taken->elements);
+    fth_elements_begin(&taken->elements, &taken->separator);
     for (uint32_t i = 0; i < taken->elements.n; i++, taken->n++) {
         assert_true(taken->n < 30000);
         taken->begins[taken->n] = taken->elements.begins[i];
@@ -376,6 +377,7 @@ static void elements_of_many_lists(void **state) {
         const struct fth_separator separator = {";;", 1 + draw(2)};
         uint32_t start = 0, wanted = 0;
         taken.n = 0;
+        taken.separator = separator;
         fth_elements_clear(&taken.elements);
         for (int list = 0; list < 12; list++) {
             static const uint32_t lengths[] = {FTH_SPLIT_FIRST, FTH_SPLIT_WINDOW, 64, 0};
