@@ -54,7 +54,17 @@ static size_t scratch_bytes(const struct fth_gemm_shape *s, const void *state) {
     (void)state;
     if (s->precision != FTH_FP32)
         return fth_bf16_scratch(s, bf16_kernel());
-    return fth_cpu_get()->isa == FTH_ISA_AVX512 ? 0 : fth_fp32_scratch(s);
+    return fth_cpu_get()->isa == FTH_ISA_AVX512 || fth_small_avx2(s) ? 0 : fth_fp32_scratch(s);
+}
+
+static void run_avx2(const struct fth_gemm_shape *s, uint32_t rows, const float *a, const float *b, float *c,
+                     void *scratch) {
+    if (!fth_small_avx2(s))
+        fth_fp32_run(s, rows, a, b, c, scratch);
+    else if (s->form == FTH_GEMM_NN)
+        fth_small_avx2_nn(s, rows, a, b, c, NULL);
+    else
+        fth_small_avx2_tn(s, rows, a, b, c);
 }
 
 static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
@@ -67,7 +77,7 @@ static void run(const struct fth_gemm_shape *s, const void *state, uint32_t rows
     else if (fth_cpu_get()->isa == FTH_ISA_AVX512)
         fp32_avx512_kernel(s)(s, rows, a, b, c, NULL);
     else
-        fth_fp32_run(s, rows, a, b, c, scratch);
+        run_avx2(s, rows, a, b, c, scratch);
 }
 
 static void run_finish(const struct fth_gemm_shape *s, const void *state, uint32_t rows, const float *a,
@@ -77,6 +87,8 @@ static void run_finish(const struct fth_gemm_shape *s, const void *state, uint32
         fth_bf16_run(s, bf16_kernel(), rows, a, b, c, scratch, finish);
     else if (fth_cpu_get()->isa == FTH_ISA_AVX512)
         fth_fp32_nn_avx512_run(s, rows, a, b, c, finish);
+    else if (fth_small_avx2(s))
+        fth_small_avx2_nn(s, rows, a, b, c, finish);
     else
         fth_fp32_run_finish(s, rows, a, b, c, finish);
 }

@@ -14,6 +14,13 @@ void fth_fp32_run(const struct fth_gemm_shape *shape, uint32_t rows, const float
 void fth_fp32_run_finish(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b,
                          float *c, const struct fth_gemm_finish *finish);
 
+/* By AVX2: whether a product is so small that these multiply it faster, with the same bits, without scratch. At least one
+ * row, one example. finish: or NULL. */
+int fth_small_avx2(const struct fth_gemm_shape *shape);
+void fth_small_avx2_nn(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b, float *c,
+                       const struct fth_gemm_finish *finish);
+void fth_small_avx2_tn(const struct fth_gemm_shape *shape, uint32_t examples, const float *a, const float *b, float *c);
+
 /* TN by AVX-512; step: the optimizer's, or NULL. Three kernels, the same bits: tiles of 16 x 16, of 6 x 64, and of 8 x 32
  * where n is at most 32. */
 typedef void fth_fp32_avx512_kernel(const struct fth_gemm_shape *shape, uint32_t rows, const float *a, const float *b,

@@ -27,9 +27,10 @@
  *   TN m,n  128,256: 110/105/98  64,1024: 101/101/93    13,256: 101/88/53    64,16: 89/102/76
  *   NT k,n  512,256: -/102/90    367,512: -/103/91      64,16: -/90/57
  *
- * AMD Zen 3, one core, peak 93, 64 examples; libxsmm / our own, which begin and end too often where k is small:
+ * AMD Zen 3, one core, peak 93, 64 examples; libxsmm / our own (gemm_small_avx2.c but for 256,256 and 512,256):
  *
- *   NN k,n  13,512: 77/59  16,64: 64/42  32,256: 62/58  64,256: 64/69  256,1024: 62/77  512,256: 64/84
+ *   NN k,n  13,512: 77/75  16,32: 82/81  36,108: 63/80  64,256: 71/92  108,36: 52/80  256,256: 69/92  512,256: 64/84
+ *   TN m,n  16,32: 84/83   36,36: 58/65  36,108: 69/78  128,64: 87/81
  *
  * scalar: libxsmm's SSE kernels obey the limit (40 GFLOP/s); OpenBLAS cannot be limited so late.
  * bf16, bf16x3, bf16x6: our own are the only ones. */
@@ -62,8 +63,8 @@ static const struct line avx2[] = {
     {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_FATHOM, 0, 20},
     {FTH_GEMM_NN, ANY, 8, ANY, FTH_GEMM_XSMM, 0, 0},
     {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_FATHOM, 0, 0},
-    /* Packing A pays for wide products only; oneDNN calls malloc when C is large. */
-    {FTH_GEMM_TN, 31, 1, FTH_ONEDNN_QUIET_MN, FTH_GEMM_ONEDNN, 0, 0},
+    /* Our own kernels want more than 8 columns; oneDNN calls malloc when C is large. */
+    {FTH_GEMM_TN, 8, 1, FTH_ONEDNN_QUIET_MN, FTH_GEMM_ONEDNN, 0, 0},
     {FTH_GEMM_TN, ANY, 1, ANY, FTH_GEMM_FATHOM, 0, 0},
     {FTH_GEMM_NT, ANY, 1, ANY, FTH_GEMM_OPENBLAS, 0, 0},
 };
