@@ -29,7 +29,7 @@
  *
  * AMD Zen 3, one core, peak 93, 64 examples; libxsmm / our own (gemm_small_avx2.c but for 256,256 and 512,256):
  *
- *   NN k,n  13,512: 77/75  16,32: 82/81  36,108: 63/80  64,256: 71/92  108,36: 52/80  256,256: 69/92  512,256: 64/84
+ *   NN k,n  4,512: 70/39  8,256: 81/63  13,512: 77/75  16,32: 78/80  36,108: 63/80  64,256: 71/92  108,36: 52/80  256,256: 69/92  512,256: 64/84
  *   TN m,n  16,32: 84/83   36,36: 58/65  36,108: 69/78  128,64: 87/81
  *
  * scalar: libxsmm's SSE kernels obey the limit (40 GFLOP/s); OpenBLAS cannot be limited so late.
@@ -60,6 +60,7 @@ static const struct line avx512_two[] = {
 };
 
 static const struct line avx2[] = {
+    {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_FATHOM, 9, 12},
     {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_FATHOM, 0, 20},
     {FTH_GEMM_NN, ANY, 8, ANY, FTH_GEMM_XSMM, 0, 0},
     {FTH_GEMM_NN, ANY, 1, ANY, FTH_GEMM_FATHOM, 0, 0},
