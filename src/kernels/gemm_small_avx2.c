@@ -21,6 +21,7 @@
 #define MOST_DEPTH 128u /* whose columns of B stay in the first cache */
 #define SMALL 64u       /* rows or columns of C up to which TN gains */
 #define FIRST_CACHE 24576u /* bytes of it that examples may take */
+_Static_assert(FIRST_CACHE / (3 * FTH_CACHE_LINE) <= MOST_DEPTH, "more examples at once than can be packed");
 
 /* Rows of C by two or three vectors of its columns. */
 struct block {
@@ -35,7 +36,8 @@ struct block {
     int add;
 };
 
-/* One step of k, the `step`th of four: B's vectors in ymm12 to 14 (three) or 12 and 13, an element of A behind them. */
+/* One step of k: B's vectors, `at` behind where four steps begin, in ymm12 to 14 (three) or 12 and 13, an element of A in
+ * ymm15. */
 #define TIMES_2(sum) "vfmadd231ps %%ymm12, %%ymm15, %[" sum "0]\n\tvfmadd231ps %%ymm13, %%ymm15, %[" sum "1]\n\t"
 #define TIMES_3(sum) TIMES_2(sum) "vfmadd231ps %%ymm14, %%ymm15, %[" sum "2]\n\t"
 #define ROW(address, times, sum) "vbroadcastss (%[a]" address "), %%ymm15\n\t" times(sum)
@@ -98,22 +100,6 @@ struct block {
 #define VECTORS_2 [b0] "+r"(b0), [b1] "+r"(b1)
 #define VECTORS_3 VECTORS_2, [b2] "+r"(b2)
 
-static FTH_INLINE void write_part(float *c, uint32_t n, __m256 v) {
-    __m128 piece = _mm256_castps256_ps128(v);
-    if (n & 4) {
-        _mm_storeu_ps(c, piece);
-        piece = _mm256_extractf128_ps(v, 1);
-        c += 4;
-    }
-    if (n & 2) {
-        _mm_storel_pi((__m64 *)(void *)c, piece);
-        piece = _mm_movehl_ps(piece, piece);
-        c += 2;
-    }
-    if (n & 1)
-        _mm_store_ss(c, piece);
-}
-
 /* What sums begin with whose last vector has `part` columns of C. */
 static void begin_part(const struct block *p, uint32_t rows, uint32_t vectors, const float *c, float *own) {
     vt tail = v_tail(p->part);
@@ -161,7 +147,7 @@ static void begin_part(const struct block *p, uint32_t rows, uint32_t vectors, c
                     if (j + 1 < (v) || !part)                                                                          \
                         v_store(c + row * ldc + j * VW, sum[row][j]);                                                  \
                     else                                                                                               \
-                        write_part(c + row * ldc + j * VW, part, sum[row][j]);                                         \
+                        v_store_first(c + row * ldc + j * VW, part, sum[row][j]);                                      \
         }                                                                                                              \
     }
 

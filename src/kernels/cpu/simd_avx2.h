@@ -24,14 +24,9 @@ static FTH_INLINE vt v_tail(size_t n) {
     return _mm256_loadu_si256((const __m256i *)(lanes + 8 - n));
 }
 static FTH_INLINE vf v_load_part(const float *p, vt t) { return _mm256_maskload_ps(p, t); }
-/* In pieces: AMD's masked stores take some twenty cycles. */
-static FTH_INLINE void v_store_part(float *p, vt t, vf v) {
-    uint32_t n = (uint32_t)__builtin_popcount((uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(t)));
+/* The first n floats, fewer than all, in pieces: AMD's masked stores take some twenty cycles. */
+static FTH_INLINE void v_store_first(float *p, uint32_t n, vf v) {
     __m128 piece = _mm256_castps256_ps128(v);
-    if (n & 8) {
-        v_store(p, v);
-        return;
-    }
     if (n & 4) {
         _mm_storeu_ps(p, piece);
         piece = _mm256_extractf128_ps(v, 1);
@@ -44,6 +39,13 @@ static FTH_INLINE void v_store_part(float *p, vt t, vf v) {
     }
     if (n & 1)
         _mm_store_ss(p, piece);
+}
+static FTH_INLINE void v_store_part(float *p, vt t, vf v) {
+    uint32_t n = (uint32_t)__builtin_popcount((uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(t)));
+    if (n == VW)
+        v_store(p, v);
+    else
+        v_store_first(p, n, v);
 }
 static FTH_INLINE vf v_keep_part(vt t, vf v) { return _mm256_and_ps(_mm256_castsi256_ps(t), v); }
 
