@@ -107,11 +107,11 @@ static inline size_t fth_attention_unit_grad_scratch(size_t d, size_t n, size_t 
  * and score have a row a position, where the example's is rows[i].
  *
  * GRU (Zhou et al., AAAI 2019, eqs. 2 to 5; with scores AUGRU, eqs. 15 and 16; s is 1 without them):
- *   x: candidate, update, reset (what the inputs give, biases in it)     r: update, reset, candidate (from h)
+ *   x: candidate, update, reset (what the inputs give, + bias)     r: update, reset, candidate (from h)
  *   u = sigmoid(x_u + r_u)   v = sigmoid(x_v + r_v)   g = tanh(x_g + v r_g)   h += s u (g - h)
  *   kept: g, u, v, r_g
  * LSTM (Hochreiter and Schmidhuber 1997, with forget gates):
- *   x, r: input, forget, candidate, output
+ *   x (+ bias), r: input, forget, candidate, output
  *   i, f, o = sigmoid(x + r)   g = tanh(x_g + r_g)   c = f c + i g   h = o tanh(c)
  *   kept: i, f, g, o, c */
 struct fth_recurrent {
@@ -120,6 +120,7 @@ struct fth_recurrent {
     const uint32_t *next; /* positions of the next step, whose memory is fetched ahead */
     size_t n_next;        /* at most m; the examples that have one */
     const float *x, *r, *score; /* score: NULL or one number a position */
+    const float *bias;          /* a row like x's */
     int x_by_step;              /* row i of x is the example's, not rows[i] */
     size_t ldx, ldr;
     float *h, *c; /* in and out; c: LSTM */

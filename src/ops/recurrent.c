@@ -1,8 +1,8 @@
-/* gru(x, U, scores or none, W or none, b or none) and lstm(x, U, none, W, b): recurrent layers over an example's
+/* gru(x, U, scores or none, W or none, b) and lstm(x, U, none, W or none, b): recurrent layers over an example's
  * positions, forwards or (`reverse`) from the last to the first. kernels.h has the arithmetic. Outputs the state at
  * every position and what the gradient needs.
  *
- * With W the input is x W + b, made at every step from the rows of x; without it x is that already, one product over
+ * With W the input is x W + b, made at every step from the rows of x; without it x is x W already, one product over
  * all positions before the loop (pass gate_split). What must stay in the loop is one dense product a step, of the
  * states of the examples still running with U (recurrent.h), and a kernel over the gates. */
 #include "ops/recurrent.h"
@@ -29,10 +29,11 @@ static fth_status shape(fth_graph *graph, struct fth_node *node, fth_error *err)
     if (u.rows < 2)
         return fth_fail(err, FTH_E_ARGUMENT, "%u units are too few, a recurrent layer takes 2 or more", u.rows);
     FTH_TRY(fth_ops_need_whole(graph, node, U, u.rows, gates * u.rows, err));
-    if (fth_recurrent_has(node, W)) {
+    FTH_TRY(fth_ops_need(graph, node, B, err));
+    FTH_TRY(fth_ops_need_whole(graph, node, B, 1, gates * u.rows, err));
+    if (fth_recurrent_has(node, W))
         FTH_TRY(fth_ops_need_whole(graph, node, W, x.columns, gates * u.rows, err));
-        FTH_TRY(fth_ops_need_whole(graph, node, B, 1, gates * u.rows, err));
-    } else if (x.columns != gates * u.rows)
+    else if (x.columns != gates * u.rows)
         return fth_fail(err, FTH_E_ARGUMENT, "input %d has %u columns, %u units take %u", X, x.columns, u.rows,
                         gates * u.rows);
     if (fth_recurrent_has(node, SCORE)) {
@@ -49,10 +50,8 @@ static void inputs_of_step(const struct fth_run *run, const uint32_t *rows, uint
     const struct fth_recurrent_state *state = run->prepared;
     const struct fth_step_product *input = &state->input;
     const struct fth_view *x = &run->in[X];
-    float *gates = fth_ops_at(run, input->y);
     fth_steps_gather(n, rows, x->columns, x->data, x->ld, fth_ops_at(run, input->x), input->ldx);
     fth_step_product_run(run, input, n);
-    fth_kernels_get()->bias_act(n, input->n, gates, input->ldy, run->in[B].data, FTH_ACT_NONE, gates, input->ldy);
 }
 
 static void run(const struct fth_run *run) {
@@ -76,6 +75,7 @@ static void run(const struct fth_run *run) {
                                  .x = split ? x->data : fth_ops_at(run, state->input.y),
                                  .ldx = split ? x->ld : state->input.ldy,
                                  .x_by_step = !split,
+                                 .bias = run->in[B].data,
                                  .r = fth_ops_at(run, recurrent->y),
                                  .ldr = recurrent->ldy,
                                  .score = fth_recurrent_has(run->node, SCORE) ? run->in[SCORE].data : NULL,

@@ -1,5 +1,6 @@
-/* The gates' inputs of a recurrent layer do not depend on its states: x W + b leaves the loop over time as one product
- * over all positions, an ordinary linear layer with ordinary gradients. Only the products with the states stay. */
+/* The gates' inputs of a recurrent layer do not depend on its states: x W leaves the loop over time as one product over
+ * all positions, an ordinary linear layer with ordinary gradients. Only the products with the states stay, and the bias,
+ * which a step adds as it reads its rows. */
 #include "ops/ops.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -7,14 +8,13 @@
 static fth_status split(fth_graph *graph, uint32_t index, fth_error *err) {
     struct fth_node *node = graph->nodes[index];
     struct fth_linear_attributes none = {.act = FTH_ACT_NONE};
-    fth_id inputs[3] = {node->inputs[FTH_RECURRENT_X], node->inputs[FTH_RECURRENT_W],
-                        node->inputs[FTH_RECURRENT_B]};
+    fth_id inputs[2] = {node->inputs[FTH_RECURRENT_X], node->inputs[FTH_RECURRENT_W]};
     fth_id gates;
-    FTH_TRY(fth_graph_node(graph, &fth_op_linear, node->name, inputs, 3, &none, sizeof none, &gates, err));
+    FTH_TRY(fth_graph_node(graph, &fth_op_linear, node->name, inputs, 2, &none, sizeof none, &gates, err));
     graph->nodes[graph->n_nodes - 1]->training_only = node->training_only;
     fth_rewrite_move_last(graph, index);
     node->inputs[FTH_RECURRENT_X] = gates;
-    node->inputs[FTH_RECURRENT_W] = node->inputs[FTH_RECURRENT_B] = FTH_NONE;
+    node->inputs[FTH_RECURRENT_W] = FTH_NONE;
     return FTH_OK;
 }
 

@@ -6,12 +6,13 @@ void fth_k_gru_scalar(const struct fth_recurrent *c) {
     size_t n = c->n;
     for (size_t i = 0; i < c->m; i++) {
         size_t at = c->rows[i];
-        const float *x = c->x + (c->x_by_step ? i : at) * c->ldx, *r = c->r + i * c->ldr;
+        const float *x = c->x + (c->x_by_step ? i : at) * c->ldx, *r = c->r + i * c->ldr, *b = c->bias;
         float *h = c->h + i * c->ldh, *kept = c->kept + at * c->ldk, *state = c->states + at * c->lds;
         float score = c->score ? c->score[at] : 1.0f;
         for (size_t j = 0; j < n; j++) {
-            float u = fth_scalar_sigmoid(x[n + j] + r[j]), v = fth_scalar_sigmoid(x[2 * n + j] + r[n + j]);
-            float g = tanhf(x[j] + v * r[2 * n + j]);
+            float u = fth_scalar_sigmoid(x[n + j] + b[n + j] + r[j]);
+            float v = fth_scalar_sigmoid(x[2 * n + j] + b[2 * n + j] + r[n + j]);
+            float g = tanhf(x[j] + b[j] + v * r[2 * n + j]);
             kept[j] = g;
             kept[n + j] = u;
             kept[2 * n + j] = v;
@@ -52,13 +53,13 @@ void fth_k_lstm_scalar(const struct fth_recurrent *c) {
     size_t n = c->n;
     for (size_t i = 0; i < c->m; i++) {
         size_t at = c->rows[i];
-        const float *x = c->x + (c->x_by_step ? i : at) * c->ldx, *r = c->r + i * c->ldr;
+        const float *x = c->x + (c->x_by_step ? i : at) * c->ldx, *r = c->r + i * c->ldr, *b = c->bias;
         float *h = c->h + i * c->ldh, *cell = c->c + i * c->ldc;
         float *kept = c->kept + at * c->ldk, *state = c->states + at * c->lds;
         for (size_t j = 0; j < n; j++) {
-            float in = fth_scalar_sigmoid(x[j] + r[j]), forget = fth_scalar_sigmoid(x[n + j] + r[n + j]);
-            float g = tanhf(x[2 * n + j] + r[2 * n + j]);
-            float out = fth_scalar_sigmoid(x[3 * n + j] + r[3 * n + j]);
+            float in = fth_scalar_sigmoid(x[j] + b[j] + r[j]), forget = fth_scalar_sigmoid(x[n + j] + b[n + j] + r[n + j]);
+            float g = tanhf(x[2 * n + j] + b[2 * n + j] + r[2 * n + j]);
+            float out = fth_scalar_sigmoid(x[3 * n + j] + b[3 * n + j] + r[3 * n + j]);
             cell[j] = forget * cell[j] + in * g;
             kept[j] = in;
             kept[n + j] = forget;

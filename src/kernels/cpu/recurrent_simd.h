@@ -51,16 +51,17 @@ static FTH_INLINE void fetch_previous(const struct fth_recurrent_grad *c, size_t
 enum { TOGETHER = VW == 16 ? 3 : 2 };
 
 /* `count` vectors of units; with `part` the last one is the tail t. */
-static FTH_INLINE void gru_lanes(const int count, const int part, vt t, size_t n, const float *x, const float *r,
-                                 vf score, float *h, float *kept, float *state) {
+static FTH_INLINE void gru_lanes(const int count, const int part, vt t, size_t n, const float *x, const float *b,
+                                 const float *r, vf score, float *h, float *kept, float *state) {
     vf gates[6], g[3], *u = gates, *v = gates + count;
 #define TAIL(j) (part && (j) + 1 == count)
-    FTH_EACH(j, count) u[j] = v_add(v_get(x + n + j * VW, TAIL(j), t), v_get(r + j * VW, TAIL(j), t));
-    FTH_EACH(j, count) v[j] = v_add(v_get(x + 2 * n + j * VW, TAIL(j), t), v_get(r + n + j * VW, TAIL(j), t));
+#define INPUT(at, j) v_add(v_get(x + (at) + (j) * VW, TAIL(j), t), v_get(b + (at) + (j) * VW, TAIL(j), t))
+    FTH_EACH(j, count) u[j] = v_add(INPUT(n, j), v_get(r + j * VW, TAIL(j), t));
+    FTH_EACH(j, count) v[j] = v_add(INPUT(2 * n, j), v_get(r + n + j * VW, TAIL(j), t));
     v_sigmoid_pairs(count, gates);
     FTH_EACH(j, count) {
         vf q = v_get(r + 2 * n + j * VW, TAIL(j), t);
-        g[j] = v_fma(v[j], q, v_get(x + j * VW, TAIL(j), t));
+        g[j] = v_fma(v[j], q, INPUT(0, j));
         v_put(kept + n + j * VW, TAIL(j), t, u[j]);
         v_put(kept + 2 * n + j * VW, TAIL(j), t, v[j]);
         v_put(kept + 3 * n + j * VW, TAIL(j), t, q);
@@ -72,6 +73,7 @@ static FTH_INLINE void gru_lanes(const int count, const int part, vt t, size_t n
         v_put(h + j * VW, TAIL(j), t, now);
         v_put(state + j * VW, TAIL(j), t, now);
     }
+#undef INPUT
 #undef TAIL
 }
 
@@ -85,13 +87,13 @@ void FTH_K(gru)(const struct fth_recurrent *c) {
         vf score = v_set(c->score ? c->score[at] : 1.0f);
         fetch_next(c, i, 3);
         for (; j + TOGETHER * VW <= n; j += TOGETHER * VW)
-            gru_lanes(TOGETHER, 0, t, n, x + j, r + j, score, h + j, kept + j, state + j);
+            gru_lanes(TOGETHER, 0, t, n, x + j, c->bias + j, r + j, score, h + j, kept + j, state + j);
         if (TOGETHER > 2 && j + 2 * VW < n)
-            gru_lanes(3, 1, t, n, x + j, r + j, score, h + j, kept + j, state + j);
+            gru_lanes(3, 1, t, n, x + j, c->bias + j, r + j, score, h + j, kept + j, state + j);
         else if (TOGETHER > 1 && j + VW < n)
-            gru_lanes(2, 1, t, n, x + j, r + j, score, h + j, kept + j, state + j);
+            gru_lanes(2, 1, t, n, x + j, c->bias + j, r + j, score, h + j, kept + j, state + j);
         else if (j < n)
-            gru_lanes(1, 1, t, n, x + j, r + j, score, h + j, kept + j, state + j);
+            gru_lanes(1, 1, t, n, x + j, c->bias + j, r + j, score, h + j, kept + j, state + j);
     }
 }
 
@@ -139,12 +141,13 @@ void FTH_K(gru_grad)(const struct fth_recurrent_grad *c) {
     }
 }
 
-static FTH_INLINE void lstm_lanes(int part, vt t, size_t n, const float *x, const float *r, float *h,
+static FTH_INLINE void lstm_lanes(int part, vt t, size_t n, const float *x, const float *b, const float *r, float *h,
                                   float *cell, float *kept, float *state) {
-    vf in = v_sigmoid(v_add(v_get(x, part, t), v_get(r, part, t)));
-    vf forget = v_sigmoid(v_add(v_get(x + n, part, t), v_get(r + n, part, t)));
-    vf g = v_tanh(v_add(v_get(x + 2 * n, part, t), v_get(r + 2 * n, part, t)));
-    vf out = v_sigmoid(v_add(v_get(x + 3 * n, part, t), v_get(r + 3 * n, part, t)));
+#define GATE(k) v_add(v_add(v_get(x + (k) * n, part, t), v_get(b + (k) * n, part, t)), v_get(r + (k) * n, part, t))
+    vf in = v_sigmoid(GATE(0));
+    vf forget = v_sigmoid(GATE(1));
+    vf g = v_tanh(GATE(2));
+    vf out = v_sigmoid(GATE(3));
     vf now = v_fma(forget, v_get(cell, part, t), v_mul(in, g)), state_now = v_mul(out, v_tanh(now));
     v_put(kept, part, t, in);
     v_put(kept + n, part, t, forget);
@@ -154,6 +157,7 @@ static FTH_INLINE void lstm_lanes(int part, vt t, size_t n, const float *x, cons
     v_put(cell, part, t, now);
     v_put(h, part, t, state_now);
     v_put(state, part, t, state_now);
+#undef GATE
 }
 
 void FTH_K(lstm)(const struct fth_recurrent *c) {
@@ -166,9 +170,9 @@ void FTH_K(lstm)(const struct fth_recurrent *c) {
         float *kept = c->kept + at * c->ldk, *state = c->states + at * c->lds;
         fetch_next(c, i, 4);
         for (; j + VW <= n; j += VW)
-            lstm_lanes(0, t, n, x + j, r + j, h + j, cell + j, kept + j, state + j);
+            lstm_lanes(0, t, n, x + j, c->bias + j, r + j, h + j, cell + j, kept + j, state + j);
         if (j < n)
-            lstm_lanes(1, t, n, x + j, r + j, h + j, cell + j, kept + j, state + j);
+            lstm_lanes(1, t, n, x + j, c->bias + j, r + j, h + j, cell + j, kept + j, state + j);
     }
 }
 

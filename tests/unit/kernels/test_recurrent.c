@@ -16,15 +16,16 @@ static void positions(struct call *c, uint32_t *rows, uint32_t *previous) {
 /* in_place: as passes/gates_in_place has it. */
 static void forward(const struct fth_kernels *k, struct call *c, int lstm, int scored, int by_step, int in_place) {
     uint32_t rows[MOST], previous[MOST];
-    size_t m = c->m, n = c->n, ld_score, gates = lstm ? 4 : 3;
+    size_t m = c->m, n = c->n, ld, gates = lstm ? 4 : 3;
     struct fth_recurrent cell = {.m = m, .n = n, .rows = rows, .x_by_step = by_step};
     assert_true(m <= MOST);
     positions(c, rows, previous);
     cell.x = call_in(c, by_step ? m : 2 * m, gates * n, -3, 3, &cell.ldx);
     cell.r = call_in(c, m, gates * n, -3, 3, &cell.ldr);
     size_t pad = c->pad;
-    c->pad = 0; /* scores are vectors */
-    cell.score = scored ? call_in(c, 2 * m, 1, 0, 1, &ld_score) : NULL;
+    c->pad = 0; /* scores and biases are vectors */
+    cell.score = scored ? call_in(c, 2 * m, 1, 0, 1, &ld) : NULL;
+    cell.bias = call_in(c, 1, gates * n, -1, 1, &ld);
     c->pad = pad;
     cell.h = call_inout(c, m, n, -1, 1, &cell.ldh);
     cell.c = lstm ? call_inout(c, m, n, -2, 2, &cell.ldc) : NULL;
@@ -107,11 +108,11 @@ static void cells_agree(void **state) {
     check_shapes(run_lstm_grad_first, 4e-6f, 1);
 }
 
-/* One example of three units: numbers in[] are x, r, the state (and the cell) before, the score; the sum of the new
+/* One example of three units: numbers in[] are x, its bias, r, the state (and the cell) before, the score; the sum of the new
  * state (and cell) times numbers of its own is what is differentiated. */
 enum { N = 3 };
 struct one {
-    float x[4 * N], r[4 * N], h[N], c[N], score, kept[10 * N];
+    float x[4 * N], bias[4 * N], r[4 * N], h[N], c[N], score, kept[10 * N];
 };
 static const float weight[2 * N] = {0.7f, -1.1f, 0.4f, 0.9f, -0.3f, 0.5f};
 
@@ -120,7 +121,7 @@ static double one_run(struct one o, int lstm, struct one *kept) {
     float h[N], c[N], states[2 * N], scores[2] = {0, o.score};
     memcpy(h, o.h, sizeof h);
     memcpy(c, o.c, sizeof c);
-    struct fth_recurrent cell = {.m = 1, .n = N, .rows = &row, .x = o.x, .r = o.r, .x_by_step = 1, .h = h, .c = c,
+    struct fth_recurrent cell = {.m = 1, .n = N, .rows = &row, .x = o.x, .bias = o.bias, .r = o.r, .x_by_step = 1, .h = h, .c = c,
                             .ldk = 5 * N, .lds = N, .states = states, .kept = o.kept,
                             .score = lstm ? NULL : scores};
     (lstm ? fth_kernels_for(FTH_ISA_SCALAR)->lstm : fth_kernels_for(FTH_ISA_SCALAR)->gru)(&cell);
@@ -145,6 +146,7 @@ static void gradients_follow_differences(void **state) {
         struct one o = {.score = 0.6f}, kept;
         for (int j = 0; j < 4 * N; j++) {
             o.x[j] = (float)(j * 5 % 7) / 4 - 0.6f;
+            o.bias[j] = (float)(j * 7 % 5) / 8 - 0.3f;
             o.r[j] = (float)(j * 3 % 11) / 6 - 0.8f;
         }
         for (int j = 0; j < N; j++) {
@@ -169,6 +171,7 @@ static void gradients_follow_differences(void **state) {
         int columns = lstm ? 4 * N : 3 * N;
         for (int j = 0; j < columns; j++) {
             assert_near(gates[4 * N + j], difference(&o, lstm, offsetof(struct one, x) + sizeof(float) * j), 2e-4);
+            assert_near(gates[4 * N + j], difference(&o, lstm, offsetof(struct one, bias) + sizeof(float) * j), 2e-4);
             assert_near(dr[j], difference(&o, lstm, offsetof(struct one, r) + sizeof(float) * j), 2e-4);
         }
         for (int j = 0; j < N; j++) {
@@ -193,9 +196,9 @@ static void gates_saturate(void **state) {
     size_t count = tables_under_test(tables, names), n_far = sizeof far / sizeof *far;
     for (size_t k = 0; k < count; k++)
         for (size_t shift = 0; shift < n_far; shift++) {
-            float x[3 * UNITS] = {0}, r[3 * UNITS] = {0}, h[UNITS], states[UNITS], kept[4 * UNITS];
+            float x[3 * UNITS] = {0}, bias[3 * UNITS] = {0}, r[3 * UNITS] = {0}, h[UNITS], states[UNITS], kept[4 * UNITS];
             uint32_t row = 0;
-            struct fth_recurrent cell = {.m = 1, .n = UNITS, .rows = &row, .x = x, .r = r, .x_by_step = 1, .h = h,
+            struct fth_recurrent cell = {.m = 1, .n = UNITS, .rows = &row, .x = x, .bias = bias, .r = r, .x_by_step = 1, .h = h,
                                          .states = states, .kept = kept};
             for (size_t j = 0; j < UNITS; j++) {
                 h[j] = 0.5f;
