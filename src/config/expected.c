@@ -44,7 +44,7 @@ void fth_key_expected(const struct fth_key *key, struct fth_text *out) {
         [FTH_KEY_COLUMNS] = "a list of one or more column names",
         [FTH_KEY_INTS] = "a list of whole numbers",
         [FTH_KEY_FLOATS] = "a list of numbers",
-        [FTH_KEY_CLIP] = "a list of two numbers, the lower first, or [] for none",
+        [FTH_KEY_CLIP] = "a list of two numbers, the first below the second, or [] for none",
         [FTH_KEY_STANDARDISE] = "none, running, or {mean: NUMBER, deviation: NUMBER of 1e-37 or more}",
         [FTH_KEY_BAD_LINE] = "stop, skip, or \"skip up to N\"",
         [FTH_KEY_SECTION] = "a section",

@@ -368,6 +368,14 @@ static fth_status csv_parse(const struct fth_parser *parser, struct fth_block *b
     return FTH_OK;
 }
 
+/* Carriage returns within a line that no line feed follows. */
+static int has_returns_alone(const char *line, size_t n) {
+    const char *at = line, *end = line + n;
+    while ((at = memchr(at, '\r', (size_t)(end - at))) && at + 1 < end && at[1] == '\n')
+        at++;
+    return at && at + 1 < end;
+}
+
 fth_status fth_csv_header(const struct fth_parser *parser, const char *file, char *text, size_t n,
                           int at_end, struct fth_cell *cells, uint32_t *n_cells,
                           size_t *used, uint64_t *lines, fth_error *err) {
@@ -402,6 +410,10 @@ fth_status fth_csv_header(const struct fth_parser *parser, const char *file, cha
         if (nul)
             return fth_fail(err, FTH_E_DATA, "%s:%llu:%u: a NUL byte in the header; data files are text", file,
                             (unsigned long long)*lines + 1, (uint32_t)(nul - text) - walk.line + 1);
+        if (data && is_end && has_returns_alone(text + walk.line, at - walk.line))
+            return fth_fail(err, FTH_E_DATA,
+                            "%s:%llu: its lines end in a carriage return alone (old Macs' do); data files have line feeds: "
+                            "tr '\\r' '\\n' puts them in", file, (unsigned long long)*lines + 1);
         *lines += walk.newlines + 1;
         *used = is_end ? at : (size_t)at + 1;
         if (data) {

@@ -20,7 +20,7 @@ fth_status fth_compile_find_column(const fth_feature_program *p, const char *key
     if (twice)
         return fth_fail(err, FTH_E_CONFIG,
                         "%s: the data has two columns named '%s' (the %u. and the %u.); name each "
-                        "differently in the header or by data.csv.columns",
+                        "differently in the header (or in data.csv.columns, where there is none)",
                         key, name, found + 1, twice + 1);
     if (found != FTH_NO_NAME) {
         *out = found;
@@ -44,6 +44,15 @@ fth_status fth_compile_find_column(const fth_feature_program *p, const char *key
     return status;
 }
 
+/* Where a column or a value may have such a name, too. */
+static const char *about_made_name(const char *name) {
+    static const char missing[] = "_missing";
+    size_t n = strlen(name), end = sizeof missing - 1;
+    if (n > end && strcmp(name + n - end, missing) == 0)
+        return "; missing_indicator makes COLUMN_missing";
+    return strchr(name, '=') ? "; an indicator makes COLUMN=VALUE, and COLUMN=other for other values" : "";
+}
+
 fth_status fth_compile_dense(fth_feature_program *p, const char **names, const char *name,
                                    const char *key, fth_error *err) {
     if (name == NULL)
@@ -52,7 +61,7 @@ fth_status fth_compile_dense(fth_feature_program *p, const char **names, const c
     if (!fth_names_add(&p->names->dense, name, p->schema.n_dense, &there))
         return fth_compile_no_memory(err);
     if (there != FTH_NO_NAME)
-        return fth_fail(err, FTH_E_CONFIG, "%s: there are two numeric features named '%s'", key, name);
+        return fth_fail(err, FTH_E_CONFIG, "%s: there are two numeric features named '%s'%s", key, name, about_made_name(name));
     names[p->schema.n_dense++] = name;
     return FTH_OK;
 }

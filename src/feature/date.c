@@ -46,13 +46,13 @@ static uint64_t fraction_of(const char *digits, size_t n, int *rest) {
     return value;
 }
 
+static int digit_at(const char *bytes, size_t length, size_t at) { return at < length && bytes[at] >= '0' && bytes[at] <= '9'; }
+
 /* Exactly `n` digits at *at. */
 static int digits(const char *bytes, size_t length, size_t *at, size_t n, int *out) {
     int value = 0;
-    if (length - *at < n)
-        return 0;
     for (size_t i = 0; i < n; i++, (*at)++) {
-        if (bytes[*at] < '0' || bytes[*at] > '9')
+        if (!digit_at(bytes, length, *at))
             return 0;
         value = value * 10 + (bytes[*at] - '0');
     }
@@ -88,13 +88,18 @@ static int month_name(const char *bytes, size_t length, size_t *at, int *month) 
 static int fraction_digits(const char *bytes, size_t length, size_t *at, struct fth_date *date) {
     size_t first = *at;
     int unused;
-    while (*at < length && bytes[*at] >= '0' && bytes[*at] <= '9')
+    while (digit_at(bytes, length, *at))
         ++*at;
     date->fraction = fraction_of(bytes + first, *at - first, &unused);
     return *at > first;
 }
 
-/* Patterns; from *at on. */
+/* What follows in a pattern. */
+static int may_begin_with_digit(const char *pattern) {
+    return pattern[0] == '%' ? strchr("b%", pattern[1]) == NULL : pattern[0] >= '0' && pattern[0] <= '9';
+}
+
+/* Patterns; from *at on. Numbers of two digits that no other digits touch may lack a leading zero: "3/7/2024". */
 static int parse_pattern(const char *pattern, const char *bytes, size_t length, size_t *at,
                          struct fth_date *date) {
     for (const char *p = pattern; *p; p++) {
@@ -120,7 +125,9 @@ static int parse_pattern(const char *pattern, const char *bytes, size_t length, 
                          : *p == 'H' ? &date->hour
                          : *p == 'M' ? &date->minute
                                      : &date->second;
-            ok = digits(bytes, length, at, 2, field);
+            int between = !may_begin_with_digit(p + 1) && (*at == 0 || !digit_at(bytes, length, *at - 1));
+            int alone = between && !digit_at(bytes, length, *at + 1);
+            ok = digits(bytes, length, at, alone ? 1 : 2, field);
         }
         if (!ok)
             return 0;
@@ -169,11 +176,11 @@ static int parse_iso(const char *bytes, size_t length, struct fth_date *date) {
 }
 
 static int parse_unix(const char *bytes, size_t length, int64_t per_second, struct fth_date *date) {
-    const char *point = per_second == 1 ? memchr(bytes, '.', length) : NULL;
+    const char *point = memchr(bytes, '.', length);
     size_t whole = point ? (size_t)(point - bytes) : length;
     int64_t value;
     uint64_t fraction = 0;
-    int more = 0, borrow = 0;
+    int more = 0;
     if (!fth_parse_i64(bytes, whole, &value) || value < INT64_MIN / 2) /* so that nothing overflows below */
         return 0;
     for (size_t i = whole + 1; i < length; i++)
@@ -181,14 +188,14 @@ static int parse_unix(const char *bytes, size_t length, int64_t per_second, stru
             return 0;
     if (point)
         fraction = fraction_of(point + 1, length - whole - 1, &more);
-    /* The second it lies in, before 1970 as well, and how far. */
+    /* The second (or millisecond) it lies in, before 1970 as well, and how far. */
     if (bytes[0] == '-' && (fraction || more)) {
         fraction = WHOLE_SECOND - fraction - (uint64_t)more;
-        borrow = 1;
+        value--;
     }
-    int64_t seconds = value / per_second - (value % per_second < 0) - borrow;
-    if (per_second > 1)
-        fraction = (uint64_t)((value % per_second + per_second) % per_second) * (WHOLE_SECOND / (uint64_t)per_second);
+    int64_t seconds = value / per_second - (value % per_second < 0);
+    uint64_t part = (uint64_t)((value % per_second + per_second) % per_second);
+    fraction = part * (WHOLE_SECOND / (uint64_t)per_second) + fraction / (uint64_t)per_second;
     int64_t days = seconds / 86400 - (seconds % 86400 < 0), rest = seconds - days * 86400;
     if (days < days_of(0, 1, 1) || days > days_of(9999, 12, 31))
         return 0;

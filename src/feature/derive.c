@@ -93,15 +93,16 @@ static fth_status no_memory(const struct context *c) {
 
 /* A text that is no date leaves *out, which is missing, as it is. */
 static void bad_date(struct context *c, struct fth_feature_text in) {
-    static const char *const message = "column '%s': '%s' is not a date of the format %s";
+    static const char *const message = "column '%s': '%s' is not a date of the format %s%s";
     const struct fth_derived_config *config = c->derived->config;
     char quoted[96];
+    const char *advice = fth_feature_about_missing(in.bytes, in.length);
     fth_text_quote(quoted, sizeof quoted, in.bytes, in.length);
     c->bad = 1;
     if (config->on_bad_value != FTH_BAD_VALUE_STOP)
-        fth_feature_skip_value(c->chunk, c->row, in.bytes, message, config->from.items[0], quoted, config->format);
+        fth_feature_skip_value(c->chunk, c->row, in.bytes, message, config->from.items[0], quoted, config->format, advice);
     else
-        fth_feature_refuse(c->chunk, c->row, in.bytes, message, config->from.items[0], quoted, config->format);
+        fth_feature_refuse(c->chunk, c->row, in.bytes, message, config->from.items[0], quoted, config->format, advice);
 }
 
 static fth_status date_of(struct context *c, struct fth_feature_text in, struct fth_feature_text *out) {

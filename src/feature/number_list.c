@@ -39,7 +39,7 @@ int fth_number_list_value(struct fth_number_list *list, const char *bytes, uint3
     else
         bad_value(list, bytes, length, "is not a number",
                   spaces ? "; spaces between a list's values belong into its separator (\"; \")"
-                         : fth_feature_about_signs(bytes, length));
+                         : fth_feature_about_text(bytes, length));
     return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/number.h"
 #include "base/text.h"
@@ -88,13 +89,27 @@ static const char *about_spaces(struct fth_feature_text text, int derived) {
                    : "; data.csv.strip drops spaces around cells";
 }
 
-const char *fth_feature_about_signs(const char *bytes, uint32_t length) {
+static const char *about_signs(const char *bytes, uint32_t length) {
     int digits = 0, signs = 0;
     for (uint32_t i = 0; i < length && i < 64; i++) {
         digits |= bytes[i] >= '0' && bytes[i] <= '9';
         signs |= bytes[i] && strchr("[](){}'\"$%,", bytes[i]) != NULL;
     }
     return digits && signs ? "; {as: replace} in features.derived leaves signs out or puts others in their place" : "";
+}
+
+/* What tables hold where a value is not there. */
+const char *fth_feature_about_missing(const char *bytes, uint32_t length) {
+    static const char *const texts[] = {"na", "n/a", "nan", "nat", "none", "null", "nil", "missing", "?", "-", "."};
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
+        if (strlen(texts[t]) == length && strncasecmp(texts[t], bytes, length) == 0)
+            return "; features.missing names texts that stand for a value that is not there";
+    return "";
+}
+
+const char *fth_feature_about_text(const char *bytes, uint32_t length) {
+    const char *missing = fth_feature_about_missing(bytes, length);
+    return *missing ? missing : about_signs(bytes, length);
 }
 
 const char *fth_feature_name_told(const fth_feature_program *program, uint32_t column, char room[320]) {
@@ -117,7 +132,7 @@ int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_f
                            : "column '%s': '%s' is too large for a 32-bit float%s%s",
                        fth_feature_name_told(chunk->program, column, room), quoted,
                        about_spaces(text, column >= chunk->program->n_columns),
-                       result == FTH_NUMBER_MALFORMED ? fth_feature_about_signs(text.bytes, text.length) : "");
+                       result == FTH_NUMBER_MALFORMED ? fth_feature_about_text(text.bytes, text.length) : "");
     return 0;
 }
 

@@ -56,7 +56,8 @@ fth_status fth_parts_need(const char *model, const struct fth_model_inputs *inpu
     if (fields && !inputs->n_fields)
         return fth_fail(
             err, FTH_E_CONFIG,
-            "features.categorical: %s needs at least one categorical feature; there is none",
+            "features.categorical: %s needs at least one categorical feature; there is none "
+            "(quantiles or boundaries make one of numbers; lr, dcn, dcnv2 and wide_deep do without)",
             model);
     if (!inputs->n_fields && !inputs->n_dense)
         return fth_fail(

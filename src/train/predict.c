@@ -25,11 +25,18 @@ static double probability(float logit) {
     return 1.0 / (1.0 + exp(-(double)logit));
 }
 
+/* Nine digits; behind the nines of one near 1 nine more, or as many as a double has. */
+static void format_probability(char out[32], float logit) {
+    double lacks = 1.0 / (1.0 + exp((double)logit));
+    int nines = lacks >= 1e-8 ? (int)-log10(lacks) : 8;
+    fth_format_f64(out, 9 + (nines > 0 ? nines : 0), probability(logit));
+}
+
 static fth_status put_text(struct writer *writer, const float *logits, fth_error *err) {
     for (uint32_t t = 0; t < writer->tasks; t++) {
         char text[32] = "nan";
         if (logits && !isnan(logits[t]))
-            fth_format_f64(text, 9, probability(logits[t]));
+            format_probability(text, logits[t]);
         errno = 0;
         if (fputs(text, writer->out) < 0 || fputc(t + 1 < writer->tasks ? ',' : '\n', writer->out) < 0)
             return cannot_write(err);

@@ -84,7 +84,8 @@ static fth_status between_steps(struct fth_loop *loop, const struct fth_batch *b
     if (!batch) {
         struct fth_position next;
         if (loop->whole_epoch && session->position.examples_seen == loop->epoch_begun)
-            return fth_fail(err, FTH_E_DATA, "data.train: there are no training examples in it");
+            return fth_fail(err, FTH_E_DATA, "data.train: there are no training examples in it%s",
+                            session->config->data.holdout != FTH_HOLDOUT_NONE ? " that are not held out (data.holdout)" : "");
         fth_reader_get_position(loop->reader, &next);
         FTH_TRY(fth_session_set_position(session, &next, err));
         loop->whole_epoch = 1;

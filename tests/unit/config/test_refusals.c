@@ -177,17 +177,17 @@ static void types(void **state) {
          "f.yaml:2:22: features.numeric.0: found a single value, expected a section of keys "
          "such as columns"},
         {MODEL "features: {numeric: [{columns: a, clip: 5}]}\n", NULL,
-         "f.yaml:2:41: features.numeric.0.clip: found 5, expected a list of two numbers, the "
-         "lower first, or [] for none"},
+         "f.yaml:2:41: features.numeric.0.clip: found 5, expected a list of two numbers, the first "
+         "below the second, or [] for none"},
         {MODEL "features: {numeric: [{columns: a, clip: [5, 1]}]}\n", NULL,
          "f.yaml:2:41: features.numeric.0.clip: found a list, expected a list of two numbers, "
-         "the lower first, or [] for none"},
+         "the first below the second, or [] for none"},
         {MODEL "features: {numeric: [{columns: a, clip: [1e39, 1e40]}]}\n", NULL,
          "f.yaml:2:41: features.numeric.0.clip: found a list, expected a list of two numbers, "
-         "the lower first, or [] for none"},
+         "the first below the second, or [] for none"},
         {MODEL "features: {numeric: [{columns: a, clip: [-1e40, -1e39]}]}\n", NULL,
          "f.yaml:2:41: features.numeric.0.clip: found a list, expected a list of two numbers, "
-         "the lower first, or [] for none"},
+         "the first below the second, or [] for none"},
         {MODEL "features: {numeric: [{columns: a, clip: [x, 1]}]}\n", NULL,
          "f.yaml:2:42: features.numeric.0.clip: found x, expected a number"},
         {MODEL "features: {numeric: [{columns: a, standardise: yes}]}\n", NULL,

@@ -147,6 +147,15 @@ static void headers(void **state) {
     assert_int_equal(result.status, FTH_E_DATA);
     assert_non_null(strstr(result.error.message, "h1.csv:1:8: a NUL byte in the header"));
     read_result_free(&result);
+    write_file(two[1], "label,x\r5,6\r", 12);
+    result = read_all(&config, &train_set, &options);
+    assert_int_equal(result.status, FTH_E_DATA);
+    assert_non_null(strstr(result.error.message, "h1.csv:1: its lines end in a carriage return alone"));
+    read_result_free(&result);
+    write_file(two[1], "label,x\r", 8); /* a file that ends there has no line alone */
+    result = read_all(&config, &train_set, &options);
+    assert_null(strstr(result.error.message, "carriage return"));
+    read_result_free(&result);
     static const char *const given[] = {"x", "label"};
     config = csv_config(two, 1, given, 2); /* names beside a header that has others */
     config.header = 1;

@@ -74,7 +74,7 @@ static void what_is_no_date(void **state) {
     } cases[] = {
         {"iso", "2024-02-29", 1},       {"iso", "2023-02-29", 0},      {"iso", "1900-02-29", 0},
         {"iso", "2000-02-29", 1},       {"iso", "2024-13-01", 0},      {"iso", "2024-00-10", 0},
-        {"iso", "2024-04-31", 0},       {"iso", "2024-4-1", 0},        {"iso", "2024-04-01T", 0},
+        {"iso", "2024-04-31", 0},       {"iso", "2024-4-1", 1},        {"iso", "2024-04-01T", 0},
         {"iso", "2024-04-01 24:00", 0}, {"iso", "2024-04-01 23:59", 1}, {"iso", "2024-04-01 23:59:61", 0},
         {"iso", "2024-04-01 23:59:60", 1}, {"iso", "2024-04-01 10:00:00.", 0}, {"iso", "2024-04-01 10:00:00.25+02:00", 1},
         {"iso", "2024-04-01 10:00:00+00", 1}, {"iso", "2024-04-01 10:00:00 UTC", 1}, {"iso", "2024-04-01 10:00:00+0", 0},
@@ -87,6 +87,11 @@ static void what_is_no_date(void **state) {
         {"%d-%b-%Y", "01-Jan-1995", 1}, {"%d-%b-%Y", "01-DEC-1995", 1}, {"%d-%b-%Y", "01-Foo-1995", 0},
         {"%d-%b-%Y", "30-Feb-1995", 0}, {"%Y%d%b", "199501Ja", 0},      {"%Y%d%b", "199501may", 1},
         {"%Y%m%d%H%M%S%f", "20131019234501500", 1}, {"%Y%m%d%H%M%S%f", "20131019234501", 0},
+        {"iso", "2024-1-2 3:04", 1},    {"iso", "2024-1-2 3:4:05", 1}, {"iso", "2024--2", 0},         {"iso", "2024-001-2", 0},
+        {"%m/%d/%Y", "3/7/2024", 1},    {"%m/%d/%Y", "13/7/2024", 0},  {"%m/%d/%Y", "/7/2024", 0},    {"%d-%b-%y", "5-Jan-20", 1},
+        {"%d%b%Y", "5Jan2020", 1},      {"%m%d%Y", "1232024", 0},      {"%m/%d%Y", "3/72024", 0},     {"%Y-%m-%d %H%%", "2024-1-2 3%", 1},
+        {"%Y-%m-%d0", "2024-1-20", 0},  {"%Y-%m-%d0", "2024-1-200", 1},
+        {"unix_ms", "1717243200000.0", 1}, {"unix_ms", "1.5", 1},      {"unix_ms", "1.5.", 0},         {"unix_ms", "-1.x", 0},
         {"%Y%m%d%f.", "201310191.", 1}, {"%Y%m%d%f.", "20131019.", 0},
     };
     struct fth_date date;
@@ -98,6 +103,13 @@ static void what_is_no_date(void **state) {
     /* However little before 1970: more digits than a fraction keeps. */
     assert_int_equal(fth_date_parse("unix", "-0.0000000000000000001", 22, &date), 1);
     assert_int_equal(fth_date_part(&date, FTH_DATE_SECONDS), -1);
+    assert_int_equal(fth_date_parse("unix_ms", "-0.5", 4, &date), 1);
+    assert_int_equal(fth_date_part(&date, FTH_DATE_SECONDS), -1);
+    assert_true(date.fraction == 999500000000000000u);
+    assert_int_equal(fth_date_parse("unix_ms", "1234.25", 7, &date), 1);
+    assert_true(date.second == 1 && date.fraction == 234250000000000000u);
+    assert_int_equal(fth_date_parse("%m/%d/%Y %H:%M", "3/7/2024 9:05", 13, &date), 1);
+    assert_true(date.year == 2024 && date.month == 3 && date.day == 7 && date.hour == 9 && date.minute == 5);
     assert_int_equal(fth_date_parse("%d-%b-%y %f", "31-Oct-14 25", 12, &date), 1);
     assert_int_equal(fth_date_part(&date, FTH_DATE_MONTH), 10);
     assert_true(date.fraction == 250000000000000000u);

@@ -18,7 +18,8 @@ static void bad_cells_are_refused_with_their_place(void **state) {
     } cases[] = {
         {"1,3x,2,c,1\n", "hand.csv:2:3: column 'age': '3x' is not a number"},
         {"1,3,inf,c,1\n", "hand.csv:2:5: column 'pay': 'inf' is not a number"},
-        {"1,3,nan,c,1\n", "hand.csv:2:5: column 'pay': 'nan' is not a number"},
+        {"1,3,nan,c,1\n", "hand.csv:2:5: column 'pay': 'nan' is not a number; features.missing names texts that "
+                            "stand for a value that is not there"},
         {"1,3,0x1p3,c,1\n", "hand.csv:2:5: column 'pay': '0x1p3' is not a number"},
         {"1,3,-1e39,c,1\n", "hand.csv:2:5: column 'pay': '-1e39' is too large for a 32-bit float"},
         {"1, 3,1,c,1\n", "hand.csv:2:3: column 'age': ' 3' is not a number; data.csv.strip drops spaces around cells"},
@@ -102,6 +103,12 @@ static void wrong_configurations_are_refused(void **state) {
     numeric.columns = (struct fth_strings)STRINGS("age", "age");
     refuse_config(&config, columns, 4,
                   "features.numeric.0: there are two numeric features named 'age'");
+    numeric.columns = (struct fth_strings)STRINGS("age", "age_missing");
+    numeric.missing_indicator = 1;
+    refuse_config(&config, (const char *const[]){"label", "age", "age_missing"}, 3,
+                  "features.numeric.0: there are two numeric features named 'age_missing'; missing_indicator makes "
+                  "COLUMN_missing");
+    numeric.missing_indicator = 0;
     numeric.columns = (struct fth_strings)STRINGS("age");
     numeric.bucket_only = 1;
     refuse_config(&config, columns, 4, "features.numeric.0: bucket_only needs boundaries or quantiles");
@@ -134,7 +141,7 @@ static void wrong_configurations_are_refused(void **state) {
     config.data.weight = "";
     refuse_config(&config, twice, 4,
                   "features.categorical.0.columns: the data has two columns named 'job' (the 2. and the "
-                  "3.); name each differently in the header or by data.csv.columns");
+                  "3.); name each differently in the header (or in data.csv.columns, where there is none)");
 }
 
 int main(void) {
