@@ -152,15 +152,22 @@ static void on_progress(void *ctx, const fth_progress *p) {
             p->seconds > 0 ? (double)p->examples / p->seconds : 0, p->learning_rate);
 }
 
+static const char *metric(char room[32], double value) {
+    snprintf(room, 32, isnan(value) ? "not defined" : "%.6f", value);
+    return room;
+}
+
 static void on_evaluated(void *ctx, uint64_t step, const fth_evaluation *evaluation, int best) {
     struct display *display = ctx;
     if (display->quiet)
         return;
     for (uint32_t t = 0; t <= evaluation->n_others; t++) {
         const fth_evaluation *e = t ? &evaluation->others[t - 1] : evaluation;
-        fprintf(stderr, "%sstep %llu held out%s%s: AUC %.6f log loss %.6f NE %.6f calibration %.4f%s\n",
+        char rooms[4][32];
+        fprintf(stderr, "%sstep %llu held out%s%s: AUC %s log loss %s NE %s calibration %s%s\n",
                 display->terminal ? "\r\033[K" : "", (unsigned long long)step, e->task ? " " : "",
-                e->task ? e->task : "", e->auc, e->log_loss, e->normalised_entropy, e->calibration,
+                e->task ? e->task : "", metric(rooms[0], e->auc), metric(rooms[1], e->log_loss),
+                metric(rooms[2], e->normalised_entropy), metric(rooms[3], e->calibration),
                 best && t == evaluation->n_others ? " (best)" : "");
     }
 }

@@ -8,6 +8,7 @@
 
 #include "base/names.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "data/paths.h"
 #include "data/set_private.h"
 
@@ -245,7 +246,12 @@ static fth_status find_drawn_by(fth_data_set *set, fth_error *err) {
             set->parser.drawn_by = c;
             return FTH_OK;
         }
-    return fth_fail(err, FTH_E_CONFIG, "data.holdout.column: the data has no column '%s'", name);
+    struct fth_text names = {0};
+    fth_text_names(&names, set->columns.items, set->columns.n);
+    fth_status status = fth_fail(err, FTH_E_CONFIG, "data.holdout.column: the data has no column '%s'; it has: %s", name,
+                                 fth_text_get(&names));
+    fth_text_free(&names);
+    return status;
 }
 
 static fth_status set_init(fth_data_set *set, const struct fth_data_set_options *options,
