@@ -85,8 +85,8 @@ static const struct fth_key derived_keys[] = {
      .standard_by = format_by,
      .used_by = DATE | SESSIONS,
      .help = "iso (\"2014-10-21 13:05:09\", perhaps with T, a fraction, Z or an offset, which is passed "
-             "over), unix (seconds, perhaps with a fraction), unix_ms, or a pattern of %Y or %y (69 to 99: 19xx), %m or %b "
-             "(Jan), and %d, once each, perhaps %H %M %S %f (of a second, digits), and other "
+             "over), unix (seconds, perhaps with a fraction), unix_ms, or a pattern of %Y or %y (69 to 99: 19xx), perhaps "
+             "%m or %b (Jan), %d (1 where they lack), %H, or %I and %p (AM, PM), %M %S %f (of a second, digits), and other "
              "bytes; a number that no digit touches may lack its leading 0 (3/7/2024)"},
     {ENUM("part", fth_derived_config, part, "hour", date_parts), .used_by = DATE,
      .help = "weekday: 1 is Monday; weekend: 0 or 1; days, seconds: since 1970"},

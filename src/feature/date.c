@@ -84,6 +84,16 @@ static int month_name(const char *bytes, size_t length, size_t *at, int *month) 
     return 0;
 }
 
+/* "AM" or "PM", in any case. */
+static int half_day(const char *bytes, size_t length, size_t *at, int *pm) {
+    const char *text = bytes + *at;
+    if (length - *at < 2 || (text[1] | 32) != 'm' || ((text[0] | 32) != 'a' && (text[0] | 32) != 'p'))
+        return 0;
+    *pm = (text[0] | 32) == 'p';
+    *at += 2;
+    return 1;
+}
+
 /* Digits of a second's fraction, all that stand there. */
 static int fraction_digits(const char *bytes, size_t length, size_t *at, struct fth_date *date) {
     size_t first = *at;
@@ -96,12 +106,13 @@ static int fraction_digits(const char *bytes, size_t length, size_t *at, struct 
 
 /* What follows in a pattern. */
 static int may_begin_with_digit(const char *pattern) {
-    return pattern[0] == '%' ? strchr("b%", pattern[1]) == NULL : pattern[0] >= '0' && pattern[0] <= '9';
+    return pattern[0] == '%' ? strchr("bp%", pattern[1]) == NULL : pattern[0] >= '0' && pattern[0] <= '9';
 }
 
 /* Patterns; from *at on. Numbers of two digits that no other digits touch may lack a leading zero: "3/7/2024". */
 static int parse_pattern(const char *pattern, const char *bytes, size_t length, size_t *at,
                          struct fth_date *date) {
+    int pm = -1;
     for (const char *p = pattern; *p; p++) {
         int ok = 1;
         if (*p != '%') {
@@ -114,6 +125,8 @@ static int parse_pattern(const char *pattern, const char *bytes, size_t length, 
             date->year += date->year < 69 ? 2000 : 1900; /* as POSIX strptime */
         } else if (*p == 'b') {
             ok = month_name(bytes, length, at, &date->month);
+        } else if (*p == 'p') {
+            ok = half_day(bytes, length, at, &pm);
         } else if (*p == 'f') {
             ok = fraction_digits(bytes, length, at, date);
         } else if (*p == '%') {
@@ -122,7 +135,7 @@ static int parse_pattern(const char *pattern, const char *bytes, size_t length, 
         } else {
             int *field = *p == 'm'   ? &date->month
                          : *p == 'd' ? &date->day
-                         : *p == 'H' ? &date->hour
+                         : *p == 'H' || *p == 'I' ? &date->hour
                          : *p == 'M' ? &date->minute
                                      : &date->second;
             int between = !may_begin_with_digit(p + 1) && (*at == 0 || !digit_at(bytes, length, *at - 1));
@@ -132,7 +145,11 @@ static int parse_pattern(const char *pattern, const char *bytes, size_t length, 
         if (!ok)
             return 0;
     }
-    return 1;
+    if (pm < 0)
+        return 1;
+    int twelve = date->hour >= 1 && date->hour <= 12;
+    date->hour = date->hour % 12 + 12 * pm;
+    return twelve;
 }
 
 /* 2014-10-21, perhaps with T or a space and 13:05 or 13:05:09 or 13:05:09.123, perhaps with Z, +02:00 or +0200. */
@@ -212,22 +229,27 @@ const char *fth_date_check_format(const char *format) {
         return "is empty";
     if (strcmp(format, "iso") == 0 || strcmp(format, "unix") == 0 || strcmp(format, "unix_ms") == 0)
         return NULL;
-    int year = 0, month = 0, day = 0;
+    int year = 0, month = 0, day = 0, hour = 0, twelve = 0, half = 0;
     for (const char *p = format; *p; p++) {
         if (*p != '%')
             continue;
         p++;
-        if (!*p || !strchr("YymbdHMSf%", *p))
-            return "has a '%' that none of Y y m b d H M S f % follows";
-        if (*p == 'f' && ((p[1] >= '0' && p[1] <= '9') || (p[1] == '%' && p[2] && !strchr("b%", p[2]))))
+        if (!*p || !strchr("YymbdHIpMSf%", *p))
+            return "has a '%' that none of Y y m b d H I p M S f % follows";
+        if (*p == 'f' && ((p[1] >= '0' && p[1] <= '9') || (p[1] == '%' && p[2] && !strchr("bp%", p[2]))))
             return "has digits behind %f, which takes all that stand there";
         year += *p == 'Y' || *p == 'y';
         month += *p == 'm' || *p == 'b';
         day += *p == 'd';
+        hour += *p == 'H';
+        twelve += *p == 'I';
+        half += *p == 'p';
     }
-    return year == 1 && month == 1 && day == 1
+    if (half != twelve || half > 1 || (half && hour))
+        return "has %I (hours to 12) without %p (AM or PM), or %p without %I, or %H beside them";
+    return year == 1 && month <= 1 && day <= month
                ? NULL
-               : "is neither iso, unix nor unix_ms and does not have %Y or %y, %m or %b, and %d once each";
+               : "is neither iso, unix nor unix_ms and does not have %Y or %y once, %m or %b at most once, and %d only beside them";
 }
 
 int fth_date_parse(const char *format, const char *bytes, size_t length, struct fth_date *out) {
@@ -239,6 +261,7 @@ int fth_date_parse(const char *format, const char *bytes, size_t length, struct 
         return parse_unix(bytes, length, 1000, out);
     if (strcmp(format, "iso") == 0)
         return parse_iso(bytes, length, out) && is_date(out);
+    out->month = out->day = 1;
     return parse_pattern(format, bytes, length, &at, out) && at == length && is_date(out);
 }
 

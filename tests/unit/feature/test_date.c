@@ -121,7 +121,29 @@ static void what_is_no_date(void **state) {
     assert_non_null(fth_date_check_format("%Y%m%d%f0"));
     assert_null(fth_date_check_format("iso"));
     assert_non_null(fth_date_check_format(""));
-    assert_non_null(fth_date_check_format("%Y-%m"));
+    assert_null(fth_date_check_format("%Y-%m"));
+    assert_null(fth_date_check_format("%Y"));
+    assert_non_null(fth_date_check_format("%Y %d"));
+    assert_non_null(fth_date_check_format("%m/%d"));
+    assert_null(fth_date_check_format("%m/%d/%Y %I:%M %p"));
+    assert_non_null(fth_date_check_format("%m/%d/%Y %I:%M"));
+    assert_non_null(fth_date_check_format("%m/%d/%Y %H:%M %p"));
+    assert_non_null(fth_date_check_format("%m/%d/%Y %I:%M %p %H"));
+    assert_int_equal(fth_date_parse("%Y-%m", "2024-5", 6, &date), 1);
+    assert_true(date.month == 5 && date.day == 1);
+    assert_int_equal(fth_date_parse("%Y", "2024", 4, &date), 1);
+    assert_true(date.month == 1 && date.day == 1);
+    static const struct {
+        const char *text;
+        int hour; /* -1: no time */
+    } halves[] = {{"12:05 AM", 0}, {"1:05 am", 1}, {"11:05AM", -1}, {"12:05 PM", 12}, {"1:05 pm", 13}, {"11:59 Pm", 23},
+                  {"0:05 AM", -1}, {"13:05 PM", -1}, {"1:05 P", -1}, {"1:05 ", -1}, {"1:05 XM", -1}};
+    for (size_t i = 0; i < sizeof halves / sizeof *halves; i++) {
+        char text[32];
+        int n = snprintf(text, sizeof text, "3/7/24 %s", halves[i].text);
+        assert_int_equal(fth_date_parse("%m/%d/%y %I:%M %p", text, (size_t)n, &date), halves[i].hour >= 0);
+        assert_true(halves[i].hour < 0 || date.hour == halves[i].hour);
+    }
     assert_non_null(fth_date_check_format("%Y%m%d%"));
     assert_non_null(fth_date_check_format("%Y%m%d%j"));
     assert_non_null(fth_date_check_format("ISO"));
