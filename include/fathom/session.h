@@ -115,11 +115,12 @@ FTH_API void fth_session_interrupt(fth_session *session);
 FTH_API fth_status fth_session_evaluate(fth_session *session, const char *const *files, size_t n,
                                         fth_evaluation *out, fth_error *err);
 
-/* One probability p a data line, in order, "%.9g\n" each, with as many digits more (up to 17) as p has nines, to `out` (of several tasks one each with commas between,
- * in the configuration's order); a malformed line (on_bad_line: skip) gives "nan", and so does one for which the model
- * has no number, which is logged as a warning. Labels are not needed. path: a file or a glob, "-" is standard input.
- * Written batch by batch (train.batch_size), in the end flushed. *lines (not NULL): how many were written, also when it
- * fails; what had not been flushed then is left to `out`. */
+/* One probability a data line, in order, to `out` (of several tasks one each with commas between, in the configuration's
+ * order), each as by "%.9g\n", but with a digit more, up to 17, for each nine that it begins with; a malformed line
+ * (on_bad_line: skip) gives "nan", and so does one for which the model has no number, which is logged as a warning.
+ * Labels are not needed. path: a file or a glob, "-" is standard input. Written batch by batch (train.batch_size), in the
+ * end flushed. *lines (not NULL): how many were written, also when it fails; what had not been flushed then is left to
+ * `out`. */
 FTH_API fth_status fth_session_predict(fth_session *session, const char *path, FILE *out,
                                        uint64_t *lines, fth_error *err);
 

@@ -152,8 +152,10 @@ static void on_progress(void *ctx, const fth_progress *p) {
             p->seconds > 0 ? (double)p->examples / p->seconds : 0, p->learning_rate);
 }
 
-static const char *metric(char room[32], double value) {
-    snprintf(room, 32, isnan(value) ? "not defined" : "%.6f", value);
+static const char *metric(char room[32], int digits, double value) {
+    if (isnan(value))
+        return "not defined";
+    snprintf(room, 32, "%.*f", digits, value);
     return room;
 }
 
@@ -166,8 +168,8 @@ static void on_evaluated(void *ctx, uint64_t step, const fth_evaluation *evaluat
         char rooms[4][32];
         fprintf(stderr, "%sstep %llu held out%s%s: AUC %s log loss %s NE %s calibration %s%s\n",
                 display->terminal ? "\r\033[K" : "", (unsigned long long)step, e->task ? " " : "",
-                e->task ? e->task : "", metric(rooms[0], e->auc), metric(rooms[1], e->log_loss),
-                metric(rooms[2], e->normalised_entropy), metric(rooms[3], e->calibration),
+                e->task ? e->task : "", metric(rooms[0], 6, e->auc), metric(rooms[1], 6, e->log_loss),
+                metric(rooms[2], 6, e->normalised_entropy), metric(rooms[3], 4, e->calibration),
                 best && t == evaluation->n_others ? " (best)" : "");
     }
 }

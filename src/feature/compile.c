@@ -61,7 +61,8 @@ fth_status fth_compile_dense(fth_feature_program *p, const char **names, const c
     if (!fth_names_add(&p->names->dense, name, p->schema.n_dense, &there))
         return fth_compile_no_memory(err);
     if (there != FTH_NO_NAME)
-        return fth_fail(err, FTH_E_CONFIG, "%s: there are two numeric features named '%s'%s", key, name, about_made_name(name));
+        return fth_fail(err, FTH_E_CONFIG, "%s: there are two numeric features named '%s'%s", key, name,
+                        about_made_name(name));
     names[p->schema.n_dense++] = name;
     return FTH_OK;
 }

@@ -46,7 +46,9 @@ static uint64_t fraction_of(const char *digits, size_t n, int *rest) {
     return value;
 }
 
-static int digit_at(const char *bytes, size_t length, size_t at) { return at < length && bytes[at] >= '0' && bytes[at] <= '9'; }
+static int digit_at(const char *bytes, size_t length, size_t at) {
+    return at < length && bytes[at] >= '0' && bytes[at] <= '9';
+}
 
 /* Exactly `n` digits at *at. */
 static int digits(const char *bytes, size_t length, size_t *at, size_t n, int *out) {
@@ -249,7 +251,8 @@ const char *fth_date_check_format(const char *format) {
         return "has %I (hours to 12) without %p (AM or PM), or %p without %I, or %H beside them";
     return year == 1 && month <= 1 && day <= month
                ? NULL
-               : "is neither iso, unix nor unix_ms and does not have %Y or %y once, %m or %b at most once, and %d only beside them";
+               : "is neither iso, unix nor unix_ms and does not have %Y or %y once, %m or %b at most once, and %d only "
+                 "beside them";
 }
 
 int fth_date_parse(const char *format, const char *bytes, size_t length, struct fth_date *out) {

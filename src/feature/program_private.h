@@ -303,8 +303,8 @@ void fth_feature_tell_cut(struct fth_feature_chunk *chunk, uint32_t i, const cha
 /* The number in a text; 0 and row i refused when there is none. */
 int fth_feature_number(struct fth_feature_chunk *chunk, uint32_t i, struct fth_feature_text text,
                        uint32_t column, float *out);
-/* What to do about a text that is no number but for brackets, quotes, "$", "%" or ",", or that says that there is none ("NA");
- * "" where it is none of these. about_missing: the latter alone. */
+/* What to do about a text that is no number but for brackets, quotes, "$", "%" or ",", or that says that there is none
+ * ("NA"); "" where it is none of these. about_missing: the latter alone. */
 const char *fth_feature_about_text(const char *bytes, uint32_t length);
 const char *fth_feature_about_missing(const char *bytes, uint32_t length);
 /* The column as messages have it between quotes: a join's with its file. */

@@ -18,7 +18,7 @@
  *
  *   k,n  1024,512: .82/.90   512,1024: .81/.91   512,256: .90/.95   429,1024: .77/.94   256,429: .84/.95
  *        192,256: .87/.90    128,256: .95/.90    64,256: .88/.86    13,512: .57/.53     512,48: .91/.89   512,16: .79/.58
- *   a Xeon without AMX, TN by 860 examples in the second cache, GFLOP/s of a core's 174:  m,n  36,108: 160/140   36,36: 124/94
+ *   a Xeon without AMX, TN by 860 examples in L2, GFLOP/s of a core's 174:  m,n  36,108: 160/140   36,36: 124/94
  *
  * AVX2: the AMD limited to AVX2: our own kernels do 108-113 (NN by panels) and 103-110 (TN) also where the
  * operands come from beyond the second cache; libxsmm 87-95 and 86-105 there, and as much as ours on operands

@@ -45,8 +45,8 @@ static const char *about_positive(const struct fth_strings *positive) {
         const char *number = positive->items[i] + strspn(positive->items[i], "<>= ");
         if (number > positive->items[i] && fth_parse_f64(number, strlen(number), &bound) &&
             !fth_config_label_bound(positive->items[i], &bound, &above))
-            return ": a bound is written \"> 4\" or \">= 4\", with a space (there is none by <); any other text of positive is "
-                   "compared as it is";
+            return ": a bound is written \"> 4\" or \">= 4\", with a space (there is none by <); any other text of positive "
+                   "is compared as it is";
     }
     return positive->n ? ": does positive name the texts that mean 1, as they are written?" : "";
 }

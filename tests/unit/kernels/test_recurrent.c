@@ -108,8 +108,8 @@ static void cells_agree(void **state) {
     check_shapes(run_lstm_grad_first, 4e-6f, 1);
 }
 
-/* One example of three units: numbers in[] are x, its bias, r, the state (and the cell) before, the score; the sum of the new
- * state (and cell) times numbers of its own is what is differentiated. */
+/* One example of three units: numbers in[] are x, its bias, r, the state (and the cell) before, the score; the sum of the
+ * new state (and cell) times numbers of its own is what is differentiated. */
 enum { N = 3 };
 struct one {
     float x[4 * N], bias[4 * N], r[4 * N], h[N], c[N], score, kept[10 * N];
@@ -121,8 +121,8 @@ static double one_run(struct one o, int lstm, struct one *kept) {
     float h[N], c[N], states[2 * N], scores[2] = {0, o.score};
     memcpy(h, o.h, sizeof h);
     memcpy(c, o.c, sizeof c);
-    struct fth_recurrent cell = {.m = 1, .n = N, .rows = &row, .x = o.x, .bias = o.bias, .r = o.r, .x_by_step = 1, .h = h, .c = c,
-                            .ldk = 5 * N, .lds = N, .states = states, .kept = o.kept,
+    struct fth_recurrent cell = {.m = 1, .n = N, .rows = &row, .x = o.x, .bias = o.bias, .r = o.r, .x_by_step = 1, .h = h,
+                            .c = c, .ldk = 5 * N, .lds = N, .states = states, .kept = o.kept,
                             .score = lstm ? NULL : scores};
     (lstm ? fth_kernels_for(FTH_ISA_SCALAR)->lstm : fth_kernels_for(FTH_ISA_SCALAR)->gru)(&cell);
     double sum = 0;
@@ -198,8 +198,8 @@ static void gates_saturate(void **state) {
         for (size_t shift = 0; shift < n_far; shift++) {
             float x[3 * UNITS] = {0}, bias[3 * UNITS] = {0}, r[3 * UNITS] = {0}, h[UNITS], states[UNITS], kept[4 * UNITS];
             uint32_t row = 0;
-            struct fth_recurrent cell = {.m = 1, .n = UNITS, .rows = &row, .x = x, .bias = bias, .r = r, .x_by_step = 1, .h = h,
-                                         .states = states, .kept = kept};
+            struct fth_recurrent cell = {.m = 1, .n = UNITS, .rows = &row, .x = x, .bias = bias, .r = r, .x_by_step = 1,
+                                         .h = h, .states = states, .kept = kept};
             for (size_t j = 0; j < UNITS; j++) {
                 h[j] = 0.5f;
                 x[j] = far[j % n_far]; /* candidate, update, reset */
