@@ -53,8 +53,10 @@ static int digit_at(const char *bytes, size_t length, size_t at) {
 /* Exactly `n` digits at *at. */
 static int digits(const char *bytes, size_t length, size_t *at, size_t n, int *out) {
     int value = 0;
+    if (length - *at < n)
+        return 0;
     for (size_t i = 0; i < n; i++, (*at)++) {
-        if (!digit_at(bytes, length, *at))
+        if (bytes[*at] < '0' || bytes[*at] > '9')
             return 0;
         value = value * 10 + (bytes[*at] - '0');
     }
@@ -111,7 +113,20 @@ static int may_begin_with_digit(const char *pattern) {
     return pattern[0] == '%' ? strchr("bp%", pattern[1]) == NULL : pattern[0] >= '0' && pattern[0] <= '9';
 }
 
-/* Patterns; from *at on. Numbers of two digits that no other digits touch may lack a leading zero: "3/7/2024". */
+/* Or one, where no other digit touches it: "3/7/2024". */
+static int two_digits(const char *bytes, size_t length, size_t *at, const char *follows, int *out) {
+    size_t first = *at;
+    if (digits(bytes, length, at, 2, out))
+        return 1;
+    if (!digit_at(bytes, length, first) || may_begin_with_digit(follows) ||
+        (first > 0 && digit_at(bytes, length, first - 1)))
+        return 0;
+    *at = first + 1;
+    *out = bytes[first] - '0';
+    return 1;
+}
+
+/* Patterns; from *at on. */
 static int parse_pattern(const char *pattern, const char *bytes, size_t length, size_t *at,
                          struct fth_date *date) {
     int pm = -1;
@@ -140,9 +155,7 @@ static int parse_pattern(const char *pattern, const char *bytes, size_t length, 
                          : *p == 'H' || *p == 'I' ? &date->hour
                          : *p == 'M' ? &date->minute
                                      : &date->second;
-            int between = !may_begin_with_digit(p + 1) && (*at == 0 || !digit_at(bytes, length, *at - 1));
-            int alone = between && !digit_at(bytes, length, *at + 1);
-            ok = digits(bytes, length, at, alone ? 1 : 2, field);
+            ok = two_digits(bytes, length, at, p + 1, field);
         }
         if (!ok)
             return 0;
