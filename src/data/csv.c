@@ -15,6 +15,9 @@
  * quote. Read anew, a line with an even number of quotes ends at its LF; so nothing is read more
  * than three times.
  *
+ * Cells without quotes, and quoted ones without anything to look at, need no state: a loop of their own takes them
+ * (plain_cells), and the machine what is left.
+ *
  * What is escaped, which the escapes right before it tell in any state, is no event. An escaped LF never
  * ends a line, not a torn one either: lines read anew begin where they would have ended without quotes. */
 #include <string.h>
@@ -29,6 +32,7 @@ struct csv_walk {
     char *text;
     uint32_t length;
     enum csv_state state;
+    int plain;            /* delimiters of one byte, and nothing else but quotes to look for */
     int fresh;            /* nothing of the line was seen yet */
     uint32_t line, cell;  /* where they begin */
     uint32_t open, close; /* of a quoted cell: first byte of its text, last quote seen */
@@ -63,6 +67,12 @@ static void walk_begin_line(struct csv_walk *walk, uint32_t at) {
     walk->doubled = 0;
     walk->newlines = walk->torn_lines = 0;
     walk->bad = NULL;
+}
+
+static void walk_begin(struct csv_walk *walk, const struct fth_parser *parser, char *text, size_t n) {
+    *walk = (struct csv_walk){.parser = parser, .text = text, .length = (uint32_t)n};
+    walk->plain = parser->delimiter_length == 1 && parser->escape < 0 && !parser->strip && !parser->comment_length;
+    walk_begin_line(walk, 0);
 }
 
 static int is_escaped(const struct csv_walk *walk, uint32_t at) {
@@ -185,6 +195,28 @@ static enum csv_event walk_step(struct csv_walk *walk, uint32_t at) {
     return c == '\n' ? CSV_LINE : CSV_CELL;
 }
 
+/* Whether up to the next quote the machine would only end cells. */
+static int is_plain(const struct csv_walk *walk) {
+    return walk->plain && walk->state == CSV_OPEN && !walk->torn_lines && !walk->bad;
+}
+
+/* A cell that begins at `begin`, where is_plain: without quotes, or quoted with no place between its quotes and nothing
+ * behind them. How many of the n places (from `base` on) are its own, the last of which ends it; 0: it is for the machine. */
+static inline size_t plain_cell(const char *text, uint32_t begin, uint32_t base, const uint32_t *places, size_t n,
+                                struct fth_cell *cell) {
+    uint32_t at = base + places[0];
+    if (text[at] != '"') {
+        uint32_t cut = text[at] == '\n' && at > begin && text[at - 1] == '\r';
+        *cell = (struct fth_cell){begin, at - begin - cut};
+        return 1;
+    }
+    if (at != begin || n < 3 || text[base + places[1]] != '"' || text[base + places[2]] == '"')
+        return 0;
+    uint32_t close = base + places[1], end = base + places[2];
+    *cell = (struct fth_cell){begin + 1, close - begin - 1};
+    return end == close + 1 || (end == close + 2 && text[end] == '\n' && text[close + 1] == '\r') ? 3 : 0;
+}
+
 /* After a step: the line in hand is torn. n: its cells so far; `at`: where the step was. */
 static int is_torn(const struct csv_walk *walk, enum csv_event event, uint32_t n, uint32_t at) {
     uint32_t columns = walk->parser->n_columns;
@@ -235,20 +267,30 @@ static size_t csv_whole_lines(const struct fth_parser *parser, const char *text,
         return fth_parser_last_newline(parser, text, n, limit, scratch);
     char set[3];
     separators(parser, set);
-    /* Nothing is written: only cells are resolved. */
-    struct csv_walk walk = {.parser = parser, .text = (char *)text, .length = (uint32_t)n};
+    struct csv_walk walk;
+    walk_begin(&walk, parser, (char *)text, n); /* nothing is written: only cells are resolved */
     size_t whole = 0, next;
     uint32_t cells = 0;
-    walk_begin_line(&walk, 0);
     for (size_t base = 0; base < n; base = next) {
         size_t size = n - base < FTH_PARSE_CHUNK ? n - base : FTH_PARSE_CHUNK;
         size_t found = parser->kernels->scan(text + base, size, set, scratch);
         next = base + size;
-        for (size_t k = 0; k < found; k++) {
-            uint32_t at = (uint32_t)base + scratch[k];
-            enum csv_event event = walk_step(&walk, at);
-            cells += event != CSV_NOTHING;
-            int torn = is_torn(&walk, event, cells, at);
+        for (size_t k = 0, used = 0; k < found; k += used) {
+            struct fth_cell cell;
+            enum csv_event event;
+            int torn = 0;
+            used = is_plain(&walk) ? plain_cell(text, walk.cell, (uint32_t)base, scratch + k, found - k, &cell) : 0;
+            uint32_t at = (uint32_t)base + scratch[used ? k + used - 1 : k];
+            if (used) {
+                walk.cell = at + 1;
+                event = text[at] == '\n' ? CSV_LINE : CSV_CELL;
+                cells++;
+            } else {
+                used = 1;
+                event = walk_step(&walk, at);
+                cells += event != CSV_NOTHING;
+                torn = is_torn(&walk, event, cells, at);
+            }
             if (!torn && event != CSV_LINE)
                 continue;
             size_t end = (torn ? walk.torn_at : (size_t)at) + 1;
@@ -341,39 +383,30 @@ static fth_status csv_event(struct csv_block *csv, struct csv_walk *walk, uint32
     return *torn || event == CSV_LINE ? end_line(csv, walk, at, *torn, err) : FTH_OK;
 }
 
-/* Whether cells end at delimiters and LFs, up to the next quote: the machine would stay where it is. */
-static int is_plain(const struct csv_walk *walk) {
-    const struct fth_parser *parser = walk->parser;
-    return parser->delimiter_length == 1 && parser->escape < 0 && !parser->strip && !parser->comment_length &&
-           walk->state == CSV_OPEN && !walk->quoted && !walk->torn_lines && !walk->bad;
-}
-
-/* What csv_event does with the first of `n` places up to the next quote, where is_plain. *used: how many. */
+/* What csv_event does, a cell a turn, up to one that is for the machine; *used: places until there. */
 static fth_status plain_cells(struct csv_block *csv, struct csv_walk *walk, uint32_t base, const uint32_t *places, size_t n,
                               size_t *used, fth_error *err) {
     const char *text = walk->text;
     uint32_t columns = csv->block->n_columns;
-    size_t k = 0;
-    while (k < n) {
-        struct fth_cell *cells = csv->block->cells + (size_t)csv->block->n_lines * columns;
-        uint32_t begin = walk->cell, count = csv->n, at = 0;
-        char c = 0;
-        while (k < n && c != '\n' && (c = text[at = base + places[k]]) != '"') {
+    size_t k = 0, own = 1;
+    while (k < n && own) {
+        struct fth_cell *cells = csv->block->cells + (size_t)csv->block->n_lines * columns, cell;
+        uint32_t begin = walk->cell, count = csv->n;
+        int line = 0;
+        while (k < n && !line && (own = plain_cell(text, begin, base, places + k, n - k, &cell))) {
             if (count < columns)
-                cells[count] = (struct fth_cell){begin, at - begin};
+                cells[count] = cell;
             else if (count == columns)
                 csv->surplus = begin;
             count++;
-            begin = at + 1;
-            k++;
+            k += own;
+            begin = base + places[k - 1] + 1;
+            line = text[begin - 1] == '\n';
         }
         walk->cell = begin;
         csv->n = count;
-        if (c != '\n')
-            break;
-        if (count <= columns && cells[count - 1].length && text[at - 1] == '\r')
-            cells[count - 1].length--;
-        FTH_TRY(end_line(csv, walk, at, 0, err));
+        if (line)
+            FTH_TRY(end_line(csv, walk, begin - 1, 0, err));
     }
     *used = k;
     return FTH_OK;
@@ -383,14 +416,14 @@ static fth_status csv_parse(const struct fth_parser *parser, struct fth_block *b
                             uint32_t *scratch, fth_error *err) {
     char set[3];
     size_t length = block->text_length;
-    struct csv_walk walk = {.parser = parser, .text = block->text, .length = (uint32_t)length};
+    struct csv_walk walk;
     struct csv_block csv = {.block = block, .number = block->first_line};
+    walk_begin(&walk, parser, block->text, length);
     separators(parser, set);
     fth_parser_begin(block);
     block->n_columns = parser->n_columns;
     csv.has_nul = memchr(block->text, 0, length) != NULL;
     FTH_TRY(fth_block_reserve_cells(block, block->n_columns, err));
-    walk_begin_line(&walk, 0);
     for (size_t base = 0, next; base < length; base = next) {
         size_t n = length - base < FTH_PARSE_CHUNK ? length - base : FTH_PARSE_CHUNK;
         size_t found = parser->kernels->scan(block->text + base, n, set, scratch);
@@ -424,12 +457,12 @@ static int has_returns_alone(const char *line, size_t n) {
 fth_status fth_csv_header(const struct fth_parser *parser, const char *file, char *text, size_t n,
                           int at_end, struct fth_cell *cells, uint32_t *n_cells,
                           size_t *used, uint64_t *lines, fth_error *err) {
-    struct csv_walk walk = {.parser = parser, .text = text, .length = (uint32_t)n};
+    struct csv_walk walk;
     uint32_t count = 0;
     *n_cells = 0;
     *used = 0;
     *lines = 0;
-    walk_begin_line(&walk, 0);
+    walk_begin(&walk, parser, text, n);
     for (uint32_t at = 0; at <= n; at++) {
         int is_end = at == n;
         if (is_end && (!at_end || walk.line == n))

@@ -243,6 +243,49 @@ static void criteo_many(void **state) {
     }
 }
 
+/* A cell of a CSV line, mostly as it should be. */
+static char *odd_cell(char *out, uint32_t odd) {
+    static const char *const cells[] = {"\"a,b\"", "\"a\"\"b\"", "\"\"\"\"", "\"c\r\n\"", "\"d\ne\"", "f\"g", "\"h\"i",
+                                        "\"j",       "\r",           " \"k\"",   "\"\r\"",   "l\r",       "\"m\"\r", "\n"};
+    if (draw(1000) < odd)
+        return out + sprintf(out, "%s", cells[draw(sizeof cells / sizeof *cells)]);
+    uint32_t kind = draw(4), length = draw(400) ? draw(9) : 20000;
+    if (kind == 0)
+        *out++ = '"';
+    for (uint32_t i = 0; i < length; i++)
+        *out++ = (char)('a' + draw(26));
+    if (kind == 0)
+        *out++ = '"';
+    return out;
+}
+
+/* Plain cells, which are taken by a loop of their own, and with a sign of comments, of which there are none, by the machine
+ * that takes all others. */
+static void csv_many(void **state) {
+    static char text[1 << 20], expected[1 << 21], said[1 << 21];
+    for (uint32_t round = 0; round < 60; round++) {
+        struct fth_data_config config = config_of(FTH_FORMAT_CSV);
+        char *end = text;
+        for (uint32_t line = 0; line < 500; line++)
+            for (uint32_t cells = draw(100) ? 3 : 1 + draw(5); cells > 0; cells--) {
+                end = odd_cell(end, round % 3 * 20);
+                end += sprintf(end, "%s", cells > 1 ? "," : draw(4) ? "\n" : "\r\n");
+            }
+        size_t n = (size_t)(end - text) - draw(2);
+        if (round % 6 == 5)
+            text[draw((uint32_t)n)] = 0;
+        config.skip_blank = (int)(round & 1);
+        for (int64_t block = 1; block <= 1 << 20; block <<= 10) {
+            config.block_bytes = block;
+            config.comment = "#";
+            parse_to(expected, sizeof expected, &config, text, n);
+            config.comment = "";
+            parse_to(said, sizeof said, &config, text, n);
+            assert_int_equal(strcmp(said, expected), 0);
+        }
+    }
+}
+
 static void libsvm_lines(void **state) {
     struct fth_data_config config = config_of(FTH_FORMAT_LIBSVM);
     expect(config, "+1 3:1 18446744073709551615:-2.5e3\t7:0.5 \r\n-1\n0 qid:4 1:2 # c 5:x\n",
@@ -352,6 +395,7 @@ int main(void) {
         cmocka_unit_test(csv_header_line),
         cmocka_unit_test(criteo_lines),
         cmocka_unit_test(criteo_many),
+        cmocka_unit_test(csv_many),
         cmocka_unit_test(criteo_labels_lack),
         cmocka_unit_test(libsvm_lines),
         cmocka_unit_test(libffm_lines),
