@@ -30,6 +30,7 @@
 /* About as long as the serial part between two phases of a step; longer would starve other threads. */
 #define SPIN_NS 50000
 #define SPIN_LOOK 64
+#define LONG_TASK_NS UINT64_C(100000) /* as long as a block of text is parsed */
 #define LEAST_STACK ((size_t)1 << 20)
 
 struct worker {
@@ -262,14 +263,24 @@ struct for_job {
     void (*fn)(void *arg, uint32_t task, uint32_t worker);
     void *arg;
     const struct fth_filler *filler; /* NULL: none */
-    _Atomic uint32_t working;        /* workers inside that may still have tasks */
+    uint32_t tasks;
+    uint64_t start;
+    _Atomic uint32_t working; /* workers inside that may still have tasks */
 };
+
+/* Whether tasks have taken so long on average that the last one is likely to take longer than a piece. */
+static int is_long(const struct for_job *job) {
+    return !job->pool->spin || (fth_now_ns() - job->start) * job->pool->size >= job->tasks * LONG_TASK_NS;
+}
 
 static void fill_in(struct for_job *job, uint32_t worker) {
     const struct fth_filler *filler = job->filler;
     atomic_fetch_sub_explicit(&job->working, 1, memory_order_relaxed);
-    while (atomic_load_explicit(&job->working, memory_order_relaxed) > 0 && filler->fn(filler->arg, worker))
-        ;
+    while (atomic_load_explicit(&job->working, memory_order_relaxed) > 0)
+        if (!is_long(job))
+            cpu_relax();
+        else if (!filler->fn(filler->arg, worker))
+            break;
 }
 
 static void run_tasks(void *argument, uint32_t worker) {
@@ -295,7 +306,7 @@ void fth_pool_for(fth_pool *pool, uint32_t tasks,
 void fth_pool_for_filled(fth_pool *pool, uint32_t tasks, void (*fn)(void *arg, uint32_t task, uint32_t worker),
                          void *arg, const struct fth_filler *filler) {
     struct for_job job = {.pool = pool, .fn = fn, .arg = arg,
-                          .filler = filler && filler->fn ? filler : NULL};
+                          .filler = filler && filler->fn ? filler : NULL, .tasks = tasks, .start = fth_now_ns()};
     if (tasks <= 1 || pool->size == 1) {
         for (uint32_t task = 0; task < tasks; task++)
             fn(arg, task, 0);
