@@ -119,18 +119,26 @@ static FTH_INLINE unsigned keys_of(size_t n, const char *text, const uint32_t *b
     return longer;
 }
 
-/* By themselves, as a call in the loop above would cost it all its constants in registers. */
+#define LISTED 64
+
+/* By themselves, as a call in the loop above would cost it all its constants in registers. Which texts are long cannot be
+ * predicted: they are listed first. */
 static __attribute__((noinline)) void long_keys(size_t n, const char *text, const uint32_t *begins, const uint32_t *ends,
                                                 const struct fth_text_hash *hash, uint64_t *keys, uint32_t *numbers) {
-    for (size_t i = 0; i < n; i++) {
-        uint32_t length = ends[i] - begins[i];
-        if (length <= 8)
-            continue;
-        uint64_t key = XXH3_64bits_withSeed(text + begins[i], length, hash->salt);
-        if (hash->buckets)
-            numbers[i] = (uint32_t)(key % hash->buckets);
-        else
-            keys[i] = key;
+    for (size_t i = 0; i < n;) {
+        size_t listed[LISTED], count = 0, end = n - i < LISTED ? n : i + LISTED;
+        for (; i < end; i++) {
+            listed[count] = i;
+            count += ends[i] - begins[i] > 8;
+        }
+        for (size_t k = 0; k < count; k++) {
+            size_t at = listed[k];
+            uint64_t key = XXH3_64bits_withSeed(text + begins[at], ends[at] - begins[at], hash->salt);
+            if (hash->buckets)
+                numbers[at] = (uint32_t)(key % hash->buckets);
+            else
+                keys[at] = key;
+        }
     }
 }
 
