@@ -79,9 +79,9 @@ void fth_plan_run(fth_plan *plan, fth_pool *pool, const struct fth_step *step);
  * NULL for values that only ever lived in scratch. */
 const float *fth_plan_value(const fth_plan *plan, fth_id value, uint32_t *ld);
 
-/* Wall time of the runs so far, by kind of phase: tile phases (forward and data gradients) and whole-batch
- * ones (weight gradients and updates). Nanoseconds; always counted. */
-void fth_plan_times(const fth_plan *plan, uint64_t *tiles, uint64_t *whole);
+/* Wall time of the runs so far, by kind of phase: forward and data gradients (tile phases, and whole-batch ones of forward
+ * nodes alone), and weight gradients and updates (the others). Nanoseconds; always counted. */
+void fth_plan_times(const fth_plan *plan, uint64_t *activations, uint64_t *weights);
 
 /* Where the time goes, node by node. Counting costs two clock readings per node and tile; off by default. */
 struct fth_node_profile {

@@ -61,7 +61,7 @@ struct fth_plan {
     uint32_t max_views;
     size_t scratch_bytes, op_scratch_bytes, buffer_bytes;
     char *buffers;
-    uint64_t tile_ns, whole_ns;
+    uint64_t activations_ns, weights_ns; /* fth_plan_times */
     /* profile */
     int profiling;
     const fth_perf *perf; /* [workers] or NULL */

@@ -248,13 +248,14 @@ void fth_plan_run(fth_plan *plan, fth_pool *pool, const struct fth_step *step) {
         plan->phase_now = p;
         if (plan->phases[p].granularity == FTH_PER_TILE) {
             fth_pool_for_filled(pool, plan->n_spans, run_span, plan, step->filler);
-            plan->tile_ns += fth_now_ns() - start;
+            plan->activations_ns += fth_now_ns() - start;
         } else {
             struct fth_order *order = &plan->phases[p].order;
             fth_order_begin(order);
             fth_pool_for_filled(pool, order->tasks, run_task, plan, step->filler);
             fth_order_end(order);
-            plan->whole_ns += fth_now_ns() - start;
+            const struct fth_node *last = plan->nodes[plan->phases[p].first + plan->phases[p].count - 1].node;
+            *(last->stage == FTH_FORWARD ? &plan->activations_ns : &plan->weights_ns) += fth_now_ns() - start;
         }
     }
     if (plan->profiling)
@@ -262,9 +263,9 @@ void fth_plan_run(fth_plan *plan, fth_pool *pool, const struct fth_step *step) {
     plan->step = NULL;
 }
 
-void fth_plan_times(const fth_plan *plan, uint64_t *tiles, uint64_t *whole) {
-    *tiles = plan->tile_ns;
-    *whole = plan->whole_ns;
+void fth_plan_times(const fth_plan *plan, uint64_t *activations, uint64_t *weights) {
+    *activations = plan->activations_ns;
+    *weights = plan->weights_ns;
 }
 
 const float *fth_plan_value(const fth_plan *plan, fth_id value, uint32_t *ld) {

@@ -14,11 +14,11 @@ fth_status fth_session_report(const fth_session *session, char **out, fth_error 
     if (!session || !out)
         return fth_fail_null(err, "fth_session_report", "session, out");
     const struct fth_session_times *t = &session->times;
-    uint64_t tiles = 0, whole = 0;
+    uint64_t activations = 0, weights = 0;
     struct fth_text text = {0};
     char note[96];
     if (session->train_plan)
-        fth_plan_times(session->train_plan, &tiles, &whole);
+        fth_plan_times(session->train_plan, &activations, &weights);
     uint64_t known = t->room + t->wait + t->parse + t->lookup + t->step + t->evaluate + t->checkpoint;
     uint64_t aside = t->room + t->evaluate + t->checkpoint; /* one that runs now is in neither */
     double seconds = t->total > aside ? (double)(t->total - aside) * 1e-9 : 0;
@@ -30,11 +30,11 @@ fth_status fth_session_report(const fth_session *session, char **out, fth_error 
     snprintf(note, sizeof note, "%.1f keys a unique row",
              session->unique_rows ? (double)session->keys / (double)session->unique_rows : 0);
     line(&text, "finding rows", t->lookup, t->total, session->embedding ? note : "");
-    line(&text, "forward and data gradients", tiles, t->total, "");
-    line(&text, "weight gradients and updates", whole, t->total, "");
+    line(&text, "forward and data gradients", activations, t->total, "");
+    line(&text, "weight gradients and updates", weights, t->total, "");
     line(&text, "evaluation", t->evaluate, t->total, "");
     line(&text, "checkpoints", t->checkpoint, t->total, "");
-    line(&text, "the rest", t->total > known ? t->total - known + t->step - tiles - whole : 0, t->total,
+    line(&text, "the rest", t->total > known ? t->total - known + t->step - activations - weights : 0, t->total,
          "");
     line(&text, "in all", t->total, t->total, "");
     fth_text_printf(&text, "  added up over threads: reading %.2f s", (double)session->read_ns * 1e-9);
