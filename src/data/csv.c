@@ -275,22 +275,16 @@ static size_t csv_whole_lines(const struct fth_parser *parser, const char *text,
         size_t size = n - base < FTH_PARSE_CHUNK ? n - base : FTH_PARSE_CHUNK;
         size_t found = parser->kernels->scan(text + base, size, set, scratch);
         next = base + size;
-        for (size_t k = 0, used = 0; k < found; k += used) {
+        for (size_t k = 0, used; k < found; k += used) {
             struct fth_cell cell;
-            enum csv_event event;
-            int torn = 0;
-            used = is_plain(&walk) ? plain_cell(text, walk.cell, (uint32_t)base, scratch + k, found - k, &cell) : 0;
-            uint32_t at = (uint32_t)base + scratch[used ? k + used - 1 : k];
-            if (used) {
+            size_t own = is_plain(&walk) ? plain_cell(text, walk.cell, (uint32_t)base, scratch + k, found - k, &cell) : 0;
+            used = own ? own : 1;
+            uint32_t at = (uint32_t)base + scratch[k + used - 1];
+            enum csv_event event = own ? (text[at] == '\n' ? CSV_LINE : CSV_CELL) : walk_step(&walk, at);
+            cells += event != CSV_NOTHING;
+            int torn = !own && is_torn(&walk, event, cells, at);
+            if (own)
                 walk.cell = at + 1;
-                event = text[at] == '\n' ? CSV_LINE : CSV_CELL;
-                cells++;
-            } else {
-                used = 1;
-                event = walk_step(&walk, at);
-                cells += event != CSV_NOTHING;
-                torn = is_torn(&walk, event, cells, at);
-            }
             if (!torn && event != CSV_LINE)
                 continue;
             size_t end = (torn ? walk.torn_at : (size_t)at) + 1;
