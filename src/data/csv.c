@@ -282,7 +282,7 @@ static size_t csv_whole_lines(const struct fth_parser *parser, const char *text,
             uint32_t at = (uint32_t)base + scratch[k + used - 1];
             enum csv_event event = own ? (text[at] == '\n' ? CSV_LINE : CSV_CELL) : walk_step(&walk, at);
             cells += event != CSV_NOTHING;
-            int torn = !own && is_torn(&walk, event, cells, at);
+            int torn = is_torn(&walk, event, cells, at); /* no plain line is */
             if (own)
                 walk.cell = at + 1;
             if (!torn && event != CSV_LINE)
