@@ -50,8 +50,8 @@ struct fth_filler {
 };
 
 /* The same; workers that find no task left take pieces of the filler's while others still have tasks. Who has begun a
- * piece ends it, and the others wait for that, so none is begun before tasks have taken longer than a piece, on average (with
- * more workers than CPUs at once). NULL: none. With one worker, or one task, none is taken. */
+ * piece ends it, and the others wait for that: none is begun before tasks have taken longer than a piece, on average (with
+ * more workers than CPUs it is begun at once). NULL: none. With one worker, or one task, none is taken. */
 void fth_pool_for_filled(fth_pool *pool, uint32_t tasks, void (*fn)(void *arg, uint32_t task, uint32_t worker),
                          void *arg, const struct fth_filler *filler);
 

@@ -6,7 +6,7 @@
  * Threads that parse beside training would take the processors from its workers in the middle of a
  * phase, whose other workers then wait. So the caller of fth_reader_next, when no batch is left, does
  * a round with the pool: each worker takes a block, parses it, and puts into the batch what is parsed up to there, unless
- * another does; until a batch is made. In the pauses of a step, when workers have no task left while others work on
+ * another does; until a batch is made. In a step's long pauses, when workers have no task left while others work on
  * their last, they do the same block by block (fth_reader_filler), which leaves the next round less. So nothing waits
  * for anything but the last block, and blocks are copied into the batch from the cache that they were parsed in.
  *
